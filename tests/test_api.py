@@ -141,7 +141,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
     assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["not measured: the model was not asked"]]
     assert len([row for row in rows if len(row) != 2 or row[0] != ""]) == 1 + 6 * 5 + 1
-    assert any("cannot be told from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
+    assert any("cannot be distinguished from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
 
 
 def test_the_view_escapes_what_comes_from_outside(article: Classification) -> None:
@@ -223,7 +223,7 @@ def test_alike_and_apart(toy: str) -> None:
     apart = attnscan.compare(toy, toy, iter(PAIRS), match="nearest")
     assert isinstance(apart, attnscan.Comparison) and apart.pairs == 3
     assert (apart.to_frame()["difference"] == 0).all() and "predictive" not in apart.patterns
-    with pytest.raises(OptionError, match="predictive is not compared"):
+    with pytest.raises(OptionError, match="predictive cannot be compared"):
         attnscan.compare(toy, toy, PAIRS, pattern="predictive")
     drawn = attnscan.plot(alike, format="png")
     assert drawn.startswith(b"\x89PNG")

@@ -114,8 +114,8 @@ def memory_of(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> InMem
     is_loaded = isinstance(model, LoadedModel)
     if (is_name(model) or is_loaded) and tokenizer is not None:
         raise OptionError(
-            "a tokenizer was given, and no model that is in memory",
-            "leave it out: a model that is named comes with its own",
+            "a tokenizer goes with a model in memory alone",
+            "leave it out: a named model has its own",
         )
     if is_name(model):
         return None

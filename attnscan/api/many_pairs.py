@@ -88,7 +88,7 @@ def heads(
     told = Callbacks(on_bad, on_progress, on_pairs)
     if (written := file_of("from_", from_)) is not None:
         if pairs is not None or model is not None or state is not None or per_pair is not None:
-            raise OptionError("from_ ranks by what per_pair wrote", "leave out pairs, model, state and per_pair")
+            raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
         by_file = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
     scored = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
@@ -125,7 +125,7 @@ def cluster_asked(engine: Engine, options: Mapping[str, Any], told: Callbacks) -
     cluster = ClusterOptions(**picked(ClusterOptions, options))
     if engine == "ray":
         if told.on_progress is not None or told.on_pairs is not None:
-            raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
+            raise OptionError("a cluster reports no progress", "leave out on_progress and on_pairs")
         return cluster
     if cluster != ClusterOptions():
         name = next(name for name, value in vars(cluster).items() if value != getattr(ClusterOptions(), name))

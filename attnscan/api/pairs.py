@@ -93,7 +93,7 @@ def input_of(
     if a is None and b is None:
         return pairs_of(pairs, options, id=id, on_bad=on_bad)
     if pairs is not None:
-        raise OptionError("a sentence was given and pairs, too", "give a sentence, or two, or pairs=, but not both")
+        raise OptionError("a sentence and pairs= were both given", "give a sentence, or two, or pairs=, but not both")
     return pair_of(a, b)
 
 
@@ -128,7 +128,7 @@ class Callbacks:
     def __post_init__(self) -> None:
         for name, function in vars(self).items():
             if function is not None and not callable(function):
-                raise OptionError(f"{name} is no function", f"give one that takes {_TAKE[name]}")
+                raise OptionError(f"{name} is not a function", f"give one that takes {_TAKE[name]}")
 
     def answer(self, request: Request, kind: type[T]) -> T:
         """The result of a request, of its class, told by these meanwhile. What they raise ends it, raised as it is.

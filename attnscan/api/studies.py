@@ -274,7 +274,9 @@ def compare(
     check_known("match", match, get_args(Match))
     names, every = patterns_of(pattern)
     if "predictive" in names:
-        raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
+        raise OptionError(
+            "predictive cannot be compared: each model is asked by itself which words predict which", "leave it out"
+        )
     compared = tuple(known for known in every if known.target is not None)
     a, b = (
         scan_options(model, options, on_long=on_long, predictive="off", patterns=compared)

@@ -57,7 +57,9 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
     """
     given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
     if (a is not None) + (given.pairs is not None) + (given.weights is not None) > 1:
-        raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
+        raise OptionError(
+            "several things were given to look at", "give one: a result, a sentence or two, pairs= or weights="
+        )
     if a is not None and not isinstance(a, str | Sentence):
         if isinstance(a, Classification) and keep is not None and keep.window is not None:
             a = keep.cut(a)

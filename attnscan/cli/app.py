@@ -193,7 +193,7 @@ def misuse_told(command: Any, path: str, commands: Sequence[str], example: str =
         said = f"{path} has no {error.option_name}; {', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
         _end(said if others else error.format_message(), path)
     except _ERRORS.MissingParameter as error:
-        _end(f"{error.format_message()} As in: {example}", path)
+        _end(f"{error.format_message()} Example: {example}", path)
     except _ERRORS.UsageError as error:
         is_ours = getattr(error, "param", None) is None
         _end(error.message if is_ours else error.format_message(), path)

@@ -61,7 +61,7 @@ def answered(
     from attnscan.run.engine import deliver, run  # which takes longer to import than help does to be told
 
     pairs, has_state = getattr(request, "pairs", None), getattr(request, "state", None) is not None
-    shown = _Shown("; the same command goes on from there" if has_state else hint, take)
+    shown = _Shown("; run the same command to resume" if has_state else hint, take)
     shows = working("", None if pairs is None else pairs.how_many, skips) if bar else nullcontext(_silent)
     with shows as step, shown.shown_by(step) as listen:
         deliver(run(request, scanner), listen)

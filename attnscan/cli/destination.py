@@ -88,7 +88,9 @@ class Destination:
         else:
             to_terminal = sys.stdout.isatty()
         if self.format in BINARY and to_terminal:
-            raise OutputError(f"{BINARY[self.format]} is not for a terminal", f"name a file: -o heads.{self.format}")
+            raise OutputError(
+                f"{BINARY[self.format]} cannot be shown on a terminal", f"name a file: -o heads.{self.format}"
+            )
         check_library(self.format)
         if self.signature is not None:
             check_writable(self.signature)
@@ -179,7 +181,7 @@ def format_of(path: Path) -> Format:
     if (suffix := path.suffix.lower()) in SUFFIXES:
         return SUFFIXES[suffix]
     remedy = f"use one of {' '.join(SUFFIXES)}, or pass --format"
-    raise OutputError(f"cannot tell the format of {path} by its suffix", remedy)
+    raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
 
 
 def picture_format_of(path: Path) -> Picture:
@@ -187,7 +189,7 @@ def picture_format_of(path: Path) -> Picture:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in PICTURES:
         known = " ".join(f".{suffix_}" for suffix_ in PICTURES)
-        raise OutputError(f"cannot tell what kind of picture {path} is to be by its suffix", f"use one of {known}")
+        raise OutputError(f"cannot tell the format of the picture {path} from its suffix", f"use one of {known}")
     return PICTURES[PICTURES.index(suffix)]
 
 

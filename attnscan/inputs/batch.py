@@ -98,7 +98,8 @@ class EncodedInput:
         """
         if not self.spans:
             raise InputError(
-                "which characters the tokens stand for is not known here", "use a model with a fast tokenizer"
+                "the characters of tokens are unknown: the tokenizer gives no offsets",
+                "use a model with a fast tokenizer",
             )
         touched = (
             unit

@@ -58,12 +58,10 @@ class FileReading:
             metavar="A[,B]",
         ),
     ] = None
-    header: Annotated[bool | None, Option("Whether the first line names the columns.", "[default: by its looks]")] = (
-        None
-    )
+    header: Annotated[bool | None, Option("Whether the first line names the columns.", "[default: detected]")] = None
     quoting: Annotated[
         Quoting,
-        Option("Quotes around cells belong to the format (csv) or to the text (none).", "[default: by their looks]"),
+        Option("Quotes around cells belong to the format (csv) or to the text (none).", "[default: detected]"),
     ] = "auto"
     id: Annotated[
         str | None,

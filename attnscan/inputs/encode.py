@@ -47,7 +47,7 @@ def encode_pairs(
     def failed(why: str) -> InputError:
         return InputError(
             f"the tokenizer {type(tokenizer).__name__} fails on this input: {why}",
-            "write it otherwise, or use a model with another tokenizer",
+            "rewrite it, or use a model with another tokenizer",
         )
 
     texts: dict[int, str] = {}
@@ -193,13 +193,13 @@ def given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], toke
     White space that is a token by itself, such as `▁`, belongs to the word behind it.
 
     Shape: `sentence` and `spans` [token]; `spans` may be empty.
-    Raises: InputError if the tokenizer does not tell which characters its tokens stand for, or not in their order.
+    Raises: InputError if the tokenizer gives no character offsets for its tokens, or not in their order.
     """
     if all(known.words is None for known in pair.sentences):
         return ()
     remedy = "leave the words out, or use a model with a fast tokenizer (tokenizer.json)"
     if not spans:
-        raise InputError(f"the tokenizer {tokenizer} does not tell which characters its tokens stand for", remedy)
+        raise InputError(f"the tokenizer {tokenizer} gives no character offsets for its tokens", remedy)
     numbers = [NO_WORD] * len(sentence)
     for name, known in zip("AB", pair.sentences, strict=False):
         places = [place for place, own in enumerate(sentence) if own == "AB".index(name)]

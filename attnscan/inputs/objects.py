@@ -316,7 +316,7 @@ def _together(names: Sequence[str], values: Sequence[Any], picks: Picked, where:
     told = [repr(names[i]) for i in picks.indexes]
     for name, column in zip(told, columns, strict=True):
         if not _is_column(column):
-            what = f"{where}: column {name} is of the class {type(column).__name__}, and no list"
+            what = f"{where}: column {name} is of the class {type(column).__name__}, not a list"
             raise InputError(what, "give a list of texts")
     lengths = [len(column) for column in columns]
     if len(set(lengths)) > 1:

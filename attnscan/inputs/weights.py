@@ -110,7 +110,7 @@ def read_weights(path: Path) -> SavedWeights:
         raise WeightsError(f"{path} does not fit into memory", "save fewer layers or tokens") from None
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
         why = str(error)[:200] or type(error).__name__
-        raise WeightsError(f"{path} is not a sound .npz file: {why}", _REMEDY) from None
+        raise WeightsError(f"{path} is not a valid .npz file: {why}", _REMEDY) from None
 
 
 def write_weights(saved: SavedWeights) -> bytes:

@@ -114,7 +114,7 @@ class _Finder(AttentionFunction):
         with torch.inference_mode():
             for layer, receivers in enumerate(self._receivers):
                 if len(receivers) != 1:
-                    raise self._none(f"what heads put out in layer {layer} goes through something else first")
+                    raise self._none(f"in layer {layer} the output of heads passes through another module first")
                 ((module, received),) = receivers.items()
                 if module not in weights:
                     weights[module] = self._slices(module, received, layer)
@@ -158,10 +158,10 @@ class _Finder(AttentionFunction):
                 if (projected - made).abs().max() <= tolerance:
                     slices: Tensor = weight.detach().reshape(self._given[layer].shape[2], -1, weight.shape[1])
                     return slices
-        raise self._none(f"what projects its heads in layer {layer} is not linear")
+        raise self._none(f"the output projection of layer {layer} is not linear")
 
     def _none(self, why: str) -> CaptureError:
         return CaptureError(
-            f"what heads of the architecture {type(self.model).__name__} carry cannot be told: {why}",
-            "leave out --norm, or use a model such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+            f"what heads of the architecture {type(self.model).__name__} carry cannot be computed: {why}",
+            "use --by weight, or a model such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
         )

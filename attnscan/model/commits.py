@@ -28,7 +28,7 @@ def pinned(source: Source) -> Source:
         files = HfApi().list_repo_files(source.location, revision=commit)
     except Exception as error:  # of many kinds, by what the network does and who answers
         raise ModelError(
-            f"the hub does not give the model {source.name}: {plain(first_line(error))[:200]}",
+            f"the hub refuses the model {source.name}: {plain(first_line(error))[:200]}",
             "check its name and the network, or sign in with `hf auth login`",
         ) from error
     if not any(name.endswith(".safetensors") for name in files):

@@ -145,7 +145,7 @@ def _check_kinds(model: Any, tokenizer: Any) -> None:
     if not isinstance(model, PreTrainedModel):
         inside = next((name for name in _INSIDE if hasattr(model, name.removesuffix("()"))), None)
         raise ModelError(
-            f"model is of the class {type(model).__name__}, which is no model of transformers",
+            f"model is of the class {type(model).__name__}, which is not a model of transformers",
             "give a name, a directory, or a model such as AutoModel.from_pretrained() returns"
             if inside is None
             else f"give the model that it wraps, which may be model.{inside}",
@@ -156,7 +156,7 @@ def _check_kinds(model: Any, tokenizer: Any) -> None:
         )
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(
-            f"tokenizer is of the class {type(tokenizer).__name__}, which is no tokenizer of transformers",
+            f"tokenizer is of the class {type(tokenizer).__name__}, which is not a tokenizer of transformers",
             "with a model in memory, give what AutoTokenizer.from_pretrained() returns",
         )
 

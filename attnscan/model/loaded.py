@@ -208,7 +208,7 @@ def chosen_device(name: Device, dtype: Dtype) -> torch.device:
     kind = next(kind for kind, here in available.items() if here) if name == "auto" else name
     if not available[kind]:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
-        raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
+        raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
     if kind == "cpu" and dtype == "float16":
         what = "--dtype float16 needs a GPU: on a CPU attnscan computes in float32 or bfloat16"
         raise DeviceError(what, "leave --dtype out")

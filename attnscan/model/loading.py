@@ -232,14 +232,14 @@ def _check_weights(whole: Any, missing: Iterable[str], unused: Iterable[str], na
     ]
     if dropped := [weight for weight in left if _is_encoders(weight, whole)]:
         raise ModelError(
-            f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that nothing would use: "
-            f"{dropped[0]}{' and others' if dropped[1:] else ''}",
+            f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that transformers "
+            f"would not load: {dropped[0]}{' and others' if dropped[1:] else ''}",
             "see that config.json belongs to the weights; if transformers knows them no more, use an older one",
         )
     heads = {weight.split(".")[0] for weight in left} - _usual_heads(whole) if left else set()
     if not heads:
         return ""
-    return f"no attention depends on what the checkpoint {name} holds besides its encoder: {', '.join(sorted(heads))}"
+    return f"attention does not depend on these other parts of the checkpoint {name}: {', '.join(sorted(heads))}"
 
 
 def _has_decoder_beside(whole: Any) -> bool:

@@ -448,5 +448,5 @@ def shown_weights(
         if not rows.isfinite().all():
             continue  # a damaged checkpoint, as who scores it says
         if rows.min() < 0 or (rows.sum(-1) - 1).abs().max() > tolerance:
-            raise refused(model, f"shows numbers in layer {layer} that are no softmax over the tokens")
+            raise refused(model, f"shows numbers in layer {layer} that are not a softmax over the tokens")
     return every_layer

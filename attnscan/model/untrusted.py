@@ -150,7 +150,7 @@ _GROWTHS: Mapping[str, Growth] = {
 
 
 def _refused(what: str) -> ModelError:
-    return ModelError(f"the checkpoint is not to be trusted: {what}", "use one whose tokenizer.json is sound")
+    return ModelError(f"the checkpoint is not to be trusted: {what}", "use one with a valid tokenizer.json")
 
 
 def check_files(directory: Path) -> None:

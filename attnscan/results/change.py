@@ -37,7 +37,7 @@ class Change:
                 either = f"give {', '.join(known[:-1])} or {known[-1]}"
                 raise OptionError(f"{name} cannot be {value!r:.60}", nearest(str(value)[:60], known, either))
         if not all(type(place) is int and place >= 0 for place in self.hidden):
-            raise OptionError("hidden names something that is no place of a token", "give whole numbers from 0 on")
+            raise OptionError("hidden holds something that is not the index of a token", "give whole numbers from 0 on")
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
         object.__setattr__(self, "off", tuple(sorted(set(self.off))))
 

@@ -111,7 +111,7 @@ class Classification:
     def known_profile(self) -> Profile:
         """The profile. Raises: WeightsError if there are too many heads for it."""
         if (profile := self.profile) is None:
-            raise WeightsError("so many heads are too many to be profiled", f"give {MOST_PROFILED} at most")
+            raise WeightsError("the profile of so many heads is too large", f"give {MOST_PROFILED} at most")
         return profile
 
     @cached_property

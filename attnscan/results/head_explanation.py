@@ -103,7 +103,7 @@ def neurons_conclusion(measures: Mapping[str, InBases]) -> str:
     """What the measures say of the checkpoint's own neurons, in one sentence; empty if nothing was measured."""
     known = {name: measure for name, measure in measures.items() if measure.sign}
     apart = [
-        f"{NEURON_MEASURES[name]} {'below' if measure.sign == '<' else 'above'} what rotated bases give"
+        f"{NEURON_MEASURES[name]} {'below' if measure.sign == '<' else 'above'} the range of rotated bases"
         f" ({measure.own:.2f}; {measure.rotated:.2f} ± {measure.rotated_sd:.2f})"
         for name, measure in known.items()
         if measure.sign != "≈"
@@ -113,7 +113,7 @@ def neurons_conclusion(measures: Mapping[str, InBases]) -> str:
     if alike:
         what = " and ".join(alike) if len(alike) < 3 else f"{', '.join(alike[:-1])} and {alike[-1]}"
         lie, say = ("lies", "says") if len(alike) == 1 and not what.endswith("s") else ("lie", "say")
-        said += [f"{what} {lie} within what rotated bases give, and {say} nothing about the model's own neurons"]
+        said += [f"{what} {lie} in the range of rotated bases, and {say} nothing about the model's own neurons"]
     whole = "; ".join(said)
     return f"{whole[0].upper()}{whole[1:]}." if whole else ""
 
@@ -222,7 +222,7 @@ class HeadExplanation:
             return f"{name} cannot be explained here: no query of {self.pattern} is eligible."
         if self.above_chance < THRESHOLD:
             return (
-                f"{name} does not follow {self.pattern}: {short} is {self.score:.2f}, and {self.chance:.2f} by chance."
+                f"{name} does not follow {self.pattern}: {short} is {self.score:.2f}, and chance is {self.chance:.2f}."
             )
         effects = {cause: effect for cause in CAUSES if (effect := self.effect(cause))}
         falling = [c for c in effects if effects[c] == "falls"] or [c for c in effects if effects[c] == "falls in part"]
@@ -233,7 +233,8 @@ class HeadExplanation:
             how = " by content" if effects and "uncertain" not in effects.values() else ""
         said = [self._change(cause, short if i == 0 else "it") for i, cause in enumerate(falling)]
         said += [self._undecided(cause) for cause in effects if effects[cause] == "uncertain"]
-        said += self._without_effect([c for c in effects if effects[c] == "stays"], {*map(_what, falling)})
+        stays = [cause for cause in effects if effects[cause] == "stays"]
+        said += self._without_effect(stays, {*map(_what, falling)}, "it" if said else short)
         said += [f"{what} cannot be changed in this model" for what in self._not_available()]
         start = f"{name} {self.clause or f'follows {self.pattern}'}{how}"
         return f"{start}: {'; '.join(said)}."
@@ -245,8 +246,9 @@ class HeadExplanation:
         away = f"{self.score:.2f} → {self.causes[cause]:.2f} ± {self.reach(cause):.2f}"
         return f"{CAUSES[cause]} the error is too large to tell ({away})"
 
-    def _without_effect(self, causes: list[str], mentioned: set[str]) -> list[str]:
-        positions = [f"{CAUSES[c]} it stays ({self.score:.2f} → {self.causes[c]:.2f})" for c in causes if "pos" in c]
+    def _without_effect(self, causes: list[str], mentioned: set[str], what: str) -> list[str]:
+        same = f"{what} stays ({self.score:.2f} → "
+        positions = [f"{CAUSES[c]} {same}{self.causes[c]:.2f})" for c in causes if "pos" in c]
         segments = any(c.startswith("segments") for c in causes) and "segment" not in mentioned
         return [*positions, *(["segments do not matter"] if segments else [])]
 

@@ -16,7 +16,7 @@ from attnscan.results.signature import Special
 from attnscan.results.terms import THRESHOLD
 
 RESAMPLINGS = 1_000
-"""How often an input's words, or a corpus's pairs, are drawn anew, to see whether labels stay."""
+"""How many bootstrap resamples of an input's words, or of a corpus's pairs, show whether labels stay."""
 FEWEST = 5
 """A label that rests on fewer words or pairs says nothing of whether it would stay."""
 DRAWN_MAPS = 20
@@ -118,7 +118,7 @@ class Labels:
 
     @property
     def drawn(self) -> str:
-        """What is drawn anew to see whether labels stay."""
+        """What is resampled to see whether labels stay."""
         return "words" if self.agreement is None else "pairs"
 
     def race(self, special: Special) -> Race:

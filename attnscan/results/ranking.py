@@ -155,7 +155,7 @@ class Ranking:
         return Leads.of(table, p, order[:-1], order[1:])
 
     def close_to_best(self, pattern: str) -> list[Head]:
-        """The heads that cannot be told from the best by these pairs, best first; none where leads have no error."""
+        """The heads that these pairs do not distinguish from the best, best first; none where leads have no error."""
         order = self.order(pattern)
         table, p = self.table, self.scores.patterns.index(pattern)
         leads = Leads.of(table, p, order[:1].repeat(len(order[1:])), order[1:])

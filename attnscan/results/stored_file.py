@@ -100,7 +100,7 @@ class StoredFile:
             with hushed():
                 return within(patience, ask, "store")
         except NoAnswer:
-            raise error(f"cannot {what} {self}: no answer for {patience:.0f} seconds", _REMEDY) from None
+            raise error(f"cannot {what} {self}: timed out after {patience:.0f} seconds", _REMEDY) from None
         except Exception as failed:
             why, _ = stores.reason(failed, self.name)
             if what == "write" and isinstance(failed, FileNotFoundError):
@@ -120,9 +120,9 @@ class Saving:
             save()
         except OutputError as error:
             if last:
-                self._say(f"{error.what}; what is kept there, if anything, is of an earlier moment of this scan")
+                self._say(f"{error.what}; a state that is there is from earlier in this scan")
             elif not self._failed:
-                self._say(f"{error.what}; the scan goes on, and tries again each minute")
+                self._say(f"{error.what}; the scan continues and retries every minute")
             self._failed = True
             return False
         self._failed = False

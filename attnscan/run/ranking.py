@@ -85,7 +85,7 @@ def scanned_here(
     from attnscan.scan.stream import unseen
 
     state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
-    doing = "scoring pairs" if isinstance(request, Rank) else "holding heads against trees"
+    doing = "scoring pairs" if isinstance(request, Rank) else "comparing heads with trees"
     tell = isinstance(request, Rank) and request.pair_scores
     waiting: list[Callable[[], None]] = []
     keep = _keeper(request.state, scanner, state, running.ledger)
@@ -221,7 +221,7 @@ def on_cluster(request: Rank | HoldAgainst, running: Running) -> Work[Any]:
     except KeyboardInterrupt:
         with suppress(StateError):
             if state is not None and state.exists():
-                yield Note(f"interrupted; the same command goes on from {state}")
+                yield Note(f"interrupted; run the same command to resume from {state}")
         raise
     yield from map(Skipped, bad.first)
     yield from notes_of_inputs(result.signature, bad=bad.count)

@@ -98,7 +98,7 @@ class Rank(OfPairs):
     def __post_init__(self) -> None:
         """Raises: OptionError for what contradicts each other."""
         if self.per_pair is not None and self.state is not None:
-            raise OptionError("per_pair is written whole, and so cannot go on from a state", "leave one of them out")
+            raise OptionError("per_pair cannot resume from a state", "leave one of them out")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
 
-WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
+WITHOUT_TAP = "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
 _NAMED = 5  # unknown words, at most
 
 

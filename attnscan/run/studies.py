@@ -206,7 +206,7 @@ def _notes_of_few(result: Syntax) -> Iterator[Note]:
 
     if result.sentences < FEW:
         few = counted(result.sentences, "sentence is", "sentences are")
-        yield Note(f"{few} few: below {FEW}, little of this would be so in others", True)
+        yield Note(f"{few} few: below {FEW}, results may not hold in other texts", True)
 
 
 def compare(request: Compare, running: Running) -> Work[Comparison]:

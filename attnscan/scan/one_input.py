@@ -180,7 +180,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
             "use a model that was trained with a mask token, such as BERT or RoBERTa",
         )
     if np.isnan(helps[0].values).all():
-        raise InputError("nothing can be asked: no word of the input has another beside it", "give two words or more")
+        raise InputError("predictive words cannot be measured: the input has a single word", "give two words or more")
     signature = scanner.signature(Seen.of(pair, truncated=encoded.truncated))
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
@@ -195,7 +195,7 @@ def classify_weights(
     Raises: OptionError for what needs more than weights.
     """
     if options.reading.carried:
-        raise OptionError("saved weights do not tell what heads carry", "leave out --by carried, or name a model")
+        raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention)

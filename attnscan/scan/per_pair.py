@@ -240,7 +240,7 @@ class About:
         _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
         _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
         shape, patterns = about["grid"], _names(about["patterns"], "patterns")
-        _check(isinstance(shape, list) and len(shape) == 2 and all(map(_is_count, shape)), "its grid is none")
+        _check(isinstance(shape, list) and len(shape) == 2 and all(map(_is_count, shape)), "it has no valid grid")
         grid = Grid.square(*shape)
         _check(0 < len(patterns) <= _MAX_PATTERNS, f"it has {len(patterns)} patterns")
         _check(0 < math.prod(shape) <= MAX_HEADS, f"it is of {shape[0]} layers of {shape[1]} heads")
@@ -261,7 +261,7 @@ def _check(holds: bool, what: str) -> None:
 
 def signature_read(said: Any) -> Signature:
     """A signature whose fields are all there, each of its type. Raises: Unsound."""
-    _check(isinstance(said, dict), "its signature is none")
+    _check(isinstance(said, dict), "it has no valid signature")
     types = get_type_hints(Signature)
     _check(set(said) <= set(types), "its signature has fields of another version")
     for field in fields(Signature):
@@ -279,8 +279,8 @@ def signature_read(said: Any) -> Signature:
 
 def _names(said: Any, what: str) -> tuple[str, ...]:
     """Names, each there once."""
-    _check(isinstance(said, Sequence) and not isinstance(said, str), f"its {what} are no list")
-    _check(all(isinstance(name, str) and 0 < len(name) <= _MAX_TEXT for name in said), f"its {what} are no names")
+    _check(isinstance(said, Sequence) and not isinstance(said, str), f"its {what} are not a list")
+    _check(all(isinstance(name, str) and 0 < len(name) <= _MAX_TEXT for name in said), f"its {what} are not names")
     _check(len(set(said)) == len(said), f"one of its {what} is there twice")
     return tuple(said)
 

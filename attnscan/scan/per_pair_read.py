@@ -46,7 +46,7 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     except OutputError:
         raise
     except Exception as error:  # whatever pyarrow and a damaged file make of each other, in words for its developers
-        why = str(error)[:120] if isinstance(error, Unsound) else "it is damaged, or of another kind"
+        why = str(error)[:120] if isinstance(error, Unsound) else "it is damaged, or in another format"
         raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
     if missing := [pattern for pattern in wanted if pattern not in about.patterns]:
         raise PairsError(

@@ -123,7 +123,7 @@ def read_state(
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception:  # parsing a damaged file fails in any way
-        raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
+        raise StateError(f"{path} is not a valid state file", "remove it to start anew") from None
 
 
 def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

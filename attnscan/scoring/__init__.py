@@ -17,7 +17,7 @@ classes.py     a consumer of attention: one batch to sums class by class
 relations.py   a consumer of attention: one batch to sums by relation of a treebank
 relation_sums.py   these sums, which add, and what they say of every head
 statements.py  the rule by which a head is stated
-resampling.py  how often labels stay when words or pairs are drawn anew
+resampling.py  how often labels stay when words or pairs are resampled
 questions.py   what the model is asked about one input for predictive
 predictive.py  the pattern that asks the model
 """

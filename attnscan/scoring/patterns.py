@@ -170,7 +170,7 @@ DELIMITER = Pattern(
     delimiter,
     "weight on special tokens such as [CLS] and [SEP]",
     color="#8a8a8a",
-    clause="rests on delimiters",
+    clause="attends to special tokens",
     queries="all words",
     keys="all special tokens that the tokenizer inserted",
     source=_VIG,

@@ -1,4 +1,4 @@
-"""How often a head keeps its label when the words of its one input, or the pairs of a corpus, are drawn anew.
+"""How often a head keeps its label when the words of its one input, or the pairs of a corpus, are resampled.
 
 A label of one input rests on a handful of words, one of a corpus on its pairs. Drawing as many of them with
 replacement, again and again, shows how much of it is theirs: the bootstrap, with the word or the pair for its unit. Of

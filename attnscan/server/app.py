@@ -123,7 +123,7 @@ def _said(_request: Request, error: Exception) -> Response:
         202: {"stale": True},  # a question that another one replaces is no error, and browsers report those
         410: {"gone": True},
         500: {"error": BUG},
-        503: {"error": "too much is asked at once: ask again in a moment"},
+        503: {"error": "too many questions at once: ask again in a moment"},
     }
     what = f"{error.what}: shorten it" if isinstance(error, TooLongError) else str(error)  # there is nothing to pass
     said = encoded(flags.get(status, {"error": what}))
@@ -140,11 +140,11 @@ def listening(port: int | None) -> socket.socket:
         own.listen(128)
     except OSError as error:
         own.close()
-        remedy = "name another by --port, or leave it out and have a free one"
+        remedy = "choose another, or leave out --port for a free one"
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise OutputError(f"port {port} is the system's own", remedy) from None
+            raise OutputError(f"port {port} is reserved for the system", remedy) from None
         if error.errno == errno.EADDRINUSE:
-            raise OutputError(f"port {port} is taken, and nothing can be served there", remedy) from None
+            raise OutputError(f"port {port} is in use", remedy) from None
         raise OutputError(f"nothing can be served here: {error.strerror or error}", remedy) from None
     return own
 

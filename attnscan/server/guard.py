@@ -13,7 +13,7 @@ from secrets import compare_digest
 from typing import Any
 
 MOST_BODY = 64 << 10
-BUG = "attnscan made a mistake: where it was started it says which"
+BUG = "attnscan failed: the terminal that started it shows the error"
 SECONDS = 10.0  # for a whole body
 _FOR_ALL = (
     (b"cache-control", b"no-store"),
@@ -82,10 +82,10 @@ class Guard:
         if not compare_digest(token.encode(errors="replace"), self._token) or scope["path"].count("/") < 2:
             raise _Refused(404)
         if any(origin != b"http://" + host for origin in headers.get(b"origin", ())):
-            raise _Refused(403, "this is for attnscan's own page alone")
+            raise _Refused(403, "only attnscan's own page may ask")
         sites = set(headers.get(b"sec-fetch-site", ()))
         if not sites <= {b"same-origin", b"none"} and not _opens_a_tab(scope["method"], headers):
-            raise _Refused(403, "this is for attnscan's own page alone")
+            raise _Refused(403, "only attnscan's own page may ask")
         if scope["method"] == "POST" and not _is_json(headers.get(b"content-type", [])):
             raise _Refused(415, "what is posted must be application/json")
         return f"/{rest}"
@@ -112,7 +112,7 @@ class Guard:
                     if len(body) > MOST_BODY:
                         raise _TOO_LARGE
         except TimeoutError:
-            raise _Refused(408, "the question did not come to its end") from None
+            raise _Refused(408, "the question is incomplete") from None
         whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:

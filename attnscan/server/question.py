@@ -87,7 +87,7 @@ def question_of(body: bytes, models: int) -> Question:
         where = plain(".".join(map(str, first["loc"])) or "the body")
         raise Malformed(f"{where:.40}: {first['msg']}") from None
     except (ValueError, RecursionError):  # the first of what is no UTF-8, too, and of numbers of 5,000 digits
-        raise Malformed("the body is no JSON") from None
+        raise Malformed("the body is not JSON") from None
     if asked.model >= models:
         raise Malformed(f"model: there are {models}")
     off = tuple(Head(*map(int, name.split("-"))) for name in asked.off)
@@ -102,7 +102,7 @@ def question_of(body: bytes, models: int) -> Question:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields := dict(pairs)) < len(pairs):
-        raise Malformed("a field is there twice")
+        raise Malformed("a field is given twice")
     return fields
 
 

@@ -75,7 +75,7 @@ def ablate(
                 records.pop(encoded.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
     if not any(effect.n for effect in effects):
-        raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
+        raise InputError("no pair can be measured", "give a file with at least one")
     chose, both = (seen.read - seen.skipped for seen in (asked.seen, stream.seen))
     signature = scanner.signature(stream.seen)
     return Ablation(effects, grid, request.replace, request.draws, asked.chosen_by, chose, both - chose, signature)

@@ -86,9 +86,9 @@ def compare(
 def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | None, str]:
     """Which words are related for both models, so that both are scored on the same queries; and that in a sentence."""
     if scanner_a.relation is None or scanner_b.relation is None:
-        return None, "identical words alone count as the same: related ones were not asked for."
+        return None, "only identical words count: --no-related."
     if not _read_alike(scanner_a, scanner_b):
-        return None, "identical words alone count as the same: the two models read other tokens."
+        return None, "only identical words count: the two models use different tokens."
     return Both(scanner_a.relation, scanner_b.relation), "words are related where the embeddings of both models say so."
 
 
@@ -171,8 +171,8 @@ def nearest_heads(
     """
     if not _read_alike(scanner_a, scanner_b):
         raise ModelError(
-            f"{scanner_a.loaded.source.name} and {scanner_b.loaded.source.name} read other tokens, "
-            "so that their weights cannot be held against each other",
+            f"{scanner_a.loaded.source.name} and {scanner_b.loaded.source.name} use different tokens, "
+            "so their weights cannot be compared",
             "leave out --match nearest",
         )
     reader = min((scanner_a, scanner_b), key=lambda scanner: scanner.loaded.limit)

@@ -197,9 +197,7 @@ class _Explainer:
         if shuffled_scores is not None and _same(shuffled_scores[0], scores):
             del causes[SHUFFLED]
             not_available[SHUFFLED] = (
-                "the model takes no notice of positions that are given to it"
-                if sums_of_all.moved
-                else "there are no two words to shuffle"
+                "the model ignores position ids" if sums_of_all.moved else "there are no two words to shuffle"
             )
         if sums_of_all.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"

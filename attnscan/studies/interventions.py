@@ -46,7 +46,7 @@ class Positions:
         if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
             raise ModelError("the model takes no position ids and looks up no position embeddings")
         if self._embedding is None and not _counts_from_zero(model, alone):
-            raise ModelError("the model counts its positions in a way of its own")  # as I-BERT does, from 2
+            raise ModelError("the model computes its own positions")  # as I-BERT does, from 2
 
     @contextmanager
     def reordered(self, inputs: ModelInputs, order: Tensor) -> Iterator[ModelInputs]:

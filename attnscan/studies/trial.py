@@ -125,7 +125,7 @@ class Trial:
         self._order = shuffled([self._written], len(encoded.tokens), seed).to(scanner.loaded.device)
         self._notes = change.notes(self._written.tokens, seed)
         if scanner.measure is not None and change.of_model:
-            self._notes += ("which words help to predict which is asked of the model as it is",)
+            self._notes += ("predictive words are those of the unchanged model",)
         helps = scanner.helps([encoded])
         self._reading: InputReading | None = InputReading(scanner, pair, encoded, helps, keep=True, in_two=True)
         self._inputs = self._reading.batch.model_inputs

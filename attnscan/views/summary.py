@@ -13,7 +13,7 @@ from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
 NOT_MEASURED = "not measured"
-_CLOSE = 5  # heads that cannot be told from the best: so many are named
+_CLOSE = 5  # heads that cannot be distinguished from the best: so many are named
 
 
 def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
@@ -53,7 +53,8 @@ def reading_title(labels: Labels, *, among_words: bool) -> str:
 
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
-    return f"not sure; {labels.drawn} drawn anew would change it, or are too few to tell"
+    changed = f"the label changed in more than 5 % of bootstrap resamples of the {labels.drawn}"
+    return f"{changed}, or they are too few"
 
 
 def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
@@ -66,13 +67,13 @@ def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
 
 
 def none_does(table: ScoreTable, pattern: int, threshold: float) -> str:
-    """That no head follows a pattern, if so, and how far above chance the best one is; empty if some head does."""
+    """That no head follows a pattern, if so, and how near the best one comes; empty if some head does."""
     above = table.above_chance[..., pattern]
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
-    best = Grid.of(above)[np.nanargmax(above)].name
-    farthest = f"{best} is the farthest above chance, by {np.nanmax(above):.2f}"
-    return f"No head does this: {farthest}, and a label takes {threshold:g}."
+    best, by = Grid.of(above)[np.nanargmax(above)].name, round(float(np.nanmax(above)), 2)
+    away = f"{abs(by):.2f} {'above' if by > 0 else 'below'} chance" if by else "at chance"
+    return f"No head follows this pattern. Closest: {best}, {away} (a label needs {threshold:g} above)."
 
 
 def ranked_by(result: Ranking) -> str:
@@ -84,15 +85,15 @@ def ranked_by(result: Ranking) -> str:
 
 
 def told_apart(result: Ranking, pattern: str) -> str:
-    """Which heads cannot be told from the best one, and about how many pairs would tell; empty if there are none."""
+    """Which heads are not distinguished from the best, and about how many pairs would do it; empty if none."""
     leads = result.leads(pattern)
     if np.isnan(leads.se[:1]).any():
         p = result.scores.patterns.index(pattern)
         few = result.table.pairs[..., p].max() < 2
         return (
-            "One pair cannot tell heads apart: give at least two."
+            "One pair gives no standard errors: give at least two."
             if few
-            else "Leads have no errors in so large a model."
+            else "Leads have no standard errors in a model of so many heads."
         )
     close = result.close_to_best(pattern)
     if not close:
@@ -100,8 +101,8 @@ def told_apart(result: Ranking, pattern: str) -> str:
     order = result.order(pattern)
     best = result.scores.grid[order[0]].name
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
-    said = f"{best} cannot be told from {', '.join(head.name for head in close[:_CLOSE])}{more}"
+    said = f"{best} cannot be distinguished from {', '.join(head.name for head in close[:_CLOSE])}{more}"
     needed = result.pairs_to_tell(pattern)
-    said += f"; about {counted(needed, 'pair')} would tell it from the next" if needed is not None else ""
-    luck = "" if result.ranked_by else " The best of close heads is in part the luckiest: --split takes luck out."
+    said += f"; about {counted(needed, 'pair')} would distinguish it from the next" if needed is not None else ""
+    luck = "" if result.ranked_by else "--split ranks and scores close heads on separate pairs, without luck."
     return f"{said}.{luck}"

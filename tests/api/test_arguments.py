@@ -80,7 +80,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
         assert f"keeps its own {option}" in line
     assert "without its tokenizer" in refusal(lambda: call(model=model))
     assert "is of the class str" in refusal(lambda: call(model=model, tokenizer="bert-base-uncased"))
-    assert "no model that is in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
+    assert "goes with a model in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
     for wrong in (5, b"bert", ["bert"], object(), torch.nn.Linear(1, 1)):
         assert "no model of transformers" in refusal(lambda wrong=wrong: call(model=wrong, tokenizer=tokenizer))
     line = refusal(lambda: call(**by_name, batch_token=1), OptionError)

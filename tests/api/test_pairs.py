@@ -98,11 +98,11 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
 def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
     for name in ("on_bad", "on_progress"):
         line = refusal(lambda name=name: call(PAIRS, model, **{name: 5}), OptionError)
-        assert line.startswith(f"{name} is no function; give one that takes")
+        assert line.startswith(f"{name} is not a function; give one that takes")
     if call not in (CALLS["heads"], CALLS["profile"]):
         assert "takes no on_pairs" in refusal(lambda: call(PAIRS, model, on_pairs=print), OptionError)
     else:
-        assert "on_pairs is no function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
+        assert "on_pairs is not a function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
 
 
 @each
@@ -216,7 +216,7 @@ def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
     assert {doing for doing, _, _ in told} == {"scoring pairs", "pairs asked for predictive words"}
     cluster: Any = {"engine": "ray", "model": model}
     for name in ("on_progress", "on_pairs"):
-        assert "a cluster does not say" in refusal(
+        assert "a cluster reports no progress" in refusal(
             lambda name=name: attnscan.heads(path, **cluster, **{name: print}), OptionError
         )
 
@@ -237,7 +237,7 @@ def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
         guessed = attnscan.heads(path, columns=[3], model="bundled", pattern=["next-word"])
     assert [str(each.message).partition(": ")[2][:30] for each in warned] == [
         "its cells are quoted, and are ",
-        "its first line is read as data",
+        "its first line looks like data",
     ]
     said = attnscan.heads(path, columns=[3], header=False, quoting="csv", model="bundled", pattern=["next-word"])
     other = attnscan.heads(path, columns=[3], header=True, quoting="none", model="bundled", pattern=["next-word"])

@@ -154,7 +154,7 @@ def test_a_command_that_takes_the_words_is_named_and_begins_its_work(typed: str,
     line = misuse(*shlex.split(typed))
     assert f" attnscan {meant} (attnscan " in line
     done = CliRunner().invoke(app, shlex.split(meant))
-    assert done.exit_code == 1 and ("the work has begun" in done.stderr or "w.npz is not a sound" in done.stderr)
+    assert done.exit_code == 1 and ("the work has begun" in done.stderr or "w.npz is not a valid" in done.stderr)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class TestDestination:
     @pytest.mark.parametrize("format", ["parquet", "xlsx"])
     def test_what_is_no_text_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        with pytest.raises(OutputError, match=rf"is not for a terminal; name a file: -o heads\.{format}"):
+        with pytest.raises(OutputError, match=rf"cannot be shown on a terminal; name a file: -o heads\.{format}"):
             Destination(format)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
         Destination(format)

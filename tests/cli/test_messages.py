@@ -88,7 +88,7 @@ def test_an_error_is_one_line_that_names_what_is_wrong(toy: Path, weights: Path)
     line = refusal("classify", "cat " * 40, "--model", toy)
     assert f"is 42 tokens long and the model reads at most {POSITIONS}" in line and "--on-long truncate" in line
     weights.write_bytes(b"PK\x03\x04nonsense")
-    assert "not a sound .npz file" in refusal("classify", "--weights", weights)
+    assert "not a valid .npz file" in refusal("classify", "--weights", weights)
 
 
 def test_truncate_cuts_and_says_so(toy: Path) -> None:
@@ -128,9 +128,9 @@ class TestUsage:
             (["classify", "a", "--format", "xml"], "no format 'xml': there are table, csv, tsv, json, jsonl"),
             (["classify", "a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
             (["classify", "--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
-            (["classify", "--weights", "w.npz", "--save-weights", "v.npz"], "has nothing to save"),
+            (["classify", "--weights", "w.npz", "--save-weights", "v.npz"], "needs a model"),
             (["classify", "a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
-            (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
+            (["predictive", "one two", "--predictive", "off"], "--predictive off measures nothing"),
             (["similar", "--within", "nan"], "--within"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -129,4 +129,6 @@ def test_what_cannot_be_is_told_before_the_work(arguments: tuple[str, ...], code
 
 def test_several_inputs_are_no_workbook() -> None:
     done = CliRunner().invoke(app, [*line_of("classify --pairs"), "-o", "a.xlsx"])
-    assert done.exit_code == 2 and "are written as they are done, not as xlsx" in " ".join(done.stderr.split())
+    assert done.exit_code == 2 and "are written one after the other, which xlsx does not allow" in " ".join(
+        done.stderr.split()
+    )

@@ -400,7 +400,7 @@ def test_a_cut_input_keeps_the_words_that_are_left(tokenizer: Any) -> None:
 def test_a_tokenizer_that_does_not_tell_characters_is_refused(tmp_path: Path) -> None:
     tokenizer = written_in_python(tmp_path)
     assert encoded(tokenizer, "the cat").units
-    with pytest.raises(InputError, match=r"PhobertTokenizer does not tell which characters .* leave the words out"):
+    with pytest.raises(InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"):
         encoded(tokenizer, annotated("the cat"))
 
 

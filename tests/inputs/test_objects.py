@@ -303,7 +303,7 @@ class TestWhatIsNoPairs:
         assert "of the class dict" in refused({})
         for second, words in (
             (["b", "c"], "not of one length: 'sentence1' has 1, 'sentence2' has 2"),
-            ("bc", "column 'sentence2' is of the class str, and no list"),
+            ("bc", "column 'sentence2' is of the class str, not a list"),
         ):
             assert words in refused({"sentence1": ["a"], "sentence2": second})
 

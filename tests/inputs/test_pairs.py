@@ -157,9 +157,9 @@ BAD = {
         ("half a character", b"c,\xc3", "is not valid UTF-8 at byte 3 of line 3"),
         ("a coded surrogate", b"c,\xed\xa0\x80", "is not valid UTF-8"),
         ("NUL", "c,d\0", "has a NUL character in line 3"),
-        ("text after a quote", '"c"x,d', "is not sound CSV: ',' expected"),
-        ("an open quote", '"c,d', "is not sound CSV: unexpected end"),
-        ("a lone carriage return", "c\rx,d", "is not sound CSV: new-line character"),
+        ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
+        ("an open quote", '"c,d', "is not valid CSV: unexpected end"),
+        ("a lone carriage return", "c\rx,d", "is not valid CSV: new-line character"),
     ],
     "tsv": [
         ("one field", "c", "its number of fields is 1"),
@@ -182,8 +182,8 @@ BAD = {
         ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
         ("a NUL byte", '{"sentence_a": "c\0", "sentence_b": "d"}', "has a NUL character in line 3"),
         ("not UTF-8", b'{"sentence_a": "c", "sentence_b": "\xff"}', "is not valid UTF-8"),
-        ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not sound JSON at character 39"),
-        ("two objects", '{"sentence_a": "c"} {}', "is not sound JSON at character 21: Extra data"),
+        ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not valid JSON at character 39"),
+        ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON at character 21: Extra data"),
         ("an array", '["c", "d"]', "is not a JSON object"),
         ("a string", '"c"', "is not a JSON object"),
         ("deep", "[" * 200_000, "is nested too deeply"),
@@ -216,7 +216,7 @@ class TestBadRecords:
         good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x,y\nc,d\n"e",f\n\n"multi\nline",z\n'))
         assert [record.pair for record in good] == [AB, CD, EF, Pair("multi\nline", "z")]
         assert [record.where.rpartition(":")[2] for record in good] == ["2", "4", "5", "7"]
-        assert bad == ["p.csv:3: is not sound CSV: ',' expected after '\"'"]
+        assert bad == ["p.csv:3: is not valid CSV: ',' expected after '\"'"]
 
     def test_bad_bytes_in_a_row_of_lines_are_of_that_row(self, make: Make) -> None:
         good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\xff\ny",z\nc,d\n'))
@@ -334,7 +334,7 @@ class TestStdin:
             (b"a\0b\n", "standard input:1: has a NUL"),
             (parquet({"text": ["a"]}), "standard input is Parquet"),
             (b"x,y\n1,2\n", "the columns are 'x', 'y'"),
-            (b'{"text": }\n', "standard input:1: is not sound JSON"),
+            (b'{"text": }\n', "standard input:1: is not valid JSON"),
         ],
     )
     def test_refused(self, monkeypatch: pytest.MonkeyPatch, content: bytes, why: str) -> None:

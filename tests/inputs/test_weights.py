@@ -330,7 +330,7 @@ class TestNoArchive:
     )
     def test_another_kind_of_file(self, file: Path, content: bytes) -> None:
         file.write_bytes(content)
-        assert "not a sound .npz file" in refusal(file)
+        assert "not a valid .npz file" in refusal(file)
 
     def test_an_archive_of_other_things(self, file: Path) -> None:
         with zipfile.ZipFile(file, "w") as archive:
@@ -367,7 +367,7 @@ class TestDamage:
 
     @pytest.mark.parametrize(
         ("field", "values", "words"),
-        [*((10, (method, 0), "not a sound .npz file") for method in (1, 9, 97, 99)), (8, (1, 0), "encrypted")],
+        [*((10, (method, 0), "not a valid .npz file") for method in (1, 9, 97, 99)), (8, (1, 0), "encrypted")],
     )
     def test_an_unknown_compression_or_a_password_is_refused(
         self, file: Path, field: int, values: tuple[int, int], words: str

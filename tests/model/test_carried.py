@@ -76,7 +76,7 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
 @pytest.mark.parametrize("family", UNTAPPED)
 def test_a_family_that_does_not_show_it_is_refused_by_name(family: str) -> None:
     model = tiny_model(family, UNTAPPED[family])
-    with pytest.raises(CaptureError, match=f"{type(model).__name__} carry cannot be told") as refused:
+    with pytest.raises(CaptureError, match=f"{type(model).__name__} carry cannot be computed") as refused:
         output_projections(model, tiny_inputs())
     assert "\n" not in str(refused.value)
 

@@ -121,7 +121,7 @@ class TestPinned:
     @pytest.mark.usefixtures("moving")
     def test_a_model_that_the_hub_does_not_have_is_one_line(self) -> None:
         line = refusal(lambda: pinned(Source("org/none", "org/none")))
-        assert line.startswith("the hub does not give the model org/none: ") and "hf auth login" in line
+        assert line.startswith("the hub refuses the model org/none: ") and "hf auth login" in line
 
     def test_pickles_are_named_before_anything_is_fetched(
         self, commits: dict[str, Path], online: Callable[[ModelHub], ModelHub]

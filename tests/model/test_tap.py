@@ -155,7 +155,7 @@ def test_a_model_that_changes_in_its_first_run_is_read_in_its_second() -> None:
     collected, _ = _captured(tiny_model("big_bird", settings), tiny_inputs())
     assert collected.blocks[0][0].grid.shape == (3, 4)
     long = {"input_ids": torch.full((1, 480), 7), "attention_mask": torch.ones(1, 480, dtype=torch.int64)}
-    with pytest.raises(CaptureError, match="BigBirdModel shows numbers in layer 0 that are no softmax"):
+    with pytest.raises(CaptureError, match="BigBirdModel shows numbers in layer 0 that are not a softmax"):
         _captured(tiny_model("big_bird", {**settings, "block_size": 16}), long)
 
 

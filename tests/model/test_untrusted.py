@@ -116,7 +116,7 @@ def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **chan
         (lambda place: with_weights(saved(place, "BertForMaskedLM", BERT), f"bert.{RELATIVE}"), "holds 1 weight of"),
         (
             lambda place: configured(saved(place, "BertModel", BERT, num_hidden_layers=2), num_hidden_layers=1),
-            r"holds 16 weights of its encoder that nothing would use: encoder\.layer\.1\..* and others",
+            r"holds 16 weights of its encoder that transformers would not load: encoder\.layer\.1\..* and others",
         ),
         (
             lambda place: configured(saved(place, "BertForMaskedLM", BERT, num_hidden_layers=2), num_hidden_layers=1),
@@ -144,7 +144,7 @@ def test_weights_of_the_encoder_that_nothing_uses_are_refused(
 )
 def test_a_head_that_nothing_uses_is_told(tmp_path: Path, kind: str, family: Any, heads: str) -> None:
     place = saved(tmp_path / "model", kind, family)
-    note = f"no attention depends on what the checkpoint {place} holds besides its encoder: {heads}"
+    note = f"attention does not depend on these other parts of the checkpoint {place}: {heads}"
     with pytest.warns(UserWarning, match=note):
         model = attnscan.load(place)
     assert model.note == note

@@ -94,7 +94,7 @@ def test_what_was_not_waited_for_does_not_come_later(tmp_path: Path, monkeypatch
     monkeypatch.setattr(stored_file, "_upload", slow)
     monkeypatch.setattr(stored_file, "PATIENCE", 0.2)
     for content in (b"slow", b"fast"):
-        with pytest.raises(OutputError, match=r"cannot write s3://bucket/state: no answer for 0 seconds"):
+        with pytest.raises(OutputError, match=r"cannot write s3://bucket/state: timed out after 0 seconds"):
             file.write_bytes(content)
     assert not file.exists()
     go_on.set()
@@ -113,7 +113,7 @@ def test_nobody_there_and_a_silent_store(monkeypatch: pytest.MonkeyPatch) -> Non
             ask()
         assert not any(each in f"{caught.value}{file}{file!r}" for each in ("SECRET", "AKIA"))
     monkeypatch.setattr(stored_file, "_LOOK", 0.5)
-    with silence() as host, pytest.raises(StateError, match="no answer for 0 seconds"):
+    with silence() as host, pytest.raises(StateError, match="timed out after 0 seconds"):
         StoredFile(name + host).exists()
 
 
@@ -142,6 +142,6 @@ def test_the_first_failure_of_several_is_told_and_the_last_in_any_case() -> None
         raise OutputError("cannot write x: gone", "do this")
 
     assert [saving(fail), saving(fail), saving(lambda: None), saving(fail)] == [False, False, True, False]
-    assert said == ["cannot write x: gone; the scan goes on, and tries again each minute"] * 2
+    assert said == ["cannot write x: gone; the scan continues and retries every minute"] * 2
     saving(fail, last=True)
-    assert len(said) == 3 and "is of an earlier moment of this scan" in said[2]
+    assert len(said) == 3 and "is from earlier in this scan" in said[2]

@@ -94,7 +94,7 @@ def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_p
             assert found.profile is not None and found.profile.parts == expected.profile.parts
             np.testing.assert_array_equal(found.profile.fit.share, expected.profile.fit.share)
         rewritten(path, {"sums.profile.mass": lambda mass: mass[..., :-1]})
-        with pytest.raises(StateError, match="not a sound state file"):
+        with pytest.raises(StateError, match="not a valid state file"):
             load_state(path, scanner)
 
 
@@ -186,13 +186,13 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
         for other in others:
             path.write_bytes(whole)
             rewritten(path, {"about": lambda _, other=other: np.array(json.dumps(other))})
-            with pytest.raises(StateError, match="not a sound state file"):
+            with pytest.raises(StateError, match="not a valid state file"):
                 load_state(path, scanner)
         name = "sums.told.every_key.n"
         for damage in (lambda n: n[..., :-1], lambda n: n * np.nan, lambda n: n.astype("<f4"), lambda n: n.astype(str)):
             path.write_bytes(whole)
             rewritten(path, {name: damage})
-            with pytest.raises(StateError, match="not a sound state file"):
+            with pytest.raises(StateError, match="not a valid state file"):
                 load_state(path, scanner)
 
 

@@ -1,4 +1,4 @@
-"""Labels that stay when words are drawn anew, and labels that do not."""
+"""Labels that stay when words are resampled, and labels that do not."""
 
 from __future__ import annotations
 

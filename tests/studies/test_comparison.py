@@ -115,7 +115,7 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
     assert_allclose(exchanged.se, found.se, atol=1e-7)
     assert_allclose(exchanged.p, found.p, atol=1e-7)
     assert found.alike == exchanged.alike == "words are related where the embeddings of both models say so."
-    assert "related ones were not asked for" in without.alike
+    assert "--no-related" in without.alike
 
 
 def test_where_two_models_read_other_tokens_identical_words_alone_count(before: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_where_two_models_read_other_tokens_identical_words_alone_count(before: 
     with Scanner(_options(before)) as one, Scanner(_options(smaller)) as other:
         relation = _told("cat dog")
         found = compare(one.with_relation(relation), other.with_relation(relation), _read(pairs))
-    assert found.alike == "identical words alone count as the same: the two models read other tokens."
+    assert found.alike == "only identical words count: the two models use different tokens."
     assert (found.one.every_key.n[..., found.patterns.index("cross-sentence")] == 0).all()
 
 

@@ -77,10 +77,10 @@ def test_a_head_of_three_neurons_has_three_and_always_the_same(found: Explanatio
     assert head.effective_neurons == pytest.approx(3, abs=0.01)
     assert head.stability == pytest.approx(1)
     assert head.neurons["effective_neurons"].rotated > 8 and head.neurons["effective_neurons"].sign == "<"
-    assert head.neurons_conclusion.startswith("It has effective neurons below what rotated bases give (3.00; ")
+    assert head.neurons_conclusion.startswith("It has effective neurons below the range of rotated bases (3.00; ")
     assert head.conclusion == (
-        "0-1 rests on delimiters by content: with the words' positions shuffled it stays (1.00 → 1.00); "
-        "segments do not matter."
+        "0-1 attends to special tokens by content: with the words' positions shuffled its delimiter score stays "
+        "(1.00 → 1.00); segments do not matter."
     )
 
 

@@ -121,9 +121,9 @@ def test_one_neuron_that_does_it_all_is_many_in_rotated_bases() -> None:
         found["stability"].rotated == pytest.approx(1) and found["stability"].sign == "≈"
     )  # one direction in any basis
     said = neurons_conclusion(found)
-    assert said.startswith("It has effective neurons below what rotated bases give (1.00; ")
+    assert said.startswith("It has effective neurons below the range of rotated bases (1.00; ")
     assert "stability" in said and said.endswith(
-        "within what rotated bases give, and say nothing about the model's own neurons."
+        "in the range of rotated bases, and say nothing about the model's own neurons."
     )
 
 

@@ -465,7 +465,7 @@ def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[s
 
 
 def test_predictive_is_asked_of_the_model_as_it_is_and_the_result_says_so(tmp_path: Path) -> None:
-    pair, told = Pair(sentence(6)), "which words help to predict which is asked of the model as it is"
+    pair, told = Pair(sentence(6)), "predictive words are those of the unchanged model"
     with trials_of(save_toy_mlm(tmp_path), predictive="cpmi") as trials:
         plain, without = (trials.run(pair, Change(off=off)).result for off in ((), (Head(0, 0),)))
     place = plain.scores.patterns.index("predictive")

@@ -92,7 +92,7 @@ def cola(columns: str) -> DataSet:
         _lines(*(_tabs("gj04", n % 2, "*" if n == 2 else "", text) for n, text in enumerate(texts))),
         tuple(map(Pair, texts)),
         FileReading((columns,)),
-        notes=("train.tsv: its first line is read as data",),
+        notes=("train.tsv: its first line looks like data",),
     )
 
 
@@ -146,7 +146,7 @@ def sts() -> DataSet:
         ),
         pairs,
         FileReading(("6", "7"), quoting="none"),
-        notes=("separated by tabs", "its first line is read as data"),
+        notes=("separated by tabs", "its first line looks like data"),
     )
 
 

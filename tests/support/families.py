@@ -204,7 +204,10 @@ REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "shows no attention weights"),
     "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, "shows no attention weights"),
     "mra": (_SMALL, "shows no attention weights"),
-    "squeezebert": ({**_SMALL, "embedding_size": 32, "intermediate_size": 36}, "no softmax over the tokens"),  # logits
+    "squeezebert": (
+        {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
+        "not a softmax over the tokens",
+    ),  # logits
     "gpt_oss": ({**_GROUPED, "intermediate_size": 32, "head_dim": 8, "num_local_experts": 4}, "no softmax"),  # a sink
     "prophetnet": (
         {
@@ -215,7 +218,7 @@ REFUSED: dict[str, tuple[Settings, str]] = {
             "num_encoder_attention_heads": 4,
             "num_decoder_attention_heads": 4,
         },
-        "no softmax over the tokens",
+        "not a softmax over the tokens",
     ),
     "longformer": ({**_SMALL, "attention_window": 8}, "weights of shape"),  # not over all keys
     "led": ({**_BART, "attention_window": 8}, "weights of shape"),

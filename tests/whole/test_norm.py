@@ -252,7 +252,7 @@ class TestCommands:
         path = str(tmp_path / "weights.npz")
         run("classify", *one, "--save-weights", path, "--csv")
         for command in (("classify",), ("show", "0-0")):
-            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", path, "--by=carried")
+            assert "saved weights do not hold what heads carry" in _refused(*command, "--weights", path, "--by=carried")
         weights_alone = _table("classify", "--weights", path)
         assert weights_alone["carried_label"].isna().all() and weights_alone["output"].isna().all()
         assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
@@ -269,9 +269,9 @@ def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
 
 def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_path: Path) -> None:
     directory = save(tmp_path / "mpnet", tiny_model("mpnet", UNTAPPED["mpnet"]))
-    with pytest.raises(AttnscanError, match="MPNetModel carry cannot be told"):
+    with pytest.raises(AttnscanError, match="MPNetModel carry cannot be computed"):
         attnscan.heads([], model=str(directory), by="carried")
     plain = attnscan.classify("the cat sat .", model=str(directory))
     assert plain.carried is None
-    assert any("MPNetModel carry cannot be told" in note for note in plain.notes)
+    assert any("MPNetModel carry cannot be computed" in note for note in plain.notes)
     assert plain.to_frame()["carried_label"].isna().all()

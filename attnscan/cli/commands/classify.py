@@ -111,11 +111,9 @@ def classify(
         given.check()
         files.check_unused()
     if given.weights is not None and save_weights is not None:
-        raise typer.BadParameter("--weights has nothing to save")
+        raise typer.BadParameter("--save-weights needs a model: --weights FILE.npz is saved already")
     if scan.reading.carried and save_weights is not None:
-        raise typer.BadParameter(
-            "--save-weights keeps weights as they are: leave out --by carried, which does not change them"
-        )
+        raise typer.BadParameter("--save-weights always saves attention weights: leave out --by carried")
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination()
@@ -147,7 +145,9 @@ def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, re
     """Score inputs from the files that are `read`, and write each when it is done; Ctrl-C leaves those that are."""
     if to.format not in _STREAMED:
         known = f"{', '.join(_STREAMED[:-1])} or {_STREAMED[-1]}"
-        raise typer.BadParameter(f"several inputs are written as they are done, not as {to.format}: use {known}")
+        raise typer.BadParameter(
+            f"several inputs are written one after the other, which {to.format} does not allow: use {known}"
+        )
     parts = parts_of(read, to.path, to.signature)
     about = dict[str, object]()
 
@@ -183,6 +183,6 @@ def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None)
     if (given.a is not None and files.pairs) or given.b is not None:
         raise typer.BadParameter("give sentences, --pairs, or - alone for lines of standard input, but not two of them")
     if given.weights is not None or save_weights is not None:
-        raise typer.BadParameter("--weights and --save-weights are of one input: leave out --pairs")
+        raise typer.BadParameter("--weights and --save-weights are for one input: leave out --pairs")
     if not files.pairs:
         replace(files, skip_bad=False).check_unused("; a line of standard input has A and B with a tab between")

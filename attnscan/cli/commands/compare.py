@@ -47,7 +47,9 @@ def compare(
     where: Where,
 ) -> None:
     if "predictive" in (pattern or ()):
-        raise typer.BadParameter("predictive is not compared: each model has its own idea of what it is")
+        raise typer.BadParameter(
+            "predictive cannot be compared: each model is asked by itself which words predict which"
+        )
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination(draws=True)

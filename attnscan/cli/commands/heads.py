@@ -88,20 +88,22 @@ def heads(
     by_file = rows.from_file is not None
     check_usage(
         {
-            "--from needs no pairs and no model, and has nothing to keep": by_file
+            "--from replaces --pairs, --model, --state and --per-pair: leave these out": by_file
             and bool(files.pairs or scan.model or state or rows.per_pair),
-            "--id is carried from --pairs to --per-pair: name files for both": files.id is not None
+            "--id copies a column of --pairs to --per-pair: give both": files.id is not None
             and (rows.per_pair is None or not files.pairs),
-            "--per-pair is written whole, and so cannot go on from a --state": rows.per_pair is not None
+            "--per-pair cannot resume from --state: leave one of them out": rows.per_pair is not None
             and state is not None,
-            "--per-pair-heads says whose rows --per-pair writes: name a file for it": rows.per_pair_heads is not None
+            "--per-pair-heads chooses rows of --per-pair: add --per-pair FILE.parquet": rows.per_pair_heads is not None
             and rows.per_pair is None,
             "--labels is of every head and all patterns: leave out --pattern and --top": labels
             and bool(pattern or top),
-            "--labels needs more of each pair than --per-pair keeps: name the pairs": labels and by_file,
-            "--threshold is for labels, which no single pattern has: leave out --pattern": scan.threshold != THRESHOLD
+            "--labels needs more than a file of --per-pair holds: give --pairs": labels and by_file,
+            "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
+            != THRESHOLD
             and bool(pattern or by_file),
-            "--split draws pairs by their text, which --per-pair does not keep: name the pairs": by_file and split,
+            "--split needs the text of pairs, which a file of --per-pair does not hold: give --pairs": by_file
+            and split,
         }
     )
     if rows.per_pair_heads is not None:
@@ -165,9 +167,13 @@ def _few_asked(result: Ranking, names: Sequence[str]) -> Iterator[str]:
         return
     asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
     if asked == 1:
-        yield "one pair asked for predictive words does not tell heads apart (--predictive-pairs)"
+        yield "predictive was measured on one pair, which gives no standard errors (--predictive-pairs N)"
     elif close := result.close_to_best("predictive"):
         needed = result.pairs_to_tell("predictive")
-        remedy = "" if needed is None else f": about {needed:,} would tell it from the next (--predictive-pairs)"
+        remedy = (
+            ""
+            if needed is None
+            else f"; about {needed:,} pairs would distinguish it from the next (--predictive-pairs N)"
+        )
         others = counted(len(close), "other")
-        yield f"{asked} pairs asked for predictive words do not tell its best head from {others}{remedy}"
+        yield f"predictive: {asked} pairs do not distinguish its best head from {others}{remedy}"

@@ -31,7 +31,7 @@ def predictive(
     where: Where,
 ) -> None:
     if scan.predictive == "off":
-        raise typer.BadParameter("--predictive off leaves nothing to ask: leave it out, or say cpmi or distance")
+        raise typer.BadParameter("--predictive off measures nothing: leave it out, or choose cpmi or distance")
     destination = where.destination()
     options = replace(scan, on_long=on_long_of(on_long, many=False))
     from attnscan.inputs.pairs import Pair

@@ -94,7 +94,7 @@ def profile(
 
 
 def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> ScreenFrame:
-    """After all heads the one that is explained best; after some by one input, the same by many pairs."""
+    """After all heads the one that is explained best; after some of one input, the same over many pairs."""
     import numpy as np
 
     explained = np.nan_to_num(result.fit.explained, nan=-np.inf)
@@ -105,4 +105,5 @@ def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | N
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
         return ScreenFrame(above, ("show", heads or best), options=options_of(None, weights=given.weights))
-    return ScreenFrame(above, ("profile", "--heads", heads or best), options=options_of(given.model))
+    sentences = given.sentences if heads is None else ()
+    return ScreenFrame(above, ("profile", "--heads", heads or best), sentences, options_of(given.model))

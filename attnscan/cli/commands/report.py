@@ -61,7 +61,7 @@ def report(
     if to_stdout:
         Destination("table")  # says so if there is no standard output
     if sys.stdout.isatty() if to_stdout else number is not None and os.isatty(number):
-        raise typer.BadParameter("a page is not for a terminal: -o page.html")
+        raise typer.BadParameter("a page cannot be shown on a terminal: add -o page.html")
     if not to_stdout and number is None and output.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
@@ -79,7 +79,7 @@ def report(
 
         made = page(result, page_options(result, heads, neurons=not no_neurons, megabytes=size))
     for note in made.notes:
-        say(f"{note}; --size carries more{'' if of_pairs else ', and --heads others'}")
+        say(f"{note}; --size allows more{'' if of_pairs else ', and --heads others'}")
     if to_stdout:
         write_stdout(made.html.encode())
     else:

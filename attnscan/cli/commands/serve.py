@@ -74,7 +74,7 @@ def serve(
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
     if sys.stdout is None:  # the shell's `>&-`
-        raise OutputError("standard output is closed", "leave it open: the address is told there")
+        raise OutputError("standard output is closed", "leave it open: the address is printed there")
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
@@ -106,7 +106,7 @@ def _serve(session: Session, own: socket, *, open_browser: bool) -> None:
         write_stdout((url := f"http://127.0.0.1:{port}/{token}/\n").encode())
         say(f"open this address to ask {' and '.join(model.title for model in session.models)}; Ctrl-C ends it")
         if open_browser and not webbrowser.open(url.strip()):
-            say("no browser was found: open the address by hand")
+            say("no browser is available: open the address by hand")
         wait_for(ended)
     session.worker.close()
     distrust("the server")  # the process ends at once, whatever a model or a browser is at
@@ -116,7 +116,7 @@ def wait_for(ended: Event) -> None:
     """Wait for a server's end, which Ctrl-C comes before. Raises: OutputError if it ends by itself."""
     while not ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
         pass
-    raise OutputError("the server has ended by itself", "start it again")
+    raise OutputError("the server stopped unexpectedly", "start it again")
 
 
 def _say_bug(error: Exception) -> None:

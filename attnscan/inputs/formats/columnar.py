@@ -103,7 +103,7 @@ def _sound(name: str, kind: str) -> Iterator[None]:
     except PairsError as error:
         raise PairsError(f"{name}: {error.what}", error.remedy) from None
     except Exception:
-        what = f"{name} is not a sound {kind} file: it is damaged, or of another kind"
+        what = f"{name} is not a valid {kind} file: it is damaged, or in another format"
         raise PairsError(what, "write it again") from None
 
 

@@ -54,7 +54,7 @@ def csv_rows(lines: Lines, reading: FileReading, note: OnNote) -> Rows:
         next(line for line in lines if line.strip())
     elif (between := separator(first, reading)) != ",":
         named = "tabs" if between == "\t" else "semicolons"
-        note(f"{lines.name}: its columns are taken to be separated by {named}")
+        note(f"{lines.name}: its columns are read as separated by {named}")
     cells = _unquoted(lines, between) if reading.quoting == "none" else _quoted(lines, between)
     return _table(lines, cells, reading, note)
 
@@ -172,9 +172,9 @@ def begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -
     if names_columns is None:
         names_columns = not _is_data(cells, reading)
         if not names_columns:
-            note(f"{name}: its first line is read as data, by its looks (--header if it names the columns)")
+            note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in _open_to_doubt(cells, reading)):
-            note(f"{name}: its first line is taken for the columns' names (--no-header if it is data)")
+            note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
     names = cells if names_columns else [str(number) for number in range(1, len(cells) + 1)]
     try:
         if not names_columns and reading.columns is None:

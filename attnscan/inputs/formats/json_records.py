@@ -129,6 +129,6 @@ def _why_not(error: ValueError | RecursionError) -> str:
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
-        return f"is not sound JSON at character {error.pos + 1}: {error.msg}"
+        return f"is not valid JSON at character {error.pos + 1}: {error.msg}"
     # Python reads integers of 4,300 digits at most, since its time grows with their square
     return f"has a number of more than {sys.get_int_max_str_digits():,} digits"

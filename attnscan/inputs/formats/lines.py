@@ -175,4 +175,4 @@ def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
 def _unsound(where: str, error: csv.Error) -> PairsError:
     why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
     remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
-    return PairsError(f"{where}: is not sound CSV: {why}", remedy)
+    return PairsError(f"{where}: is not valid CSV: {why}", remedy)

@@ -57,7 +57,7 @@ def xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) ->
     except Exception as error:  # damage makes zipfile, zlib and the parser of XML raise a dozen kinds
         if isinstance(error, PairsError) or out_of_memory(error):
             raise
-        what = f"{name} is not a sound .xlsx file: it is damaged, or of another kind"
+        what = f"{name} is not a valid .xlsx file: it is damaged, or in another format"
         raise PairsError(what, "save it again") from None
 
 

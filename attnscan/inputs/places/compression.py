@@ -63,7 +63,7 @@ def _stream(file: IO[bytes], name: str, packing: str) -> IO[bytes]:
     if not head:
         raise PairsError(f"{name} is empty", f"{what} writes some bytes even for an empty file")
     if not any(head.startswith(mark) or mark.startswith(head) for mark in marks):
-        raise PairsError(f"{name} is not {what} but {_begins_as(head)}", "let its name end as it is packed, or pack it")
+        raise PairsError(f"{name} is not {what} but {_begins_as(head)}", "rename it, or compress it again")
     if packing == ".gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=file))
     return cast(IO[bytes], io.BufferedReader(Pieces(_unpacked(file, _decompressor(name, packing), name, packing))))
@@ -142,4 +142,4 @@ def _copy(stream: IO[bytes], spool: IO[bytes], name: str) -> None:
 def _not_whole(name: str, packing: str, why: object) -> PairsError:
     if "emory" in str(why):  # as both libraries say
         return PairsError(f"{name} needs more than {MOST_WINDOW >> 20} MiB to be unpacked", "unpack it first")
-    return PairsError(f"{name} is not a whole {KINDS[packing][0]} file: {why}", "copy or compress it again")
+    return PairsError(f"{name} is not a complete {KINDS[packing][0]} file: {why}", "copy or compress it again")

@@ -136,7 +136,7 @@ def _local(name: str, pipes: bool) -> list[str]:
             files = [path for path in _below(start) if _is_known(path) and "/." not in path[len(start) :]]
         elif mode:
             if not pipes and not stat.S_ISREG(mode):
-                raise PairsError(f"{name} is no file", "give files that all machines of the cluster can read")
+                raise PairsError(f"{name} is not a file", "give files that all machines of the cluster can read")
             return [name]
         else:
             files = sorted(_matches(name)) if name else []

@@ -93,7 +93,7 @@ def suffix_in(name: str) -> str:
     if inner.suffix in FORMATS:
         return inner.suffix
     raise PairsError(
-        f"cannot tell the format of {shown(name)} by its suffix",
+        f"cannot tell the format of {shown(name)} from its suffix",
         f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without",
     )
 

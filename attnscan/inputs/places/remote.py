@@ -109,7 +109,7 @@ def _answered(name: str, ask: Callable[[], _T]) -> _T:
     except PairsError:
         raise
     except NoAnswer:
-        what = f"cannot read {shown(name)}: no answer for {PATIENCE:.0f} seconds"
+        what = f"cannot read {shown(name)}: timed out after {PATIENCE:.0f} seconds"
         raise PairsError(what, "check the address and the network") from None
     except Exception as error:  # each store raises its own kinds
         why, remedy = stores.reason(error, name)
@@ -153,7 +153,7 @@ class _WebFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if not self._ranged:
-            raise io.UnsupportedOperation("the server sends files from their start alone")
+            raise io.UnsupportedOperation("the server does not support range requests")
         at = offset + (0, self._at, self._size or 0)[whence]
         if at < 0:
             raise ValueError("a place before the file")

@@ -111,9 +111,9 @@ def _web_reason(error: BaseException) -> tuple[str, str]:
             remedy = "try again later" if code >= 500 else "check the address"
             return f"the server says {code} {response.reason_phrase}".rstrip(), _REMEDIES.get(code, remedy)
         case httpx2.TooManyRedirects():
-            return "the server redirects without end", "check the address"
+            return "the server redirects in a circle", "check the address"
         case httpx2.UnsupportedProtocol(request=request):
-            return f"the server leads to {request.url.scheme}://", "check the address"
+            return f"the server redirects to {request.url.scheme}://", "check the address"
         case httpx2.TimeoutException():
             return "the server does not answer", _CHECK
     cause: BaseException | None = error

@@ -165,9 +165,9 @@ def _why_not_carried(result: Classification, attention: Attention) -> str:
     if attention.norms is not None:
         return ""
     if result.signature.read_by == "file":
-        return "saved weights do not tell what heads carry"
+        return "saved weights do not hold what heads carry"
     if result.carried is None:
-        return "what heads of this architecture carry cannot be told"
+        return "what heads of this architecture carry cannot be computed"
     return "the norms of this input's values were not kept"
 
 
@@ -197,7 +197,7 @@ def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] |
     readings = readings_of_pairs(result)
     why: dict[By, str] = {
         "weight": "this page was made by what heads carry alone (--by carried)",
-        "carried": "what heads of this architecture carry cannot be told",
+        "carried": "what heads of this architecture carry cannot be computed",
     }
     why_not = {by: why[by] for by in why if all(reading.labels.norm != (by == "carried") for reading in readings)}
     not_measured = {"predictive": "the model was not asked"} if result.signature.predictive == "off" else {}

@@ -131,7 +131,7 @@ def _grids(ablation: Ablation, width: float) -> Sheet:
 
 
 def _key(most: float, quantity: Quantity) -> list[KeyEntry]:
-    blank = KeyEntry("blank: within two errors of none")
+    blank = KeyEntry("blank: within two standard errors of 0")
     if not most:
         return [blank]
     unit = KeyEntry(quantity.unit)

@@ -79,7 +79,9 @@ def _panel(sheet: Sheet, box: Box, comparison: Comparison, pattern: str, *, firs
 def similarity_sheet(similarity: Similarity, width: float) -> Sheet:
     """Each head at its place, in its label's colour, with its name."""
     size = width - 2 * MARGIN
-    note = f"{similarity.map_share:.0%} of all squared distances between heads show here; near ones attend alike."
+    note = (
+        f"{similarity.map_share:.0%} of all squared distances between heads are in this map; near heads attend alike."
+    )
     lines = wrapped(note, size)
     labels = list(dict.fromkeys(str(label) for label in np.sort(similarity.label)))
     sheet = Sheet(width, size + (len(lines) + len(labels) + 0.8) * LINE + 2 * MARGIN)

@@ -97,13 +97,13 @@ def _notes(ablation: Ablation) -> Iterator[str]:
     overlaps = any(heads.overlap > 0 for heads in sets)
     shared = " Where a layer has too few others, the rest is taken from the set itself." if overlaps else ""
     if not ablation.choosing_pairs:
-        yield f"Labels are not known where heads are named: the others may follow any pattern.{shared}"
+        yield f"With --heads, labels are unknown: the others may follow any pattern.{shared}"
         return
     asked = "" if ablation.signature.predictive != "off" else " predictive was not measured, and takes no label."
     yield (
         f"Heads of a pattern: by {ablation.chosen_by}, on {counted(ablation.choosing_pairs, 'pair')}; measured on the "
-        f"other {ablation.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
-        f"delimiter heads, which rest.{shared}{asked}"
+        f"other {ablation.measured_pairs:,}. The others have no label of another pattern, except "
+        f"delimiter.{shared}{asked}"
     )
 
 

@@ -44,8 +44,8 @@ def all_heads_view(
     table = result.table
     roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
     labels = {"label": result.label}
-    labels |= {"runner-up": result.runner_up, "on words": result.content_label} if roomy else {}
-    unsure = {"label": result.labels.questioned(result.reading.special), "on words": result.labels.content_unsure}
+    labels |= {"runner-up": result.runner_up, "among words": result.content_label} if roomy else {}
+    unsure = {"label": result.labels.questioned(result.reading.special), "among words": result.labels.content_unsure}
     behaviours = result.behaviours
     numbers = {"nats": scores.entropy}
     if result.output is not None and (roomy or len(patterns) < _FEW):
@@ -66,14 +66,14 @@ def all_heads_view(
             *(number(table.itself[(*head.place, scores.patterns.index(pattern))]) for pattern in of_others),
             *(number(values[head.place]) for values in numbers.values()),
         )
-    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "on words", "label", "does")
+    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "among words", "label", "does")
     there = {str(column.header) for column in grid.columns}
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
     entries += [f"{name} of this, the word itself" for name in selves if name in there]
     entries += ["nats entropy of a row"] if "nats" in there else []
     equal = f"{1 / scores.grid.shape[1]:.2f} an equal part"
     entries += [f"out share of its layer's output, {equal}"] if "out" in there else []
-    entries += ["? not sure"] if behaviours.labels.stability is not None else []
+    entries += ["? changed in over 5 % of resamples"] if behaviours.labels.stability is not None else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     listed = [grid] if grid.row_count else []
     why = [line for why in _why_unscored(result, patterns) for line in wrapped(why, width)]

@@ -67,8 +67,8 @@ def _notes(comparison: Comparison, patterns: Sequence[str]) -> Iterator[str]:
     yield (
         "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, that "
         "are beyond chance among those of all heads and patterns, by t-tests that are paired and clustered by pair. "
-        "rises, falls: the greatest of these, in a wide window ± its standard error. ?: a head whose "
-        "label, in one of the models, other pairs would change."
+        "rises, falls: the greatest of these, in a wide window ± its standard error. ?: the label "
+        "of the head, in one of the models, changed in more than 5 % of bootstrap resamples."
     )
     if {"identical", "cross-sentence"} & set(patterns) and comparison.alike:
         yield f"identical, cross-sentence: {comparison.alike}"
@@ -114,7 +114,7 @@ def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     count = sum(map(len, comparison.changed.values()))
     total = comparison.labels[0].size
     sure = sum(not comparison.unsure[head.place] for heads in comparison.changed.values() for head in heads)
-    of_these = f", {sure} of them surely" if count else ""
+    of_these = f", {sure} of them without a ?" if count else ""
     yield Text(f"{count} of {counted(total, 'head')} changed their label{of_these}", style="bold")
     for (before, after), heads in comparison.changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
@@ -146,7 +146,7 @@ def similarity_view(similarity: Similarity, width: int, heads: str | None, neare
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
         f"{counted(similarity.queries, 'query', 'queries')}."
     )
-    note += " ?: a label that is not sure; pairs drawn anew would change it." if similarity.unsure.any() else ""
+    note += " ?: the label changed in more than 5 % of bootstrap resamples." if similarity.unsure.any() else ""
     return Group(*blocks, "", *wrapped(note, width))
 
 

@@ -40,9 +40,9 @@ _BRIEF = (("effective_neurons", 1), ("stability", 2), ("sign_agreement", 2))
 _ROTATED = "Queries and keys that are rotated together give the same weights."
 _SHUFFLED = "Positions are shuffled among all words, across both sentences; special tokens keep theirs."
 _NOTE = (
-    "(In brackets): the pattern nearest to a head without a label. Neurons, stable, signs: in the model's own basis, "
-    "then the mean in rotated bases; ≈ if it lies within what rotated bases give, and says nothing of the own basis, "
-    f"< or > if it lies outside. ?: a label that is not sure. {_SHUFFLED} ±: one standard error."
+    "(In brackets): the nearest pattern of a head without a label. neurons, stable, signs: in the model's own basis, "
+    "then the mean in rotated bases; ≈ in their range, which says nothing of the own basis, < below it, > above it. "
+    f"?: the label changed in more than 5 % of bootstrap resamples. {_SHUFFLED} ±: one standard error."
 )
 
 
@@ -76,9 +76,9 @@ def _one(explanations: Explanations, head: HeadExplanation, width: int) -> Itera
     attention = explanations.attention
     size = "" if attention is None or attention.query is None else f" of {attention.query.shape[-1]}"
     facts = (
-        ("effective_neurons", number, size, "tell targets from other keys"),
-        ("stability", decimals, "", "overlap of the strongest four"),
-        ("sign_agreement", decimals, "", "agree inside, differ across"),
+        ("effective_neurons", number, size, "separate targets from other keys"),
+        ("stability", decimals, "", "overlap of the four strongest"),
+        ("sign_agreement", decimals, "", "equal within, opposite across"),
     )
     for name, written, more, meaning in facts:
         measure = head.neurons[name]
@@ -99,7 +99,7 @@ def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
 
     Bars show how far they are above chance: 0 at chance, 1 at perfect.
     """
-    rows = [("as it is", head.score, head.se), ("by chance", head.chance, np.nan)]
+    rows = [("unchanged", head.score, head.se), ("chance", head.chance, np.nan)]
     rows += [(name.replace("_", " "), head.causes[name], head.cause_se[name]) for name in CAUSES]
     longest = max(len(name) for name, _, _ in rows)
     errors = [f"± {decimals(se)}" if se == se else "" for _, _, se in rows]

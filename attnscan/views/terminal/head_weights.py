@@ -59,7 +59,7 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
     labels, among_words = shown.result.labels, shown.result.reading.among_words
     content = named(str(labels.content_label[head.place]), unsure=bool(labels.content_unsure[head.place]))
     label = named(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place]))
-    of_all = () if among_words else (label, ("   on words: ", "dim"))
+    of_all = () if among_words else (label, ("   among words: ", "dim"))
     yield Text.assemble((f"{head.name}  ", "bold"), *of_all, content)
     entries = []
     for p, pattern in enumerate(scores.patterns):

@@ -36,7 +36,7 @@ def models_view(catalog: Catalog) -> RenderableType:
     hub = (
         "answers: --model can be any id of it"
         if catalog.hub
-        else "does not answer: only the models above, and directories"
+        else "does not answer: only the models above and local directories can run"
     )
     return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
 
@@ -52,10 +52,10 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
         "template": c.template,
         "longest input": counted(c.longest_input, "token") if c.longest_input else "no limit known",
         "positions": c.positions or "cannot be told",
-        "segment ids": "heeded" if c.segment_ids else "none",
+        "segment ids": "used" if c.segment_ids else "none",
         "mask token": c.mask_token or "none",
         "saved as": c.saved_as or "cannot be told",
-        "task heads": ", ".join(name for name, there in heads.items() if there) or "none that are trained",
+        "task heads": ", ".join(name for name, there in heads.items() if there) or "none trained",
     }
     return Group(
         Text(plain(c.model), style="bold"),

@@ -22,7 +22,7 @@ from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
-NO_BAR = "No bar: within two standard errors of nothing."
+NO_BAR = "No bar: within two standard errors of 0."
 
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:

@@ -180,7 +180,7 @@ def _lead(leads: Leads, rank: int) -> str:
 
 def _notes(width: int) -> Iterator[Text]:
     yield from wrapped(
-        "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %). Bars and above: 0 at "
-        "chance, 1 at perfect; no bar where the interval holds chance.",
+        "lead: how far above the next head; ≈: no further than its 95 % interval. above, bars: 0 at chance, 1 at "
+        "perfect; no bar: the score's interval reaches chance.",
         width,
     )

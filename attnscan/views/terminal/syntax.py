@@ -78,7 +78,7 @@ def _summary(result: Syntax) -> str:
 
 def _warnings(result: Syntax) -> Iterator[str]:
     if result.sentences < FEW:
-        yield f"Below {FEW} sentences, little of this would be so in others."
+        yield f"Below {FEW} sentences, results may not hold in other texts."
     if result.clusters < 2:
         yield "The treebank is one document, so gains have no error, and none can hold: name files of more documents."
     if result.wordless:

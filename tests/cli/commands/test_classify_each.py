@@ -166,7 +166,7 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
         (("-", "--pairs", "pairs.csv"), 2, "give sentences, --pairs, or - alone"),
         (("the cat", "--skip-bad"), 2, "--skip-bad is for --pairs"),
         (("-", "--columns", "1"), 2, "--columns is for --pairs"),
-        (("-", "--save-weights", "a.npz"), 2, "--weights and --save-weights are of one input"),
+        (("-", "--save-weights", "a.npz"), 2, "--weights and --save-weights are for one input"),
         (("--pairs", "pairs.csv", "--format", "json"), 2, "several inputs are written"),
         (("--pairs", "pairs.csv", "-o", "a.parquet"), 2, "several inputs are written"),
         (("--pairs", "pairs.csv", "-o", "pairs.csv"), 2, "pairs.csv is named twice"),

@@ -77,4 +77,4 @@ def test_the_picture(files: list[str], tmp_path: Path) -> None:
 
 def test_predictive_is_not_compared(files: list[str]) -> None:
     result = _run(*files, "-p", "predictive")
-    assert result.exit_code == 2 and "predictive is not compared" in result.stderr
+    assert result.exit_code == 2 and "predictive cannot be compared" in result.stderr

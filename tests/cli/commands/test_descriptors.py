@@ -80,7 +80,7 @@ def test_what_needs_a_file_of_its_own_says_so(option: str, place: Path) -> None:
 def test_parquet_and_pages_are_not_for_a_terminal_by_any_name() -> None:
     _, terminal = os.openpty()
     name = f"/dev/fd/{terminal}"
-    assert "Parquet is not for a terminal" in _refused("-f", "parquet", "-o", name).stderr
+    assert "Parquet cannot be shown on a terminal" in _refused("-f", "parquet", "-o", name).stderr
     done = CliRunner().invoke(app, ["report", *ONE, "-o", name])
-    assert done.exit_code == 2 and "a page is not for a terminal" in done.stderr
+    assert done.exit_code == 2 and "a page cannot be shown on a terminal" in done.stderr
     os.close(terminal)

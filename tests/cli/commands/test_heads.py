@@ -82,7 +82,7 @@ def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     [
         (("--labels", "-p", "next-word"), "leave out --pattern and --top"),
         (("--labels", "--top", "3"), "leave out --pattern and --top"),
-        (("--labels", "--from", "x.parquet"), "name the pairs"),
+        (("--labels", "--from", "x.parquet"), "give --pairs"),
         (("--threshold", "0.5", "-p", "next-word"), "leave out --pattern"),
     ],
 )
@@ -138,14 +138,14 @@ def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
     assert table["pairs"].iloc[0] != pd.read_csv(StringIO(run(*options, "--csv").stdout))["pairs"].iloc[0]
     assert "Heads are ranked by" in run(*options, "--split").stdout
     refused = CliRunner().invoke(app, ["heads", "--from", str(tmp_path / "x.parquet"), "--split"])
-    assert refused.exit_code == 2 and "--split draws pairs by their text" in " ".join(refused.stderr.split())
+    assert refused.exit_code == 2 and "--split needs the text of pairs" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.usefixtures("few")
 def test_too_few_pairs_for_predictive_are_told() -> None:
     asked = ("--predictive-pairs", "3", "--predictive-words", "4")
     result = run("heads", "--model", "bundled", "--no-related", "-p", "predictive", *asked, "--csv")
-    assert "3 pairs asked for predictive words do not tell its best head from" in result.stderr
+    assert "predictive: 3 pairs do not distinguish its best head from" in result.stderr
 
 
 def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
@@ -196,7 +196,8 @@ def test_a_state_in_a_store(toy: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(stored_file, "_upload", _full)
     failed = run(*options, *state)
     assert (
-        failed.stdout == expected and "cannot write s3://bucket/scan.state: it is full; what is kept" in failed.stderr
+        failed.stdout == expected
+        and "cannot write s3://bucket/scan.state: it is full; a state that is there" in failed.stderr
     )
     assert "SECRET" not in failed.stderr
     refused = CliRunner().invoke(app, [*options, "--state", "https://me:SECRET@host/scan.state"])
@@ -240,7 +241,7 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
     assert "id" not in pd.read_parquet(plain)
     for arguments in ([*options, "--id", "id"], ["heads", "--id", "id", "--per-pair", str(plain)]):
         refused = CliRunner().invoke(app, arguments)
-        assert refused.exit_code == 2 and "--id is carried from --pairs to --per-pair" in refused.stderr
+        assert refused.exit_code == 2 and "--id copies a column of --pairs to --per-pair" in refused.stderr
     unknown = CliRunner().invoke(app, [*options, "--id", "key", "--per-pair", str(plain)])
     assert unknown.exit_code == 1 and "there is no column 'key'" in unknown.stderr and "--id" in unknown.stderr
 
@@ -274,7 +275,7 @@ def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_pat
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
-    assert "0-0" in out and re.search(r"interrupted after [\d,]+ pairs?; the same command goes on", err)
+    assert "0-0" in out and re.search(r"interrupted after [\d,]+ pairs?; run the same command to resume", err)
     assert "Traceback" not in err
 
 

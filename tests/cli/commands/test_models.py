@@ -41,7 +41,7 @@ def test_the_screen_says_which_patterns_cannot_be_scored(tmp_path: Path) -> None
     assert "family         gpt2 (GPT2Model)" in lines
     assert "heads          3 × 4 = 12" in lines
     assert "template       A B" in lines
-    assert "task heads     none that are trained" in lines
+    assert "task heads     none trained" in lines
     assert "next-sentence  no: a gpt2 model has no next-sentence head" in lines
     assert f"D delimiter       no: {NO_DELIMITER}" in lines
     assert "P previous-word   yes" in lines

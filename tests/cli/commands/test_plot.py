@@ -108,7 +108,7 @@ def test_another_suffix_is_refused_in_one_line(name: str, tmp_path: Path) -> Non
     result = plot("A b.", "-o", str(path))
     assert result.exit_code == 1 and not path.exists()
     assert result.output == (
-        f"attnscan: cannot tell what kind of picture {path} is to be by its suffix; use one of .png .svg .pdf\n"
+        f"attnscan: cannot tell the format of the picture {path} from its suffix; use one of .png .svg .pdf\n"
     )
 
 

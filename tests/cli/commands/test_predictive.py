@@ -28,5 +28,5 @@ def test_where_nothing_can_be_asked_one_line_says_so(text: str) -> None:
     done = CliRunner().invoke(app, ["predictive", text, "--model", "bundled"])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
-        "attnscan: nothing can be asked: no word of the input has another beside it; give two words or more\n"
+        "attnscan: predictive words cannot be measured: the input has a single word; give two words or more\n"
     )

@@ -140,7 +140,7 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
     saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
     outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
-    assert outcome.exit_code == 1 and "saved weights do not tell what heads carry" in outcome.output
+    assert outcome.exit_code == 1 and "saved weights do not hold what heads carry" in outcome.output
 
 
 def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:

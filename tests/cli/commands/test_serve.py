@@ -114,10 +114,7 @@ def test_a_port_may_be_named_and_is_refused_if_it_is_taken() -> None:
         port = other.getsockname()[1]
         done = _ran("--port", str(port), *BUNDLED)
         assert (done.exit_code, done.stdout) == (1, "")
-        assert done.stderr == (
-            f"attnscan: port {port} is taken, and nothing can be served there; "
-            "name another by --port, or leave it out and have a free one\n"
-        )
+        assert done.stderr == (f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n")
     done = _ran("--port", str(port), *BUNDLED)
     assert (match := URL.match(done.stdout)) and match[1] == str(port)
 
@@ -159,7 +156,7 @@ def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
             with mock.patch("webbrowser.open", return_value=found) as opened:
                 done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
             opened.assert_called_once_with(done.stdout.strip())
-            assert ("no browser was found: open the address by hand" in done.stderr) is not found
+            assert ("no browser is available: open the address by hand" in done.stderr) is not found
 
 
 @contextmanager
@@ -218,7 +215,7 @@ def test_a_bug_of_ours_is_told_on_the_terminal_as_text(capsys: pytest.CaptureFix
 def test_a_server_that_ends_by_itself_is_told() -> None:
     ended = threading.Event()
     ended.set()
-    with pytest.raises(Exception, match="the server has ended by itself; start it again"):
+    with pytest.raises(Exception, match="the server stopped unexpectedly; start it again"):
         command.wait_for(ended)
 
 
@@ -229,5 +226,5 @@ def test_a_closed_standard_output_is_one_line() -> None:
     )
     assert (done.returncode, done.stderr) == (
         1,
-        "attnscan: standard output is closed; leave it open: the address is told there\n",
+        "attnscan: standard output is closed; leave it open: the address is printed there\n",
     )

@@ -148,7 +148,7 @@ def test_a_tokenizer_without_offsets(tmp_path: Path, planted: str) -> None:
     RobertaModel(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     (said,) = _refused("--treebank", planted, "--model", str(tmp_path / "model"))
-    assert "does not tell which characters its tokens stand for" in said
+    assert "gives no character offsets for its tokens" in said
 
 
 def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, planted: str, tmp_path: Path) -> None:

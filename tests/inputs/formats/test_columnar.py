@@ -76,9 +76,9 @@ def test_columns_in_any_order(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is not a sound Parquet file"),
-        (b"text\na\n", "is not a sound Parquet file"),
-        (b"PAR1" * 10, "is not a sound Parquet file"),
+        (b"", "is not a valid Parquet file"),
+        (b"text\na\n", "is not a valid Parquet file"),
+        (b"PAR1" * 10, "is not a valid Parquet file"),
         (parquet({"text": [1, 2]}), "its column 'text' is not text but int64"),
         (parquet({"text": [b"a"]}), "its column 'text' is not text but binary"),
         (parquet({"text": pa.nulls(2)}), "its column 'text' is not text but null"),

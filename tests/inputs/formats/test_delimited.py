@@ -162,7 +162,7 @@ class TestHeader:
             assert len(pairs) == 2 - names
             told = notes[0] if notes else ""
             if not names:
-                assert told.startswith(f"p.{suffix}: its first line is read as data") and "--header" in told
+                assert told.startswith(f"p.{suffix}: its first line looks like data") and "--header" in told
             assert bool(notes) == (not names or first.startswith(("Sentence", "#")))
 
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
@@ -199,7 +199,7 @@ class TestSeparator:
         content = 'id,x;premise;hypothesis\n1;"a, b";c\n'.replace(";", between)
         assert read(make("p.csv", content)) == (
             [Pair("a, b", "c")],
-            [f"p.csv: its columns are taken to be separated by {named}"],
+            [f"p.csv: its columns are read as separated by {named}"],
         )
 
     @pytest.mark.parametrize("between", [";", "\t", "|"])

@@ -34,9 +34,9 @@ class TestDocuments:
         ("content", "why"),
         [
             ("", "is empty"),
-            ('["a", "b"', "is not sound JSON at character 10: Expecting ',' delimiter"),
-            ('[{"text": "a"} {"text": "b"}]', "is not sound JSON at character 16: Expecting ',' delimiter"),
-            ('{"text": "a",\n"x": 1}\n{"text": "b"}', "is not sound JSON at character 23: Extra data"),
+            ('["a", "b"', "is not valid JSON at character 10: Expecting ',' delimiter"),
+            ('[{"text": "a"} {"text": "b"}]', "is not valid JSON at character 16: Expecting ',' delimiter"),
+            ('{"text": "a",\n"x": 1}\n{"text": "b"}', "is not valid JSON at character 23: Extra data"),
             ("[" * 40_000, "nested too deeply"),
             ("[" + "1" * 5000 + "]", "has a number of more than 4,300 digits"),
             (b'[{"text": "\xff"}]', "is not valid UTF-8"),

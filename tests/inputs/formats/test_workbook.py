@@ -45,7 +45,7 @@ class TestSheets:
         path = make("p.xlsx", book(["Is it so?", "It is."], ["c", "d"]))
         notes: list[str] = []
         assert [r.pair for r in read_pairs([path], on_note=notes.append)] == [Pair("Is it so?", "It is."), CD]
-        assert "its first line is read as data" in notes[0]
+        assert "its first line looks like data" in notes[0]
 
 
 @pytest.mark.parametrize("written", books(), ids=lambda written: written.name)
@@ -64,7 +64,7 @@ def test_what_libreoffice_saves_again(tmp_path: Path) -> None:
 class TestHostile:
     @pytest.mark.parametrize("content", [b"", b"text\na\n", b"PK\x03\x04" + b"x" * 99, book(["text"], ["a"])[:-30]])
     def test_what_is_none(self, make: Make, content: bytes) -> None:
-        assert "not a sound .xlsx file" in refusal(make("p.xlsx", content)).what
+        assert "not a valid .xlsx file" in refusal(make("p.xlsx", content)).what
 
     def test_an_empty_one(self, make: Make) -> None:
         assert "is empty" in refusal(make("p.xlsx", book())).what

@@ -76,10 +76,10 @@ def test_zeros_may_follow_gzip_and_xz() -> None:
 def test_what_is_cut_short_or_goes_on_otherwise(packing: str) -> None:
     content = PACKS[packing](b"the cat sat on the mat " * 99)
     for cut in range(12, len(content)):
-        with pytest.raises(PairsError, match=f"p.csv{packing} is not a whole {CALLED[packing]} file: "):
+        with pytest.raises(PairsError, match=f"p.csv{packing} is not a complete {CALLED[packing]} file: "):
             _read(content[:cut], f"p.csv{packing}")
     for garbage in (b"garbage", b"\1", b"a" * 99):
-        with pytest.raises(PairsError, match=f"is not a whole {CALLED[packing]} file: "):
+        with pytest.raises(PairsError, match=f"is not a complete {CALLED[packing]} file: "):
             _read(content + garbage, f"p.csv{packing}")
 
 
@@ -98,7 +98,7 @@ def test_another_packing_than_the_name_says(packing: str) -> None:
     what = f"p.csv{packing} is not {CALLED[packing]} but "
     for other, pack in PACKS.items():
         if other != packing:
-            with pytest.raises(PairsError, match=f"{what}{CALLED[other]}; let its name end as it is packed"):
+            with pytest.raises(PairsError, match=f"{what}{CALLED[other]}; rename it, or compress it again"):
                 _read(pack(b"a,b"), f"p.csv{packing}")
     for content, told in (("text\nthé cät\n".encode() * 9, "plain text"), (bytes(99), "something else")):
         with pytest.raises(PairsError, match=f"{what}{told}"):

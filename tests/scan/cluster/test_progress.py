@@ -205,7 +205,7 @@ def test_a_damaged_file_or_one_of_another_kind_is_refused(toy: str, files: list[
         with suppress(StateError):  # or it was a byte that says nothing, such as of the time
             assert_same(Totals(load_progress(path, plan.options, about)), totals)
     path.write_bytes(whole[:-30])
-    with pytest.raises(StateError, match="not a sound state file"):
+    with pytest.raises(StateError, match="not a valid state file"):
         load_progress(path, plan.options, about)
     path.write_bytes(whole)
     with Scanner(plan.options) as scanner:
@@ -257,7 +257,7 @@ def test_a_state_in_a_store_that_fails_at_times(
             totals.add(each)
             keep(totals.progress)
     assert [line.partition(": ")[0] for line in said] == ["cannot write s3://bucket/state"] * 3
-    assert [line.rpartition("; ")[2] for line in said[:2]] == ["the scan goes on, and tries again each minute"] * 2
+    assert [line.rpartition("; ")[2] for line in said[:2]] == ["the scan continues and retries every minute"] * 2
     assert "SECRET" not in "".join(said)
     store = whole
     again = Totals(load_progress(place, plan.options, about))
@@ -269,5 +269,5 @@ def test_a_state_in_a_store_that_fails_at_times(
     assert_same(again, expected)
     assert_same(Totals(load_progress(place, plan.options, about)), expected)
     (tmp_path / "bucket" / "state").write_bytes(b"{}")
-    with pytest.raises(StateError, match=r"s3://bucket/state is not a sound state file; remove it"):
+    with pytest.raises(StateError, match=r"s3://bucket/state is not a valid state file; remove it"):
         load_progress(place, plan.options, about)

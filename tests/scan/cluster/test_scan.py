@@ -107,7 +107,7 @@ def with_head(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def told_of(model: str) -> str:
     """What the user is told of `with_head`."""
-    return f"no attention depends on what the checkpoint {model} holds besides its encoder: classifier"
+    return f"attention does not depend on these other parts of the checkpoint {model}: classifier"
 
 
 @pytest.fixture(autouse=True)
@@ -370,7 +370,7 @@ def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: l
     ("arguments", "says"),
     [
         (["--engine", "ray"], "name them with --pairs"),
-        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s", "--per-pair", "d"], "cannot go on from a --state"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s", "--per-pair", "d"], "cannot resume from --state"),
         (["--pairs", "-", "--engine", "ray"], "name files that all machines can read"),
         (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
         (["--ray-address", "auto"], "--ray-address is for --engine ray"),

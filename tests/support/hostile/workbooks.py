@@ -142,7 +142,7 @@ def _edited() -> Iterator[Book]:
     yield Book("paths from the top", _changed({"xl/_rels/workbook.xml.rels": [('Target="', 'Target="/xl/')]}))
     nothing = '<row r="4"><c r="A4" t="str"><f>""</f><v></v></c></row></sheetData>'
     yield Book("a formula that shows nothing", _changed({sheet: [("</sheetData>", nothing)]}))
-    unsound = "is not a sound .xlsx file"
+    unsound = "is not a valid .xlsx file"
     laughs = "".join(f'<!ENTITY {after} "{f"&{before};" * 10}">' for before, after in pairwise("abcdefghij"))
     entities = f"<?xml version='1.0'?><!DOCTYPE sst [<!ENTITY a 'aaaaaaaaaa'>{laughs}]>"
     bomb = f"{entities}<x:sst xmlns:x='x'><x:si><x:t>&j;</x:t></x:si></x:sst>"

@@ -350,7 +350,9 @@ class TestModelView:
         )
         hint = shown.locator("#model-hint")
         expect(hint).to_contain_text("What each head carries among words, by letter and colour")
-        expect(hint).to_contain_text("?: not sure; words drawn anew would change it, or are too few to tell.")
+        expect(hint).to_contain_text(
+            "?: the label changed in more than 5 % of bootstrap resamples of the words, or they are too few."
+        )
         assert all(
             drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11")
         )
@@ -1469,7 +1471,7 @@ class TestEveryView:
         shown = opened(saved("weights-alone", result, attention), "#by=carried&special=in")
         carries = shown.locator("#by button[value='carried']")
         expect(carries).to_be_disabled()
-        expect(carries).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
+        expect(carries).to_have_attribute("title", "Not here: saved weights do not hold what heads carry")
         shown.focus("#by button[value='weight']")
         shown.keyboard.press("ArrowRight")
         expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")

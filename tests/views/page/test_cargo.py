@@ -277,12 +277,12 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
     result, attention = carrying(small[0])
     if what == "result":
         bare = replace(result, carried=None, signature=replace(result.signature, read_by="output_attentions"))
-        why = "what heads of this architecture carry cannot be told"
+        why = "what heads of this architecture carry cannot be computed"
     else:
         norms_gone = replace(attention, norms=None)
         bare = replace(result, attention=norms_gone, signature=replace(result.signature, read_by="tap"))
         why = "the norms of this input's values were not kept"
-    for found, reason in ((bare, why), (small[0], "saved weights do not tell what heads carry")):
+    for found, reason in ((bare, why), (small[0], "saved weights do not hold what heads carry")):
         made = page(found).html
         elements = Elements(made)
         (button,) = [of for tag, of in elements.tags if tag == "button" and of.get("value") == "carried"]

@@ -57,7 +57,7 @@ def _marks(result: Classification) -> list[str]:
 
 
 def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article: Classification) -> None:
-    asked = "?: not sure; words drawn anew would change it, or are too few to tell."
+    asked = "?: the label changed in more than 5 % of bootstrap resamples of the words, or they are too few."
     for result, said in ((article, "carries"), (replace(article, carried=None), "looks at")):
         shown = " ".join(texts(picture(result)))
         assert f"Map: what each head {said} among words." in shown and asked in shown

@@ -64,7 +64,7 @@ def test_how_many_controls_there_are(effects: list[Effect], words: str) -> None:
 def test_who_may_be_a_control_and_by_which_pairs() -> None:
     chosen = " ".join(text_of(effect_of(2.0, MANY)).split())
     assert "by label, 0.25 above chance, on 5 pairs; measured on the other 6." in chosen
-    assert "Heads with the label of another pattern are not among the others, except delimiter heads" in chosen
+    assert "The others have no label of another pattern, except delimiter" in chosen
     named = " ".join(text_of(effect_of(2.0, MANY), choosing=0).split())
     assert "the others may follow any pattern" in named and "the other 6" not in named
 
@@ -72,4 +72,4 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
 @pytest.mark.parametrize(("se", "drawn"), [(0.3, True), (0.4, False), (float("nan"), False)])
 def test_an_effect_within_two_errors_of_nothing_has_no_bar(se: float, drawn: bool) -> None:
     text = text_of(replace(effect_of(2.0, MANY, "next-word"), se=se), width=120)
-    assert ("█" in text) is drawn and "No bar: within two standard errors of nothing." in " ".join(text.split())
+    assert ("█" in text) is drawn and "No bar: within two standard errors of 0." in " ".join(text.split())

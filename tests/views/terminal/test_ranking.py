@@ -128,19 +128,21 @@ def test_a_row_says_what_a_score_is_worth() -> None:
 
 def test_the_best_of_close_heads_is_called_the_luckiest() -> None:
     said = " ".join(_best_screen(_ranking()).split())
-    needed = re.search(r"0-0 cannot be told from 0-1; about ([\d,]+) pairs would tell it from the next\.", said)
+    needed = re.search(
+        r"0-0 cannot be distinguished from 0-1; about ([\d,]+) pairs would distinguish it from the next\.", said
+    )
     assert needed and int(needed[1].replace(",", "")) == pytest.approx(189_699, rel=0.005)
-    assert "in part the luckiest: --split" in said
-    assert "cannot be told" not in _best_screen(_ranking(scores=(0.5, 0.3, 0.2)))
+    assert "--split ranks and scores close heads on separate pairs" in said
+    assert "cannot be distinguished" not in _best_screen(_ranking(scores=(0.5, 0.3, 0.2)))
 
 
 def test_leads_without_errors_claim_nothing() -> None:
     """Of one pair, and of a model so large that its heads' products are not kept."""
     one, large = _best_screen(_ranking(pairs=1, error=np.nan)), _best_screen(_ranking(error=np.nan))
-    assert "One pair cannot tell heads apart: give at least two." in one
-    assert "Leads have no errors in so large a model." in large
+    assert "One pair gives no standard errors: give at least two." in one
+    assert "Leads have no standard errors in a model of so many heads." in large
     for screen in (one, large):
-        assert "cannot be told from" not in screen and "0.010" not in screen
+        assert "cannot be distinguished from" not in screen and "0.010" not in screen
 
 
 def test_a_split_ranking_says_by_which_pairs() -> None:
@@ -195,9 +197,9 @@ def _without_errors(ranking: Ranking) -> Ranking:
 
 
 def test_that_no_head_does_it_is_said() -> None:
-    said = "No head does this: 0-1 is the farthest above chance, by 0.11, and a label takes 0.25."
+    said = "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above)."
     assert said in " ".join(_best_screen(_ranking(scores=(0.15, 0.2))).split())
-    assert "No head does this" not in _best_screen(_ranking(scores=(0.15, 0.5)))
+    assert "No head follows this pattern" not in _best_screen(_ranking(scores=(0.15, 0.5)))
 
 
 def test_a_list_that_is_not_whole_says_how_to_see_the_rest() -> None:
