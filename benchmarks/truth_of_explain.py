@@ -35,7 +35,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Neurons, and the score again with positions shuffled and segments changed, of every head."""
     pairs, tally = shipped(PAIRS), Tally("explain")
     beside = Tally("explain, rotated bases", 1.0, "in 6 standard errors")
-    rows = over(pairs, "explain", "--all", "--model", checkpoint.name)
+    rows = over(pairs, "explain", "all", "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     target = [targets(one) for one in inputs]
     scores = scores_over(

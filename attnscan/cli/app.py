@@ -34,20 +34,19 @@ COMMANDS = {
     " either it reads the 102 pairs that ship with attnscan.",
     "show": "Show the weights of one head, or of several, on one input.",
     "explain": "Explain how heads make their patterns. Give one input or --pairs; without either it reads the 102"
-    " pairs that ship with attnscan. Positions are shuffled among all words of the input; special tokens keep theirs.",
+    " pairs that ship with attnscan.",
     "predictive": "Say which words of one input help the model to predict which.",
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
     " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
-    "serve": "Answer as you type, in a browser. The model stays loaded, and only this machine is served, at a random"
-    " address. --pairs adds a page of many pairs. Ctrl-C ends it.",
+    "serve": "Serve a page that answers as you type, on this machine alone. --pairs adds a page of many pairs. Ctrl-C"
+    " ends it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
-    "ablate": "Switch heads off, and measure what the model loses. As many random heads of the same layers are switched"
-    " off for comparison.",
+    "ablate": "Switch heads off, and measure what the model loses, beside as many random heads of the same layers.",
     "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
-    "syntax": "Hold every head against the dependency trees of a treebank. It shows which relations heads follow, how"
-    " much better than a fixed distance, and whether that holds.",
+    "syntax": "Compare every head with the dependency trees of a treebank. It shows which relations heads follow, and"
+    " how much better than a fixed distance.",
     "compare": "Compare two models' heads on the same pairs.",
     "patterns": "Show the seven patterns, or one in full, and what each counts. No model is needed.",
     "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
@@ -118,7 +117,8 @@ class _Command(_QuickFlags, TyperCommand):
 
         params = {param.name: param for param in self.get_params(ctx) if not getattr(param, "hidden", False)}
         arguments = [name for name, param in params.items() if param.param_type_name == "argument"]
-        groups = grouped([name for name in params if name not in arguments])
+        required = [name for name, param in params.items() if param.required]
+        groups = grouped([name for name in params if name not in arguments], required)
         for heading, names in ({"Arguments": arguments} | groups).items():
             if names:
                 with formatter.section(heading):
@@ -213,6 +213,8 @@ def check_words(command: Any, context: Any) -> None:
     for name, word in arguments.items():
         expected, kind = ARGUMENTS[name], kind_of(word)
         is_there = os.path.exists(word)  # noqa: PTH110 (what is too long for a path is not there)
+        if expected == "heads" and kind == "sentence":
+            raise wrong("HEADS is missing", "name heads as 2-0")
         if expected == "sentence" and (kind == "heads" or (is_there and kind in ("pairs", "weights"))):
             raise wrong(
                 f"{params[name].metavar} is a sentence, and '{word}' {KINDS[kind]}", "give a sentence in quotes"

@@ -131,7 +131,9 @@ def window_of(text: str | None) -> tuple[int, int] | None:
 USUAL = ("pairs", "model", "csv", "output", "help")
 """What most users need, which help names behind a command's own options."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "What to read": ("weights", "columns", "header", "no_header", "quoting", "id", "skip_bad", "on_long"),
+    "What to read": (
+        *("weights", "treebank", "held", "columns", "header", "no_header", "quoting", "id", "skip_bad", "on_long"),
+    ),
     "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
@@ -142,11 +144,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Options by their subjects, in the order of help; all others are a command's own."""
 
 
-def grouped(names: Sequence[str]) -> dict[str, list[str]]:
-    """The options of a command under the headings of its help."""
-    inside = [name for group in (USUAL, *GROUPS.values()) for name in group]
+def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, list[str]]:
+    """The options of a command under the headings of its help, those that are `required` under the first."""
+    groups = {
+        heading: [name for name in group if name in names and name not in required] for heading, group in GROUPS.items()
+    }
+    inside = {*USUAL, *(name for group in groups.values() for name in group)}
     own = [*(name for name in names if name not in inside), *(name for name in USUAL if name in names)]
-    groups = {heading: [name for name in group if name in names] for heading, group in GROUPS.items()}
     return {"Options": own} | {heading: group for heading, group in groups.items() if group}
 
 
@@ -271,15 +275,14 @@ class PairFilesWithIds(PairFiles):
         return replace(super().reading(), id=self.id)
 
 
+TREEBANK = typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat.")
+
+
 @dataclass(frozen=True)
 class Treebanks:
     """Files of sentences with trees, for commands that can do without."""
 
-    treebank: Annotated[
-        list[str] | None,
-        typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat."),
-        FileRole.READ,
-    ] = None
+    treebank: Annotated[list[str] | None, TREEBANK, FileRole.READ] = None
     held: Held = None
 
     def request(self, given: OneInput, files: PairFiles, scan: ScanOptions) -> HoldAgainst:

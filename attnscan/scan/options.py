@@ -60,7 +60,7 @@ class ScanOptions:
     on_long: Annotated[
         OnLong,
         Option(
-            "Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse a single input]",
+            "Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse others]",
             alias=("truncate", "truncate"),
             general=False,
         ),
@@ -235,10 +235,8 @@ class AblationRequest:
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
     heads: Annotated[str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")] = None
-    each: Annotated[bool, Option("Switch off each head in turn: those of --heads, or all.")] = False
-    top: Annotated[
-        int | None, Option("Switch off the N heads of each pattern that are most above chance.", least=1)
-    ] = None
+    each: Annotated[bool, Option("Switch off one head at a time: of --heads, or all.")] = False
+    top: Annotated[int | None, Option("Switch off the N best heads of each pattern.", least=1)] = None
     replace: Annotated[Replacement, Option("Replace a head's output by zero, or by its mean over all words.")] = "zero"
     draws: Annotated[int, Option("Compare with at most N sets of other heads.", least=2)] = DRAWS
     measures: tuple[str, ...] = ()

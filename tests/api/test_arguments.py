@@ -82,7 +82,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     assert "is of the class str" in refusal(lambda: call(model=model, tokenizer="bert-base-uncased"))
     assert "goes with a model in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
     for wrong in (5, b"bert", ["bert"], object(), torch.nn.Linear(1, 1)):
-        assert "no model of transformers" in refusal(lambda wrong=wrong: call(model=wrong, tokenizer=tokenizer))
+        assert "not a model of transformers" in refusal(lambda wrong=wrong: call(model=wrong, tokenizer=tokenizer))
     line = refusal(lambda: call(**by_name, batch_token=1), OptionError)
     assert line.startswith(f"{name.partition(' ')[0]} takes no batch_token; did you mean 'batch_tokens'")
 

@@ -29,7 +29,7 @@ def test_several_heads_follow_each_other_and_their_mean_is_one(attention: Attent
 
 @pytest.mark.parametrize(("queries", "keys"), [("A", "B"), ("B", "A"), ("A", "A"), ("B", "B")])
 def test_one_direction(attention: Attention, queries: str, keys: str) -> None:
-    frame = rows_of("2-9", *ARTICLE, "--from", queries, "--to", keys)
+    frame = rows_of("2-9", *ARTICLE, "--from-sentence", queries, "--to-sentence", keys)
     for name, sentence in (("query", queries), ("key", keys)):
         assert {"AB"[attention.segments[i]] for i in frame[name]} == {sentence}
     counts = {"A": 8, "B": 11}

@@ -183,7 +183,7 @@ def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
 
 
 def test_other_tokens_cannot_be_matched_by_weights(before: Path, bundled_dir: Path) -> None:
-    with pytest.raises(ModelError, match="read other tokens"):
+    with pytest.raises(ModelError, match="use different tokens"):
         _compared(before, bundled_dir, "nearest")
 
 

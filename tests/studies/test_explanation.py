@@ -207,7 +207,11 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
     [
         (_head(0.6, 0.1, 0.05), "falls", "by position: with the words' positions shuffled its next-word score falls"),
         (_head(0.6, 0.45, 0.02), "falls in part", "in part by position"),
-        (_head(0.6, 0.58, 0.02), "stays", "by content: with the words' positions shuffled it stays (0.60 → 0.58)"),
+        (
+            _head(0.6, 0.58, 0.02),
+            "stays",
+            "by content: with the words' positions shuffled its next-word score stays (0.60",
+        ),
         (_head(0.6, 0.1, 0.3), "uncertain", "next word: with the words' positions shuffled the error is too large"),
         (_head(0.6, 0.58, 0.2), "uncertain", "the error is too large to tell (0.60 → 0.58 ± 0.42)"),
         (_head(0.6, 0.1, 0.22, pairs=1), "uncertain", "too large to tell (0.60 → 0.10 ± 0.52)"),  # over 8 shuffles

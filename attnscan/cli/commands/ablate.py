@@ -43,9 +43,10 @@ def ablate(
         list[str] | None,
         typer.Option(
             "--measure",
-            metavar="|".join(MEASURES),
+            metavar="MEASURE",
             callback=_measures,
-            help="May repeat. [default: by the model's task heads, else cls]",
+            help="masked-lm, next-sentence, classifier or cls. May repeat. "
+            "[default: by the model's task heads, else cls]",
         ),
     ] = None,
     files: PairFiles,

@@ -93,7 +93,7 @@ def classify(
     heads: Annotated[str | None, heads_option("List these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="List N heads. [default: 10]"),
+        typer.Option("--top", metavar="N", min=1, help="List the N best heads. [default: 10]"),
     ] = None,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],

@@ -23,7 +23,7 @@ from attnscan.cli.options import (
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
-from attnscan.results.grid import are_heads, check_heads_are_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Explain
 from attnscan.scan.options import ScanOptions
@@ -44,7 +44,6 @@ def explain(
     heads: Annotated[str | None, HeadsArgument] = None,
     a: SentenceA = None,
     b: SentenceB = None,
-    all_heads: Annotated[bool, typer.Option("--all", help="Explain every head, in place of HEADS.")] = False,
     token: Token = None,
     pattern: Annotated[
         str | None,
@@ -63,13 +62,8 @@ def explain(
     ] = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:
-    if all_heads:
-        if b is not None or are_heads(heads or ""):
-            raise typer.BadParameter("--all takes the place of HEADS: give only the sentences")
-        heads, a, b = "all", heads, a
-    if heads is None or (a is None and " " in heads.strip() and not are_heads(heads)):
-        line = suggestion("explain", [] if heads is None else [heads]) or EXAMPLES[0]
-        raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {line}")
+    if heads is None:
+        raise typer.BadParameter(f"HEADS is missing: name some, or all, as in {suggestion('explain', [])}")
     check_heads_are_named(heads)
     if a is not None and files.pairs:
         raise typer.BadParameter("give sentences or --pairs, but not both")

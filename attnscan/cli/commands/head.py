@@ -11,7 +11,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import HeadsArgument, PairFiles, SentenceA, SentenceB, Where
+from attnscan.cli.options import TREEBANK, HeadsArgument, PairFiles, SentenceA, SentenceB, Where
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.inputs.places.names import shown
@@ -37,13 +37,7 @@ def head(
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also switch each head off, and measure what the model loses.")
     ] = False,
-    treebank: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--treebank", metavar="FILE.conllu", help="Also hold each head against trees, in CoNLL-U; may be repeated."
-        ),
-        FileRole.READ,
-    ] = None,
+    treebank: Annotated[list[str] | None, TREEBANK, FileRole.READ] = None,
     files: PairFiles,
     scan: ScanOptions = ScanOptions(predictive="off"),
     where: Where,

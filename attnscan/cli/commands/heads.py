@@ -74,9 +74,11 @@ def heads(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="List N heads of each pattern. [default: 10, or 5 with --best]"),
+        typer.Option(
+            "--top", metavar="N", min=1, help="List the N best heads of a pattern. [default: 10; with --best 5]"
+        ),
     ] = None,
-    best: Annotated[bool, typer.Option("--best", help="List the best heads of each pattern.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="Rank heads by each pattern, in place of the map.")] = False,
     split: Split = False,
     scan: ScanOptions,
     state: State = None,

@@ -31,7 +31,6 @@ from attnscan.scan.options import ScanOptions
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
-    "attnscan plot --kind syntax --treebank en_pud-ud-test.conllu -o syntax.png",
 )
 Kind = Literal["map", "scores", "head", "layers", "profile", "distance", "syntax"]
 
@@ -46,17 +45,14 @@ def plot(
         Kind,
         typer.Option(
             "--kind",
-            help="map: what heads do; scores, layers: above chance; head: weights; profile: parts; distance; "
-            "syntax: what heads follow in trees.",
+            help="map: what heads do; layers: scores by layer; head, distance: weights of --heads; profile: parts.",
         ),
     ] = "map",
-    heads: Annotated[str | None, heads_option("For --kind head and distance: 2-0,6-11, layer:2 or all.")] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="With --kind head: draw lines from token to token.")] = False,
+    heads: Annotated[str | None, heads_option("Heads to draw: 2-0,6-11, layer:2 or all.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Draw weights as lines, for --kind head.")] = False,
     width: Annotated[
         float,
-        typer.Option(
-            "--width", metavar="INCHES", min=2, max=20, help="Width of the picture; a journal's column has 3.3."
-        ),
+        typer.Option("--width", metavar="INCHES", min=2, max=20, help="Width of it."),
     ] = 3.3,
     window: Window = None,
     given: OneInput,
@@ -77,7 +73,7 @@ def plot(
     of_heads = kind in ("head", "distance")
     check_usage(
         {
-            "--kind head is of one input: give a sentence, or two": of_pairs and kind == "head",
+            "--kind head draws one input: give a sentence, or two": of_pairs and kind == "head",
             f"--kind {kind} needs --heads": of_heads and heads is None,
             "--heads is for --kind head and --kind distance": heads is not None and not of_heads,
             "--lines is for --kind head": lines and kind != "head",

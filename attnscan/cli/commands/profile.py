@@ -33,12 +33,10 @@ EXAMPLES = (
 def profile(
     *,
     given: OneInput = OneInput(),  # noqa: B008 (it is frozen)
-    heads: Annotated[
-        str | None, heads_option("Show these: 1-9,2-11 or layer:2. A single head is shown in full.")
-    ] = None,
+    heads: Annotated[str | None, heads_option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="List N parts of each head. [default: all from 0.05]"),
+        typer.Option("--top", metavar="N", min=1, help="List the N largest parts of a head. [default: all from 0.05]"),
     ] = None,
     pattern: Annotated[
         list[str] | None,

@@ -38,7 +38,7 @@ def report(
     heads: Annotated[
         str | None, heads_option("Include weights of these heads: 2-0,6-11, layer:2. [default: as many as fit]")
     ] = None,
-    no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave out queries and keys.")] = False,
+    no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave out queries and keys of heads.")] = False,
     size: Annotated[
         float | None,
         typer.Option(

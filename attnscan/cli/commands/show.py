@@ -13,7 +13,7 @@ from attnscan.cli.destination import Shown
 from attnscan.cli.options import HeadsArgument, OneInput, OnLongOption, Token, Where, Window, on_long_of, window_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
-from attnscan.results.grid import are_heads, check_heads_are_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Side
 from attnscan.run.requests import Classify
 from attnscan.scan.options import ScanOptions
@@ -30,8 +30,8 @@ def show(
     heads: Annotated[str, HeadsArgument],
     average: Annotated[bool, typer.Option("--average", help="Show the mean of the heads.")] = False,
     token: Token = None,
-    from_sentence: Annotated[Side | None, typer.Option("--from", help="Only queries of this sentence.")] = None,
-    to_sentence: Annotated[Side | None, typer.Option("--to", help="Only keys of this sentence.")] = None,
+    from_sentence: Annotated[Side | None, typer.Option("--from-sentence", help="Only queries of A or B.")] = None,
+    to_sentence: Annotated[Side | None, typer.Option("--to-sentence", help="Only keys of A or B.")] = None,
     window: Window = None,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights instead of a map.")
@@ -43,11 +43,10 @@ def show(
     ),
     where: Where,
 ) -> None:
-    if given.a is None and given.weights is None:
-        what = "a sentence, or --weights FILE.npz," if are_heads(heads) else "HEADS"
-        raise typer.BadParameter(f"{what} is missing: try {suggestion('show', [heads]) or EXAMPLES[0]}")
-    given.check()
     check_heads_are_named(heads)
+    if given.a is None and given.weights is None:
+        raise typer.BadParameter(f"a sentence, or --weights FILE.npz, is missing: try {suggestion('show', [heads])}")
+    given.check()
     destination = where.destination()
     options = replace(scan, model=given.model, on_long=on_long_of(on_long, many=False))
     from attnscan.results.head_weights import Selection

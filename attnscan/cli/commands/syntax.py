@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import KEEPS, EngineOption, Held, State, Where, cluster_of
+from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where, cluster_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
@@ -19,7 +19,7 @@ from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
-from attnscan.scan.options import ClusterOptions, OnLong, ScanOptions
+from attnscan.scan.options import ClusterOptions, ScanOptions
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",
@@ -30,23 +30,19 @@ EXAMPLES = (
 @flattened
 def syntax(
     *,
-    treebank: Annotated[
-        list[str],
-        typer.Option("--treebank", metavar="FILE.conllu", help="Sentences with trees, in CoNLL-U; may be repeated."),
-        FileRole.READ,
-    ],
+    treebank: Annotated[list[str], TREEBANK, FileRole.READ],
     held: Held = None,
     relation: Annotated[
-        str | None, typer.Option("--relation", metavar="R", help="Rank all heads for this one: obj, det, all.")
+        str | None, typer.Option("--relation", metavar="R", help="Rank all heads for this relation: obj, det, all.")
     ] = None,
     heads: Annotated[
         str | None,
-        typer.Option("--heads", metavar="HEADS", help="Rows of these heads alone, in tables: 2-0 or layer:2."),
+        typer.Option("--heads", metavar="HEADS", help="Write rows of these heads: 2-0,6-11 or layer:2."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every row, or every head for --relation.")] = False,
-    subtypes: Annotated[bool, typer.Option("--subtypes", help="Relations such as nsubj:pass, too.")] = False,
+    subtypes: Annotated[bool, typer.Option("--subtypes", help="Keep subtypes, such as nsubj:pass.")] = False,
     skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False,
-    on_long: Annotated[OnLong, replace(declared(ScanOptions)["on_long"].option, general=True)] = "error",
+    on_long: OnLongOption = None,
     scan: Annotated[
         ScanOptions, Without("unit", "related", "threshold", "predictive", "predictive_words", "predictive_pairs")
     ],
@@ -63,7 +59,7 @@ def syntax(
     keeping = None if state is None else place_of(state)
     cluster = cluster_of(engine, machines, [*treebank, *(held or ())], keeping)
     parts = {} if cluster else parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
-    options = replace(scan, on_long=on_long)
+    options = replace(scan, on_long=on_long or "error")
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
     others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
     request = HoldAgainst(trees, options, None, others, relation, subtypes, keeping, cluster)

@@ -44,7 +44,7 @@ def syntax_sheet(result: Syntax, width: float) -> Sheet:
     bars = keyed + height_of(key, inner) + 0.08
     relations = _relations(result)
     about, bars_key = wrapped(_about(result), inner), _bars_key(result)
-    few = f"Below {FEW} sentences, little of this would be so in others."
+    few = f"Below {FEW} sentences, results may not hold in other texts."
     notes = wrapped(few, inner) if result.sentences < FEW else []
     needed = (len(about) + 2.8) * LINE + height_of(bars_key, inner) + MARGIN
     room = max(1, int((LONGEST - bars - needed) / _PITCH))

@@ -47,10 +47,10 @@ def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error() -> None
 
 
 def test_the_list_of_many_heads_has_room_for_both_bases() -> None:
-    text = _run("--all", *ARTICLE)
+    text = _run("all", *ARTICLE)
     assert all(len(line) <= 80 for line in text.splitlines())
     rows = {line.split()[0]: line for line in text.splitlines() if line[:1].isdigit()}
-    frame = {f"{row['layer']}-{row['head']}": row for row in json.loads(_run("--all", *ARTICLE, "-f", "json"))["heads"]}
+    frame = {f"{row['layer']}-{row['head']}": row for row in json.loads(_run("all", *ARTICLE, "-f", "json"))["heads"]}
     assert rows.keys() == frame.keys()
     for name, row in frame.items():
         own, rotated = row["effective_neurons"], row["effective_neurons_rotated"]
@@ -61,7 +61,7 @@ def test_the_list_of_many_heads_has_room_for_both_bases() -> None:
 
 
 def test_every_head_in_rows() -> None:
-    lines = _run("--all", *ARTICLE, "--csv").splitlines()
+    lines = _run("all", *ARTICLE, "--csv").splitlines()
     assert len(lines) == 1 + 72
     assert lines[0] == (
         "model,layer,head,label,pattern,score,chance,above_chance,effective_neurons,stability,sign_agreement,"
@@ -101,12 +101,12 @@ def test_a_tokens_keys_as_rows() -> None:
         (["12-0", "a b"], 1, "12-0: this model has layers 0 to 5"),
         (["0-2", "a b", "--token", "x"], 1, "the input has no token 'x'"),
         (["nonsense", "a b"], 1, "'nonsense' names no head"),
-        ([], 2, "HEADS is missing: give --all, or name some"),
+        ([], 2, "HEADS is missing: name some, or all"),
         (["0-2", "--token", "x"], 2, "--token is a token of one input"),
         (["0-2", "a b", "--pairs", "x.csv"], 2, "sentences or --pairs"),
         (["0-2", "-p", "predictive"], 2, "predictive is explained by one input"),
         (["0-2", "a b", "-p", "delimeter"], 2, "did you mean 'delimiter'?"),
-        (["--all", "a", "b", "c"], 2, "--all takes the place of HEADS"),
+        (["all", "a", "b", "c"], 2, "'c' is one argument too many"),
     ],
 )
 def test_what_cannot_be_explained(arguments: list[str], code: int, message: str) -> None:
@@ -121,6 +121,6 @@ def test_bars_stand_in_one_column_where_nothing_has_an_error() -> None:
         line.index(mark)
         for line in lines
         for mark in ("█", "not measured")
-        if mark in line and line[:2] in ("as", "po", "se")
+        if mark in line and line[:2] in ("un", "po", "se")
     ]
     assert len(bars) == 4 + 1 and len(set(bars[:4])) == 1  # the fifth is the reason, in a line of its own

@@ -258,7 +258,7 @@ def test_every_pairs_rows_of_some_heads(toy: str, tmp_path: Path) -> None:
         done = CliRunner().invoke(app, [*options, named, "--per-pair", str(tmp_path / "none.parquet")])
         assert done.exit_code == code and says in done.stderr and not (tmp_path / "none.parquet").exists()
     alone = CliRunner().invoke(app, [*options, "7-0"])
-    assert alone.exit_code == 2 and "name a file for it" in alone.stderr
+    assert alone.exit_code == 2 and "add --per-pair FILE.parquet" in alone.stderr
 
 
 @pytest.mark.long

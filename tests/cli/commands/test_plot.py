@@ -125,7 +125,7 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
     ("arguments", "message"),
     [
         (["A b."], "As in: attnscan plot"),
-        (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head is of one input"),
+        (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head draws one input"),
         (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "give a sentence, or two, or --pairs, but not both"),
         (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "or --pairs, but not both"),
         (["A b.", "--columns", "a,b", "-o", "x.svg"], "--columns is for --pairs"),

@@ -17,7 +17,10 @@ from attnscan.results.attention import Attention
 def test_saved_weights_are_shown_without_a_model(attention: Attention, tmp_path: Path) -> None:
     path = tmp_path / "saved.npz"
     path.write_bytes(write_weights(attention.saved()))
-    by_model, by_file = rows_of("0-2", *ARTICLE, "--to", "B"), rows_of("0-2", "--weights", str(path), "--to", "B")
+    by_model, by_file = (
+        rows_of("0-2", *ARTICLE, "--to-sentence", "B"),
+        rows_of("0-2", "--weights", str(path), "--to-sentence", "B"),
+    )
     assert set(by_file.pop("model")) == {"saved.npz"} and set(by_model.pop("model")) == {"bundled"}
     pd.testing.assert_frame_equal(by_file, by_model)
     assert "saved.npz" in screen_of("0-2", "--weights", str(path))
@@ -97,10 +100,10 @@ def test_hostile_words_are_text() -> None:
         (["0-12", "a b"], 1, "0-12: this model has heads 0 to 11"),
         (["2_0", "a b"], 1, "'2_0' names no head; name heads as 2-0"),
         (["0-0", "a store", "--token", "stor"], 1, "did you mean 'store'?"),
-        (["0-0", "a", "--from", "B"], 1, "no token of sentence B"),
+        (["0-0", "a", "--from-sentence", "B"], 1, "no token of sentence B"),
         (["0-0", "a", "--window", "50-60"], 1, "the input has tokens 0 to 2"),
-        (["0-0", "a", "--window", "9-5"], 2, "is no window"),
-        (["0-0", "a", "--from", "C"], 2, "--from"),
+        (["0-0", "a", "--window", "9-5"], 2, "is not a window"),
+        (["0-0", "a", "--from-sentence", "C"], 2, "--from"),
         (["0-0"], 2, "a sentence, or --weights FILE.npz, is missing"),
         (["0-0", ""], 1, "sentence A is empty"),
     ],

@@ -65,7 +65,7 @@ def test_a_small_treebank_has_the_map_and_says_why_there_are_no_bars(tmp_path: P
     with pytest.warns(UserWarning, match="5 sentences are few"):
         few = attnscan.syntax(str(trees), model=model)
     shown = " ".join(texts(picture(few)))
-    assert "Below 200 sentences, little of this would be so in others." in shown
+    assert "Below 200 sentences, results may not hold in other texts." in shown
     assert "No relation is in 30 sentences" in shown and "nothing of these (" in shown and "best distance" not in shown
 
 
