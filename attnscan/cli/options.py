@@ -132,7 +132,8 @@ USUAL = ("pairs", "model", "csv", "output", "help")
 """What most users need, which help names behind a command's own options."""
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to read": (
-        *("weights", "treebank", "held", "columns", "header", "no_header", "quoting", "id", "skip_bad", "on_long"),
+        *("weights", "window", "treebank", "held", "columns", "header", "no_header", "quoting", "id"),
+        *("skip_bad", "on_long"),
     ),
     "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),

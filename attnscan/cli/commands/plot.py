@@ -52,7 +52,7 @@ def plot(
     lines: Annotated[bool, typer.Option("--lines", help="Draw weights as lines, for --kind head.")] = False,
     width: Annotated[
         float,
-        typer.Option("--width", metavar="INCHES", min=2, max=20, help="Width of it."),
+        typer.Option("--width", metavar="INCHES", min=2, max=20, help="Width of the picture."),
     ] = 3.3,
     window: Window = None,
     given: OneInput,

@@ -102,8 +102,8 @@ def _notes(ablation: Ablation) -> Iterator[str]:
     asked = "" if ablation.signature.predictive != "off" else " predictive was not measured, and takes no label."
     yield (
         f"Heads of a pattern: by {ablation.chosen_by}, on {counted(ablation.choosing_pairs, 'pair')}; measured on the "
-        f"other {ablation.measured_pairs:,}. The others have no label of another pattern, except "
-        f"delimiter.{shared}{asked}"
+        f"other {ablation.measured_pairs:,}. The others leave out heads labelled with another "
+        f"pattern, delimiter excepted.{shared}{asked}"
     )
 
 

@@ -124,7 +124,7 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["A b."], "As in: attnscan plot"),
+        (["A b."], "Example: attnscan plot"),
         (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head draws one input"),
         (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "give a sentence, or two, or --pairs, but not both"),
         (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "or --pairs, but not both"),

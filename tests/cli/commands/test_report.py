@@ -43,7 +43,7 @@ class TestCommand:
             (["-o", "page.html", "a sentence"], 2, "but not both"),
             (["-o", "page.html", "--pairs", "x.csv"], 2, "or --pairs, but not both"),
             (["-o", "page.html", "--skip-bad"], 2, "--skip-bad is for --pairs"),
-            ([], 2, "As in: attnscan report"),
+            ([], 2, "Example: attnscan report"),
         ],
     )
     def test_what_it_refuses(

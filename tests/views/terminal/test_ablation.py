@@ -64,7 +64,7 @@ def test_how_many_controls_there_are(effects: list[Effect], words: str) -> None:
 def test_who_may_be_a_control_and_by_which_pairs() -> None:
     chosen = " ".join(text_of(effect_of(2.0, MANY)).split())
     assert "by label, 0.25 above chance, on 5 pairs; measured on the other 6." in chosen
-    assert "The others have no label of another pattern, except delimiter" in chosen
+    assert "The others leave out heads labelled with another pattern, delimiter excepted" in chosen
     named = " ".join(text_of(effect_of(2.0, MANY), choosing=0).split())
     assert "the others may follow any pattern" in named and "the other 6" not in named
 
