@@ -113,7 +113,7 @@ Token = Annotated[
 def _window(text: str | None) -> str | None:
     match = None if text is None else re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
     if text is not None and (match is None or int(match[1]) > int(match[2])):
-        raise typer.BadParameter(f"'{text}' is no window: give the first and the last index, as 10-40")
+        raise typer.BadParameter(f"'{text}' is not a window: give the first and the last index, as 10-40")
     return text
 
 

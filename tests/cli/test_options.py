@@ -190,7 +190,7 @@ def test_formats_that_there_are_not(given: Where, message: str) -> None:
 
 
 def test_a_cluster_is_described_for_the_engine_that_has_one(tmp_path: Path) -> None:
-    files = PairFiles(["x.csv"])
+    files = ["x.csv"]
     described = ClusterOptions(ray_address="auto", workers="2-8", worker_cpus=3, worker_gpus=0.25, block_pairs=4)
     assert cluster_of("local", ClusterOptions(), files, None, ()) is None
     assert cluster_of("ray", described, files, tmp_path / "state", ()) is described and described.pool == (2, 8)
@@ -198,8 +198,8 @@ def test_a_cluster_is_described_for_the_engine_that_has_one(tmp_path: Path) -> N
         with pytest.raises(typer.BadParameter, match=f"--{name} is for --engine ray"):
             cluster_of("local", cluster, files, None, ())
     for wrong, patterns, said in (
-        (PairFiles(), (), "name them with --pairs"),
-        (PairFiles(["-"]), (), "cannot read '-'"),
+        ([], (), "name them with --pairs"),
+        (["-"], (), "cannot read '-'"),
         (files, ("own.py:mine",), "leave out FILE.py:FUNCTION"),
     ):
         with pytest.raises(typer.BadParameter, match=said):
