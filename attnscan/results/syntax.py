@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,7 @@ PART_LETTER = "o"
 """On maps: of a head that attends to one part of speech."""
 
 
-@dataclass(frozen=True, order=True)
-class Row:
+class Row(NamedTuple):
     """What a head is asked: a relation in a direction."""
 
     relation: str

@@ -60,6 +60,7 @@ def tree_sums(scanner: Scanner, inputs: Sequence[EncodedInput]) -> RelationSums:
             if sentence != SPECIAL and first >= last:
                 why = f"a token of sentence {encoded.number} has no character of it"
                 raise offsets_are_not_told(scanner.loaded.source.name, why)
+    scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     options, batch = scanner.options, scanner.collate(inputs)
     asked = Asked(subtypes=options.relations == "subtypes", causal=scanner.is_causal)
     halves = [half(encoded.known_pair, options.seed) for encoded in inputs]

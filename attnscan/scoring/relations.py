@@ -19,7 +19,7 @@ from torch import Tensor
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, SIDES, Row
@@ -76,14 +76,13 @@ def nearest_words(parts: Sequence[Any], known: Sequence[str]) -> IntArray:
 
     Shape: [part x side, word].
     """
-    count = len(parts)
+    at, count = np.arange(len(parts)), len(parts)
+    there = np.array(parts) == np.array(known)[:, None]
+    before = np.maximum.accumulate(np.where(there, at, _NOWHERE), axis=1)
+    behind = np.minimum.accumulate(np.where(there, at, count)[:, ::-1], axis=1)[:, ::-1]
     pointed = np.full((len(known), len(SIDES), count), _NOWHERE)
-    for number, part in enumerate(known):
-        there = np.array([at for at in range(count) if parts[at] == part])
-        if len(there):
-            before, behind = (np.searchsorted(there, np.arange(count), side=side) for side in ("left", "right"))
-            pointed[number, 0, before > 0] = there[before[before > 0] - 1]
-            pointed[number, 1, behind < len(there)] = there[behind[behind < len(there)]]
+    pointed[:, 0, 1:] = before[:, :-1]
+    pointed[:, 1, :-1] = np.where(behind < count, behind, _NOWHERE)[:, 1:]
     return pointed.reshape(-1, count)
 
 
@@ -97,7 +96,8 @@ class RelationScorer:
         """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
         self._batch, self._among, self._merged = batch, among, Units(batch)
         units = [{w: u for u, w in enumerate(encoded.unit_words) if w != NO_WORD} for encoded in batch.inputs]
-        self._units = [torch.tensor(list(known.values()), device=batch.word.device) for known in units]
+        self._units = [_places(torch.tensor(list(known.values()), device=batch.word.device)) for known in units]
+        self._spelled = [_places(of_input.nonzero()[:, 0]) for of_input in batch.word]
         sentences = [encoded.known_pair.sentences[0] for encoded in batch.inputs]
         self._layout = _Layout(sentences, [list(known) for known in units], asked, halves, batch.word.device)
         self._grid: Grid | None = None
@@ -113,11 +113,13 @@ class RelationScorer:
             self._flush()
             self._layer = block.layer
         for of_tokens, own in self._merged.blocks(replace(block, idle=None)):
-            even = self._merged.even(of_tokens, own.inputs)
+            is_new = self._evened.get(own.inputs.start) is not block.visible  # layers may have masks of their own
+            even = self._merged.even(of_tokens, own.inputs) if is_new else None
             for row, number in enumerate(range(own.inputs.start, own.inputs.stop)):
                 self._keep(number, block.heads, own.weights[row])
-                if not block.heads.start:
+                if even is not None:
                     self._keep(number, slice(-1, None), even[row, None])
+                    self._evened[number] = block.visible
         self._there[start:stop] = True
 
     def _start(self, grid: Grid) -> None:
@@ -129,14 +131,15 @@ class RelationScorer:
         self._left = torch.zeros(count, width, heads + 1, device=device)
         self._there = torch.zeros(count, dtype=torch.bool, device=device)
         self._done = torch.zeros(count, layers, dtype=torch.bool, device=device)
+        self._evened: dict[int, Visible] = {}
 
     def _keep(self, number: int, heads: slice, weights: Tensor) -> None:
         """Weights of one input, by units, as those of its words. Shape: [head, unit, unit]."""
-        units = self._units[number]
-        of_words = weights[:, units].permute(1, 2, 0)
-        self._weights[number, : len(units), : len(units), heads] = of_words[:, units]
-        is_word = self._batch.word[number, : weights.shape[-1]]
-        self._left[number, : len(units), heads] = of_words[:, is_word].sum(1)
+        units, spelled = self._units[number], self._spelled[number]
+        of_words = weights[:, units]
+        count = of_words.shape[1]
+        self._weights[number, :count, :count, heads] = of_words[..., units].permute(1, 2, 0)
+        self._left[number, :count, heads] = of_words[..., spelled].sum(-1).T
 
     @torch.inference_mode()
     def _flush(self) -> None:
@@ -258,10 +261,7 @@ class _Layout:
         sentence, query, row, key, item = self._targets[:, there[self._targets[0]]]
         s, q, r = self._items
         rows, heads = len(self.rows), weights.shape[-1]
-        on_others = weights.masked_fill(~self._others[..., None], -1.0)
-        keys = torch.arange(self.width, device=weights.device)[:, None]
-        most = on_others == on_others.amax(2, keepdim=True)
-        seen = keys.where(most, self.width).amin(2)  # the first of equals, on every device
+        seen = weights.masked_fill(~self._others[..., None], -1.0).argmax(2)  # the first of equals
         hit = seen[sentence, query] == key[:, None]
         on_target = weights[sentence, query, key]
         on_words = on_target * share[sentence, query]
@@ -276,7 +276,9 @@ class _Layout:
         cells = (self._cells & there[:, None, None]).nonzero().T
         far = (row * 2 + self._half[sentence]) * DISTANCES + self._distances(sentence, query, key)
         hits = summed(hit, item, len(s)).bool()  # of items, of which several targets may be right
-        taken = (r * 2 + self._half[s])[:, None] * DISTANCES + self._distances(s[:, None], q[:, None], seen[s, q])
+        every = [torch.arange(size, device=seen.device)[:, None] for size in seen.shape[:2]]
+        apart = self._distances(every[0][:, None], every[1], seen)  # of each word, from its most attended other word
+        taken = (r * 2 + self._half[s])[:, None] * DISTANCES + apart[s, q]
         taken = (taken * heads + torch.arange(heads, device=taken.device))[~hits & there[s, None]]
         misses = torch.bincount(taken, minlength=rows * 2 * DISTANCES * heads)
         return {
@@ -327,6 +329,13 @@ def _link(sentence: Sentence, nodes: Sequence[int], links: NDArray[np.bool_]) ->
             links[at, other] = links[other, at] = True
             neighbours += abs(at - other) == 1
     return int(links.sum()) // 2, neighbours
+
+
+def _places(numbers: Tensor) -> Tensor | slice:
+    """Places by their numbers, in order: as a slice, of which a view is made, where none is left out."""
+    if not len(numbers) or not bool((numbers.diff() == 1).all()):
+        return numbers
+    return slice(int(numbers[0]), int(numbers[-1]) + 1)
 
 
 def _words(encoded: EncodedInput) -> tuple[int, int, int, int]:
