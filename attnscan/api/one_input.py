@@ -80,7 +80,7 @@ def classify(
     names, every = patterns_of(pattern)
     asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every)
     memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
-    keep = bool(keep_attention) or kept is not None
+    keep = bool(keep_attention) if kept is None else Selection(is_saved=True)
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
         raise OptionError(
             "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
@@ -89,7 +89,7 @@ def classify(
         if kept is not None:
             raise OptionError("save_weights is of one input", "save each result's attention")
         read = pairs_of(pairs, options, on_bad=on_bad)
-        return _each(ClassifyEach(read, asked, memory, keep), on_bad, tuple(names))
+        return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
     given = weights_input(weights, name) if weights is not None else pair_of(a, b)
     result = Callbacks(on_bad).answer(Classify(given, asked, memory, keep), Classification)
     if kept is not None:

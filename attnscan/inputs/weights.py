@@ -11,6 +11,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
 from typing import IO, Any
 
@@ -111,6 +112,20 @@ def read_weights(path: Path) -> SavedWeights:
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
         why = str(error)[:200] or type(error).__name__
         raise WeightsError(f"{path} is not a valid .npz file: {why}", _REMEDY) from None
+
+
+def check_saved(heads: int, tokens: int) -> None:
+    """Check that so many heads' weights can be saved, before they are made.
+
+    Raises: WeightsError if `read_weights` would refuse the file for its size.
+    """
+    of_a_token = heads * np.dtype(np.float32).itemsize
+    if of_a_token * tokens**2 > MAX_BYTES:
+        raise WeightsError(
+            f"the weights of {heads:,} heads on {tokens:,} tokens take more than {MAX_BYTES >> 30} GiB, as large "
+            f"as a file of weights may be: {isqrt(MAX_BYTES // of_a_token):,} tokens would fit",
+            "save a shorter input, or some weights by `show HEADS --window I-J --csv`",
+        )
 
 
 def write_weights(saved: SavedWeights) -> bytes:

@@ -23,6 +23,7 @@ from attnscan.inputs.tokenizing import whole_words
 from attnscan.inputs.tokens import Unit
 from attnscan.inputs.vocabulary import WholeWords
 from attnscan.model.fingerprint import Fingerprint, content, fingerprint
+from attnscan.model.running import free_memory
 from attnscan.model.sources import Device, Dtype, Source
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
@@ -32,6 +33,8 @@ _MANY_HEADS = 32  # where a config does not say
 _IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
 _BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
 _FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
+_PER_WIDTH, _PER_CELL = 64, 256  # bytes of a batch a token and hidden unit, and a cell; 53 and 200 were measured
+_MOST_CELLS = 384  # of a token: long inputs are read in ranges, and take 115 KB a token at a width of 768
 
 
 @dataclass(frozen=True)
@@ -134,10 +137,14 @@ class LoadedModel:
     def room(self, batch_tokens: int | None) -> Room:
         """How much of a batch the device takes at a time.
 
-        On a CPU, what stays in its cache; on a GPU, by the memory that is free now, as far as it is this process's.
+        On a CPU, what stays in its cache, or as many tokens as are asked for, as far as half of the memory that is free
+        now goes; on a GPU, by the memory that is free now, as far as it is this process's.
         """
         if self.device.type == "cpu":
-            return Room(batch_tokens or tokens_in_cache(getattr(self.model.config, "hidden_size", None)))
+            tokens, free = batch_tokens or tokens_in_cache(self._width), free_memory()
+            if free is None:
+                return Room(tokens)
+            return Room(max(1, min(tokens, free // 2 // self.needs(1, 0))), max(1, free // 2 // _PER_CELL))
         if self.device.type == "mps":
             return Room(batch_tokens or _MPS_TOKENS)
         free, total = torch.cuda.mem_get_info(self.device)
@@ -147,6 +154,17 @@ class LoadedModel:
         heads = getattr(self.model.config, "num_attention_heads", None)
         copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
         return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
+
+    def needs(self, tokens: int, length: int) -> int:
+        """About how many bytes of main memory a batch of so many tokens takes, in inputs of a length."""
+        width = self._width or _IN_CACHE // (16 * _FEWEST_ON_CPU)
+        return tokens * (_PER_WIDTH * width + _PER_CELL * min(length, _MOST_CELLS))
+
+    @property
+    def _width(self) -> int | None:
+        """The `hidden_size` of the model, if its config has one."""
+        width = getattr(self.model.config, "hidden_size", None)
+        return width if isinstance(width, int) and width >= 1 else None
 
     def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
@@ -188,12 +206,12 @@ def position_rows(model: Any) -> int | None:
     return None
 
 
-def tokens_in_cache(width: object) -> int:
+def tokens_in_cache(width: int | None) -> int:
     """How many tokens a CPU runs fastest at once, by the model's `hidden_size` if its config has one.
 
     Measured: 4,096 tokens at once cost BERT base's layers 2 to 22 % more time than 1,024.
     """
-    if not isinstance(width, int) or width < 1:
+    if width is None:
         return _MOST_ON_CPU
     feed_forward = 4 * 4 * width  # bytes of a token's widest activations, in float32
     return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // feed_forward))

@@ -195,14 +195,17 @@ def free_memory() -> int | None:
     return max(0, min(limits)) if limits else None
 
 
-def check_weights(heads: int, tokens: int, copies: int, remedy: str, queries: int | None = None) -> None:
+def check_weights(
+    heads: int, tokens: int, copies: int, remedy: str, queries: int | None = None, beside: int = 0
+) -> None:
     """Check that weights of some heads on one input fit into main memory, so many times over, before any is made.
 
-    Of `queries` alone if these are given. Raises: MemoryFullError, which says how many tokens, or queries, would fit.
+    Of `queries` alone if these are given. `beside` the weights, a run takes so many bytes.
+    Raises: MemoryFullError, which says how many tokens, or queries, would fit.
     """
-    number = copies * heads * torch.float32.itemsize
-    needed, free = number * tokens * (queries or tokens), free_memory()
-    if free is None or needed <= free:
+    number, known = copies * heads * torch.float32.itemsize, free_memory()
+    needed, free = number * tokens * (queries or tokens), max(0, (known or 0) - beside)
+    if known is None or needed <= free:
         return
     rows = "" if queries is None else f"{counted(queries, 'query', 'queries')} of "
     fit = f"{math.isqrt(free // number) if queries is None else free // (number * tokens):,}"

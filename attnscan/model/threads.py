@@ -19,6 +19,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from attnscan.model.loaded import LoadedModel
+from attnscan.model.running import free_memory
 
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
@@ -56,8 +57,10 @@ def most_workers(loaded: LoadedModel, batch_tokens: int | None, longest: int) ->
     """
     if loaded.device.type != "cpu":
         return 1
-    by_tokens, by_cells = _MOST_TOKENS // loaded.room(batch_tokens).tokens, _MOST_CELLS // longest**2
-    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells))
+    tokens, free = loaded.room(batch_tokens).tokens, free_memory()
+    by_tokens, by_cells = _MOST_TOKENS // tokens, _MOST_CELLS // longest**2
+    by_memory = _MOST_WORKERS if free is None else free // loaded.needs(max(tokens, longest), longest)
+    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells, by_memory))
 
 
 def is_too_long(length: int, workers: int) -> bool:

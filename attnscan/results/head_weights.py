@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
 from attnscan.inputs.tokens import token_named
+from attnscan.inputs.weights import check_saved
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
@@ -46,6 +47,8 @@ class Selection:
     """Whether a table is made of it, with a row for every weight."""
     is_drawn: bool = False
     """Whether it is drawn token by token, in a picture or on a page."""
+    is_saved: bool = False
+    """Whether a file of saved weights is made of it, which has bounds."""
 
     def queries(self, tokens: Sequence[str], segments: Sequence[int]) -> tuple[int, ...]:
         """The queries, by their indices. Raises: SelectionError if there are none."""
@@ -60,7 +63,8 @@ class Selection:
     def chosen(self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int]) -> Chosen:
         """What is to be kept of a model's heads on an input: whole rows, of all pieces of words.
 
-        Shape: `unit` of each token, or empty where nobody has said. Raises: SelectionError.
+        Shape: `unit` of each token, or empty where nobody has said.
+        Raises: SelectionError for what is not there, or too much to be drawn; WeightsError for too much to be saved.
         """
         self.keys(tokens, segments)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
@@ -70,11 +74,13 @@ class Selection:
             queries = tuple(token for token, word in enumerate(unit) if word in words)
         if self.is_drawn:
             check_drawn(len(queries))
+        if self.is_saved:
+            check_saved(len(grid), len(tokens))
         return Chosen(grid, queries, heads)
 
     def copies(self, reading: Reading) -> int:
         """How often the weights are held at once, or what takes as much memory."""
-        return 1 + reading.carried + reading.among_words + _TABLE * self.is_listed
+        return 1 + reading.carried + reading.among_words + _TABLE * self.is_listed + 2 * self.is_saved
 
     def cut(self, result: Classification) -> Classification:
         """A result that keeps this part of its attention, which is whole.

@@ -90,7 +90,7 @@ class ScanOptions:
     batch_tokens: Annotated[
         int | None,
         Option(
-            "Tokens in a batch, padding included. [default: by device and memory]",
+            "Tokens in a batch, padding included, as far as memory goes. [default: by device and memory]",
             least=1,
             decides=False,
         ),

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, CaptureError, InputError, ModelError
+from attnscan.errors import AttnscanError, CaptureError, InputError, MemoryFullError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
@@ -22,7 +22,7 @@ from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
-from attnscan.model.running import check_weights
+from attnscan.model.running import check_weights, free_memory
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
@@ -159,25 +159,32 @@ class Scanner:
         return not any(seen)
 
     def check_room(self, tokens: int, chosen: Chosen | None = None, copies: int = 0) -> None:
-        """Check that main memory holds so many copies of one input's weights, of all heads or of what is `chosen`.
+        """Check that main memory holds a run over one input, and so many copies of its weights besides.
 
+        These are of all heads or of what is `chosen`.
         Where the architecture shows its weights for all layers together, two copies of all are held besides.
         Raises: MemoryFullError.
         """
         if tokens <= _SHORT:
             return
-        every_head = math.prod(self.grid().shape)
+        every_head, free = math.prod(self.grid().shape), free_memory()
+        needs = self.loaded.needs(tokens, tokens) if self.loaded.device.type == "cpu" else 0
+        if free is not None and needs > free:
+            raise MemoryFullError(
+                f"an input of {tokens:,} tokens takes {needs / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free",
+                f"use inputs of at most {tokens * free // needs:,} tokens",
+            )
         if chosen is not None:
             heads = every_head if chosen.heads is None else len(chosen.heads)
             remedy = "name fewer heads, or fewer queries by --window I-J"
-            check_weights(heads, tokens, copies, remedy, len(chosen.rows))
+            check_weights(heads, tokens, copies, remedy, len(chosen.rows), needs)
         elif copies:
             remedy = "use a shorter input, or `classify` and `heads`, which keep no weights"
-            check_weights(every_head, tokens, copies, remedy)
+            check_weights(every_head, tokens, copies, remedy, beside=needs)
         if not self._tap.works:
             what = type(self.loaded.model).__name__
             remedy = f"use shorter inputs: {what} shows its weights for all layers together, two copies at a time"
-            check_weights(every_head, tokens, 2, remedy)
+            check_weights(every_head, tokens, 2, remedy, beside=needs)
 
     @property
     def device(self) -> str:

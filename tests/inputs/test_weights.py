@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.inputs.weights import MAX_BYTES, MAX_HEADS, MAX_TOKENS, SavedWeights, read_weights, write_weights
+from attnscan.inputs.weights import (
+    MAX_BYTES,
+    MAX_HEADS,
+    MAX_TOKENS,
+    SavedWeights,
+    check_saved,
+    read_weights,
+    write_weights,
+)
 
 TOKENS = ("[CLS]", "the", "cat", "[SEP]")
 N = len(TOKENS)
@@ -474,3 +482,9 @@ def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
 
 def test_the_largest_size_is_said(file: Path) -> None:
     assert f"more than {MAX_BYTES >> 30} GiB" in refusal(_huge_size(file))
+
+
+def test_what_could_not_be_read_again_is_not_saved() -> None:
+    check_saved(384, 1600)
+    with pytest.raises(WeightsError, match=r"36 heads on 8,192 tokens take more than 4 GiB, .* 5,461 tokens"):
+        check_saved(36, 8192)

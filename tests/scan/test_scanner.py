@@ -11,6 +11,8 @@ from scans import ARTICLE, BUNDLED
 from attnscan.errors import MemoryFullError
 from attnscan.inputs.pairs import Pair
 from attnscan.model import running
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.threads import most_workers
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
@@ -45,6 +47,7 @@ def test_the_models_attention_is_its_own_while_it_is_asked() -> None:
 def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "free_memory", lambda: 4 * 72 * 3000**2)
     monkeypatch.setattr(Scanner, "grid", lambda _: Grid.square(6, 12))
+    monkeypatch.setattr(LoadedModel, "needs", lambda *_: 0)
     with Scanner(BUNDLED) as scanner:
         scanner.check_room(3000, copies=1)
         scanner.check_room(50_000)  # ranges of queries are of any number
@@ -61,6 +64,40 @@ def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monk
         scanner._tap.works = False  # as of DeBERTa, which shows all layers together
         with pytest.raises(MemoryFullError, match="2,121 tokens would fit; use shorter inputs"):
             scanner.check_room(2200)
+
+
+def test_an_input_that_memory_does_not_hold_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scanner(BUNDLED) as scanner:
+        needs = scanner.loaded.needs(4000, 4000)
+        assert 4e8 < needs < 1e9 and scanner.loaded.needs(8000, 8000) == 2 * needs  # linear in tokens
+        monkeypatch.setattr("attnscan.scan.scanner.free_memory", lambda: needs)
+        scanner.check_room(4000)
+        with pytest.raises(MemoryFullError, match=r"an input of 8,000 tokens takes 1\.\d GB, .* at most 4,000 tokens"):
+            scanner.check_room(8000)
+        # what is kept has to fit beside the run
+        monkeypatch.setattr(running, "free_memory", lambda: needs + 4 * 72 * 4000**2)
+        scanner.check_room(4000, copies=1)
+        with pytest.raises(MemoryFullError, match="2,828 tokens would fit"):
+            scanner.check_room(4000, copies=2)
+
+
+def test_batches_are_no_larger_than_memory_holds_whatever_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scanner(BUNDLED) as scanner:
+        loaded = scanner.loaded
+        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: 4 << 30)
+        for length in (16, 128, 512):
+            room = loaded.room(10**9)
+            inputs = next(count for count in range(1, 10**6) if not room.holds(count + 1, length))
+            taken = loaded.needs(inputs * length, min(length, 384))
+            assert 1 << 29 < taken <= 4 << 30  # a good part of what is free, and no more
+        assert loaded.room(500).tokens == 500
+        default = loaded.room(None).tokens
+        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: 1 << 20)
+        assert 1 <= loaded.room(None).tokens < default and loaded.room(10**9).tokens < 100
+        monkeypatch.setattr("attnscan.model.threads.free_memory", lambda: 1 << 20)
+        assert most_workers(loaded, None, 512) == 1
+        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: None)
+        assert loaded.room(10**9).tokens == 10**9  # where the system does not tell
 
 
 def test_free_memory_is_known_on_linux() -> None:

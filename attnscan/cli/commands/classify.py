@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attnscan.results.classification import Classification
+    from attnscan.results.head_weights import Selection
 
 _STREAMED = ("table", "csv", "tsv", "jsonl")
 _LISTED = 10  # heads on a screen, unless all or some are asked for
@@ -126,10 +127,14 @@ def classify(
         pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()
         _classify_each(ClassifyEach(pairs, options), destination, listing, files.paths)
         return
+    keep: bool | Selection = False
     if save_weights is not None:
         check_suffix(save_weights, ".npz", "--save-weights")
         check_writable(save_weights)
-    result = answered(Classify(given.input, options, keep=save_weights is not None)).value
+        from attnscan.results.head_weights import Selection
+
+        keep = Selection(is_saved=True)
+    result = answered(Classify(given.input, options, keep=keep)).value
     if save_weights is not None:
         from attnscan.inputs.weights import write_weights
 
