@@ -151,7 +151,6 @@ def of_every_head(
 
 def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
     """Add what goes into `room` more characters, the first heads of `order` first."""
-    neurons = neurons and attention.query is not None
     weights_of, neurons_of = partial(packed_weights, attention), partial(packed_neurons, attention)
     weights_room = room * _WEIGHTS_SHARE if neurons else room
     steps, weights = _finest(WEIGHT_STEPS, order, weights_room, weights_of, _size)

@@ -39,7 +39,7 @@ NOTES = 600
 _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "pairs"]
 """What a page is of: one input, or many pairs."""
-_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question", "neuron"), "pairs": ("corpus",)}
+_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
 _LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
@@ -168,10 +168,12 @@ def html_of(
 
     Raises: jinja2.UndefinedError if the frame lacks something.
     """
-    template = _template(kind, live is not None)
+    template = _template(kind, live is not None, frame.get("has_neurons", False))
     if live is not None:
         facts = {**facts, "live": live}
-    html: str = template.render(frame, of_pairs=kind == "pairs", live=live, data=_json(facts))
+    html: str = template.render(
+        {"has_neurons": False} | dict(frame), of_pairs=kind == "pairs", live=live, data=_json(facts)
+    )
     return html
 
 
@@ -227,10 +229,11 @@ def without_comments(path: Path) -> str:
 
 
 @cache
-def _template(kind: Kind, live: bool) -> Any:
+def _template(kind: Kind, live: bool, has_neurons: bool) -> Any:
     """The frame, with style and scripts in it."""
     added = _LIVE[kind] if live else ()
-    scripts = ("dom", "data", "state", "heads", "model", *_VIEWS[kind], "doubt", "table", *added, "main")
+    views = (*_VIEWS[kind], *(("neuron",) * has_neurons))
+    scripts = ("dom", "data", "state", "heads", "model", *views, "doubt", "table", *added, "main")
     styles = ("style", "live") if live else ("style",)
     style = "\n".join(without_comments(_WEB / f"{name}.css") for name in styles)
     script = "\n".join(without_comments(_WEB / f"{name}.js") for name in scripts)

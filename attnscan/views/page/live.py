@@ -58,7 +58,8 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
         "corpus": plain(live.corpus),
         "words": [shown(word) for word in words],
     }
-    return page.html(page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings)), (), live=known)
+    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
+    return page.html(cargo, table, (), neurons=page.attention.query is not None, live=known)
 
 
 def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str, Any]:

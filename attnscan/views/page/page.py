@@ -51,14 +51,15 @@ class InputPage:
     def made(self) -> Page:
         """With as much as fits."""
         empty, room = self.cargo_of_every_head(), float("inf")
+        wanted = self.options.neurons and self.attention.query is not None
         for table in tables(self.subject.readings):
             if self.options.size is not None:
-                room = self.options.size - len(self.html(empty, table, ()).encode()) - NOTES
+                room = self.options.size - len(self.html(empty, table, (), neurons=wanted).encode()) - NOTES
             if room >= 0:
                 break
-        cargo = load(empty, self.attention, self.order, room, neurons=self.options.neurons)
+        cargo = load(empty, self.attention, self.order, room, neurons=wanted)
         notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
-        return Page(self.html(cargo, table, notes), notes)
+        return Page(self.html(cargo, table, notes, neurons=bool(cargo.neurons)), notes)
 
     def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
@@ -69,13 +70,26 @@ class InputPage:
         of_tokens = {key: target[:, keys - first][..., keys] for key, target in of_units.items()}
         return of_every_head(self.attention, [of_tokens[id(target)] for target in self.result.targets], strategy)
 
-    def html(self, cargo: Cargo, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None = None) -> str:
-        """Its text with so much of the attention; `live` is what its scripts know of a server."""
+    def html(
+        self,
+        cargo: Cargo,
+        table: Table,
+        notes: Sequence[str],
+        *,
+        neurons: bool,
+        live: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Its text with so much of the attention, with a neuron view if there are `neurons` to show.
+
+        `live` is what its scripts know of a server.
+        """
         frame = self.subject.frame(table, notes) | {
             "subtitle": _which(self.attention),
             "direction": "rtl" if _reads_right_to_left(self.tokens) else "ltr",
             "sentences": _sentences(self.attention),
             "notes": self.notes,
+            "has_neurons": neurons,
+            "why_no_neurons": _why_no_neurons(self.result, self.attention, self.options),
             "weight_error": at_most(cargo.weight_error),
             "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
             "texts": texts_of(table, profiles(self.result, carried=self.attention.norms is not None)) | cargo.texts,

@@ -13,6 +13,7 @@ import chromium  # first: without a browser the rest is skipped
 import numpy as np
 import pandas as pd
 import pytest
+from axe import violations
 from command_line import run
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
@@ -27,12 +28,14 @@ from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.scores import MIXED
 from attnscan.results.signature import By, Special
 from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.own_patterns import own_pattern
+from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
@@ -327,6 +330,12 @@ def told_by(switch: Locator) -> tuple[str, str]:
     return on.inner_text(), reached.inner_text()
 
 
+def before_the_fold(page: Page, selector: str) -> float:
+    """How far down on the page an element begins, in CSS pixels."""
+    top: float = page.locator(selector).evaluate("element => element.getBoundingClientRect().top + window.scrollY")
+    return top
+
+
 def texts(locator: Locator) -> list[str]:
     settle(locator.page)
     return [text.strip() for text in locator.all_text_contents()]
@@ -341,9 +350,13 @@ class TestModelView:
         expect(buttons).to_have_count(72)
         mapped, behaviours = article[0].mapped, article[0].behaviours
         assert told_to_readers(shown) == words_of(behaviours)
-        expect(shown.locator("#summary")).to_have_text(summary(article[0]))
+        above = np.nan_to_num(mapped.scores.words_only.above_chance).max(-1)
+        clearest = behaviours.grid[int(np.argmax(above))].name
+        expect(shown.locator("#summary")).to_have_text(
+            f"{summary(article[0])} The clearest is {clearest}: previous-word 1.00."
+        )
         count = (mapped.content_label == "previous-word").sum()
-        expect(shown.locator("#legend")).to_contain_text(f"previous-word{count}")
+        expect(shown.locator("#legend")).to_contain_text(f"previous-word {count}")
         marks = marks_of(behaviours)
         assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "n?", "e", "·"} <= set(
             marks
@@ -388,6 +401,34 @@ class TestModelView:
                 strongest = int(alphas.argmax())
                 found = pixels[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
+
+    def test_lines_in_place_of_squares(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#by=weight&special=in")
+        shown.click("#shape button[value='lines']")
+        expect_address(shown, "shape=lines")
+        canvas = shown.locator("#thumbnails button[value='1-8'] canvas")
+        alphas = np.array(canvas.evaluate(PIXELS)[3::4]).reshape(160, 160)
+        rows = ((np.arange(19) + 0.5) * 160 / 19).astype(int)
+        true = article[1].weights[1, 8]
+        assert ((true.max(-1) > 0.07) == (alphas[rows, 0] > 0)).all()  # queries are on the left
+        assert ((true.max(0) > 0.07) == (alphas[rows, 159] > 0)).all()  # and keys on the right
+        assert (alphas[:, 0] > 0).mean() < 0.9
+        shown.click("#shape button[value='squares']")
+        settle(shown)
+        assert np.abs(np.sqrt(true.ravel()) * 255 - canvas.evaluate(PIXELS)[3::4]).max() < 1
+
+    def test_a_line_where_the_second_sentence_begins(self, opened: Open, article_page: Path) -> None:
+        divides = "of => ['--down', '--across'].map((name) => getComputedStyle(of).getPropertyValue(name))"
+        shown = opened(article_page)
+        for locator in ("#thumbnails canvas >> nth=0", "#matrices canvas"):
+            assert shown.locator(locator).evaluate(divides) == ["37.5%", "37.5%"]  # six of sixteen words are of A
+            shown.click("#tab-head")
+            settle(shown)
+        assert shown.locator("#stage .second bdi").all_text_contents() == ["at", "at"]
+        shown.select_option("#pairs", "ab")
+        settle(shown)
+        expect(shown.locator("#stage .second")).to_have_count(0)
+        assert shown.locator("#matrices canvas").evaluate(divides) == ["", ""]
 
     def test_squares_between_the_sentences_that_are_chosen(
         self, opened: Open, article_page: Path, article: tuple
@@ -493,7 +534,7 @@ class TestHeadView:
         shown = opened(article_page, "#view=head&heads=1-8&by=weight&special=in")
         one = drawn(shown.locator("#lines"))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
-        expect(shown.locator("#facts h3")).to_have_count(2)
+        expect(shown.locator("#facts h2")).to_have_count(2)
         expect(shown.locator("#heads")).to_have_value("1-8, 0-2")
         assert drawn(shown.locator("#lines")) > one
         shown.hover("#queries button[value='5']")
@@ -507,11 +548,18 @@ class TestHeadView:
         )
         assert set(re.findall(r"#\w{6}", " ".join(boxes))) == set(shades)
         assert len(set(shades)) == 2 and not set(shades) & set(COLORS.values())
-        shown.fill("#heads", "2-9, 9-9")  # there is no 9-9
+        shown.fill("#heads", "2-9, 9-9")
+        shown.press("#heads", "Enter")
+        expect(shown.locator("#unknown-heads")).to_contain_text(
+            "there is no head 9-9: this model has 6 layers of 12 heads"
+        )
+        expect(shown.locator("#facts h2")).to_have_count(2)
+        shown.fill("#heads", "2-9")
         shown.press("#heads", "Enter")
         label = article[0].label[2, 9]
         unsure = "?" if article[0].labels.unsure[2, 9] else ""
-        expect(shown.locator("#facts h3")).to_have_text([f"Head 2-9{label}{unsure}"])
+        expect(shown.locator("#facts h2")).to_have_text([f"Head 2-9 {label}{unsure}"])
+        expect(shown.locator("#unknown-heads")).to_be_hidden()
 
     def test_a_matrix_beside_the_lines_holds_the_same_numbers(
         self, opened: Open, article_page: Path, article: tuple
@@ -600,6 +648,9 @@ class TestHeadView:
         shown.tap("#queries button[value='6']")  # again: it is let go
         expect_address(shown, without="token=")
         assert set(texts(shown.locator(".value"))) == {""}
+        assert before_the_fold(shown, "#lines") < 400
+        shown.tap("#fold")
+        expect(shown.locator("#picker")).to_be_visible()
         shown.tap("#several")
         shown.tap("#picker button[value='0-2']")
         expect(shown.locator("#switches button")).to_have_count(2)
@@ -678,19 +729,20 @@ class TestHeadView:
             sure[reading] = f"{'statement' if is_stated else 'label'} stays in {round(100 * stays, 1):g} %"
         output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
         shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight&special=in")
-        expect(shown.locator("#facts h3 span")).to_have_text(told["weight"])
+        expect(shown.locator("#facts h2 span")).to_have_text(told["weight"])
         for reading, said in (("words", "looks at among words"), ("carried-words", "carries among words")):
             expect(shown.locator("#facts")).to_contain_text(f"{said} {told[reading]};")
         expect(shown.locator("#facts")).to_contain_text(f"carries {told['carried']};")
         expect(shown.locator("#facts")).to_contain_text(output)
         for reading in ("carried-words", "words", "carried"):
             turn(shown, reading)
-            expect(shown.locator("#facts h3 span")).to_have_text(told[reading])
+            expect(shown.locator("#facts h2 span")).to_have_text(told[reading])
             expect(shown.locator("#facts")).to_contain_text(f"{sure[reading]} of resamplings of the words")
         expect(shown.locator("#facts")).to_contain_text(f"looks at {told['weight']};")
         said = told["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
-        expect(button).to_have_attribute("aria-label", f"head {layer}-{head}, {said}")
+        mark = button.inner_text()
+        expect(button).to_have_attribute("aria-label", f"{mark} {layer}-{head}, {said}")
         scores = result.carried.scores.every_key.score[layer, head]
         measured = [
             float(text) if text != "–" else np.nan
@@ -720,7 +772,7 @@ class TestHeadView:
             told = (
                 f"explained {profile.fit.explained[1, 4]:.2f}, by even attention alone {profile.fit.by_even[1, 4]:.2f}"
             )
-            expect(shown.locator("#facts h4 span")).to_have_text(told)
+            expect(shown.locator("#facts h3 span")).to_have_text(told)
 
     def test_a_head_says_what_it_does_by_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0]
@@ -734,14 +786,14 @@ class TestHeadView:
         name = next(candidate.words for candidate in CANDIDATES if candidate.id == columns["statement"])
         share, mean, rank = (columns[f"statement_{number}"] for number in ("share", "average", "rank"))
         expect(does).to_have_text(re.compile(rf"{name} {share:.2f}, average head {mean:.2f}.*, {rank:.0f}\w\w of 72"))
-        expect(shown.locator("#facts h3 span")).to_have_text(re.compile(rf"{name}\??"))
+        expect(shown.locator("#facts h2 span")).to_have_text(re.compile(rf"{name}\??"))
         for name in (head.name, "0-2"):
             shown.click(f"#picker button[value='{name}']")
             for reading in READINGS:
                 turn(shown, reading)
                 expect(does).to_have_text(statement(behaviours_of(result, reading), behaviours.grid.head(name)))
         go(shown, f"#view=head&heads={average.name}")
-        expect(shown.locator("#facts h3 span")).to_have_text("like the average head")
+        expect(shown.locator("#facts h2 span")).to_have_text("like the average head")
         expect(does).to_have_count(0)
 
     def test_its_card_has_the_links_of_the_reading_and_the_command_for_the_rest(
@@ -1182,11 +1234,17 @@ class TestNeuronView:
         assert head.evaluate("head => getComputedStyle(head).display") == "table-header-group"  # once on each page
         assert drawn(head.locator("canvas")) > 0
 
-    def test_it_says_why_there_are_none(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
+    def test_where_there_are_none_there_is_no_tab_and_it_says_why(
+        self, opened: Open, saved: Callable[..., Path], article: tuple
+    ) -> None:
         result, attention = article
         shown = opened(saved("bare", result, without_neurons(attention)), "#view=neuron")
-        expect(shown.locator("#neuron-notice")).to_contain_text("No neurons to show for head")
-        expect(shown.locator("#neurons")).to_be_hidden()
+        assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
+        expect(shown.locator("#model")).to_be_visible()
+        why = "There is no neuron view: this architecture does not show its queries and keys."
+        expect(shown.locator("#about")).to_contain_text(why)
+        path = saved("bare-of-numbers", result, attention, PageOptions(neurons=False))
+        expect(opened(path).locator("#about")).to_contain_text("made without queries and keys (--no-neurons)")
 
     def test_keys_that_a_query_does_not_see_have_no_product(self, opened: Open, saved: Callable[..., Path]) -> None:
         result, attention = made_up(1, 2, 4)
@@ -1205,7 +1263,7 @@ class TestManyPairs:
     def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page)
         labels, marks = ranking.mapped, marks_of(ranking.behaviours)
-        expect(shown.locator("#summary")).to_have_text(summary(ranking))
+        expect(shown.locator("#summary")).to_contain_text(f"{summary(ranking)} The clearest is 0-2: previous-word ")
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
         low, high = (bound[0, 2, 1] for bound in labels.scores.words_only.interval)
         face = shown.locator("#thumbnails button[value='0-2'] .face")
@@ -1313,7 +1371,7 @@ class TestTable:
         told = told_to_readers(shown)
         shown.click("#tab-table")
         labels, stated = (texts(shown.locator(f"#scores tbody td:nth-child({place})")) for place in (2, 6))
-        does = [label.removesuffix("?") for label in labels]
+        does = [label.removesuffix("?") or "mixed" for label in labels]
         assert told == [said if label == "mixed" else label for label, said in zip(does, stated, strict=True)]
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
         labels = result.carried if reading.startswith("carried") else result.by_weight
@@ -1323,18 +1381,33 @@ class TestTable:
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        names = {candidate.words: candidate.id for candidate in CANDIDATES} | {"like the average head": "average"}
-        rows = [[*row[:5], names[row[5]], *row[6:]] for row in rows]  # statements are in words
         text = render(asked_by(result, *READINGS[reading]).to_frame(), "csv").decode()
-        columns, *cells = csv.reader(io.StringIO(text))
-        statement = ("statement", *(f"statement_{name}" for name in ("share", "chance", "average", "rank")))
-        places = [columns.index(name) for name in ("carried_label", *statement)]  # they stand together
-        left_out = [*places, *(columns.index(name) for name in ("map_label", "map_label_stays"))]  # as `label`
-        order = [3, 4, 5, *places, *(i for i in range(6, len(columns)) if i not in left_out)]
-        assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
+        columns, *lines = csv.reader(io.StringIO(text))
+        cells = {name: [line[place] for line in lines] for place, name in enumerate(columns)}
+        words = {candidate.id: candidate.words for candidate in CANDIDATES} | {"average": "like the average head"}
+        named = ["label", "runner_up", "content_label", "carried_label"]
+        stated = ["statement", *(f"statement_{name}" for name in ("share", "chance", "average", "rank"))]
+        stays = ["label_stays", "content_label_stays", "carried_label_stays", "statement_stays"]
+        order = [*named, *stated, *(pattern.id for pattern in PATTERNS), *stays, "entropy", "identical_self", "output"]
+        assert {*order, "map_label", "map_label_stays"} == set(columns[3:])  # the map has the label of the reading
+        for place, name in enumerate(order, 1):
+            shown_cells, true = [row[place] for row in rows], cells[name]
+            if name in named:
+                assert shown_cells == ["" if label == MIXED else label for label in true]
+            elif name == "statement":
+                assert shown_cells == [words[label] for label in true]
+            else:
+                assert [cell == "" for cell in shown_cells] == [cell == "" for cell in true]
+                full = shown.locator(f"#scores tbody td:nth-child({place + 1})").evaluate_all(
+                    "all => all.map(c => c.title)"
+                )
+                assert [cell for cell in full if cell] == [cell for cell in true if "." in cell]
+                told = [(float(a), float(b)) for a, b in zip(shown_cells, true, strict=True) if b]
+                np.testing.assert_allclose(*zip(*told, strict=True), atol=0.005 + 1e-9) if told else None
         headings = texts(shown.locator("#scores thead button"))
         assert headings[:7] == ["head", "label", "runner-up", "on words", "carries", "statement", "share"]
-        assert headings[-5:] == ["label stays", "on words stays", "carries stays", "output", "statement stays"]
+        groups = ["", "Labels", "What it does beyond patterns", "Scores", "How sure", "Other numbers"]
+        assert texts(shown.locator("#scores .groups > *")) == groups
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_reading("carried")
@@ -1411,6 +1484,20 @@ class TestEveryView:
         outline = shown.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"  # the focus is visible
 
+    def test_five_keys_lead_from_the_top_to_reading_a_token(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        for key in ("Tab", "Enter"):
+            shown.keyboard.press(key)
+        expect(shown.locator("#thumbnails button[value='1-8']")).to_be_focused()
+        shown.keyboard.press("Enter")
+        expect(shown.locator("#queries button[value='1']")).to_be_focused()
+        expect(shown.locator("#reading")).to_contain_text("takes most from went")
+        go(shown, "#view=table")
+        shown.focus("#scores tbody tr:nth-child(9) button")
+        shown.evaluate("document.getElementById('theme').click()")  # all rows are made anew
+        settle(shown)
+        expect(shown.locator("#scores tbody tr:nth-child(9) button")).to_be_focused()
+
     def test_an_address_restores_what_was_shown(self, opened: Open, article_page: Path) -> None:
         first = opened(article_page)
         first.click("#tab-head")
@@ -1458,7 +1545,6 @@ class TestEveryView:
         shown = opened(saved(f"norm-{norm}", result.with_reading("carried" if norm else "weight"), attention))
         expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
         expect(shown.locator("#special button[value='out']")).to_have_attribute("aria-checked", "true")
-        expect(shown.locator(".facts")).to_contain_text("opens on what each head carries among words")
         expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("P")
         turn(shown, "weight")
         settle(shown)
@@ -1490,6 +1576,28 @@ class TestEveryView:
         expect(shown.locator("#thumbnails button")).to_have_count(72)
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
+
+    @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+    def test_axe_core_has_nothing_to_say(
+        self, opened: Open, article_page: Path, ranking: Ranking, tmp_path: Path, width: int, theme: str
+    ) -> None:
+        shown = opened(article_page, viewport={"width": width, "height": 844})
+        for view in (*self.VIEWS, "head&heads=1-8,0-2&token=q5", "model&shape=lines&order=identical"):
+            go(shown, f"#view={view}&theme={theme}")
+            assert violations(shown) == [], view
+        of_pairs = tmp_path / "pairs.html"
+        of_pairs.write_text(page(ranking).html, encoding="utf-8")
+        shown = opened(of_pairs, viewport={"width": width, "height": 844})
+        for view in ("model", "head", "table"):
+            go(shown, f"#view={view}&theme={theme}")
+            assert violations(shown) == [], view
+
+    def test_axe_core_is_heard(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        shown.evaluate("document.querySelector('#by button').removeAttribute('aria-checked')")
+        shown.evaluate("document.querySelector('#thumbnails button').ariaLabel = 'a head'")
+        told = [violation.split(":")[0] for violation in violations(shown)]
+        assert told == ["aria-required-attr", "label-content-name-mismatch"]
 
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
@@ -1523,6 +1631,23 @@ class TestEveryView:
             assert not shown.locator("#tabs").is_visible()
             assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
             shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
+
+    def test_on_paper_nothing_is_cut_off(
+        self, opened: Open, article_page: Path, ranking: Ranking, tmp_path: Path
+    ) -> None:
+        of_pairs = tmp_path / "pairs.html"
+        of_pairs.write_text(page(ranking).html, encoding="utf-8")
+        millimetre = 96 / 25.4
+        for path in (article_page, of_pairs):
+            for view, width in (("table", 297 - 24), ("model", 210 - 24)):
+                shown = opened(path, f"#view={view}", viewport={"width": int(width * millimetre), "height": 900})
+                sheet = re.search(rb"/MediaBox \[0 0 (\d+)", shown.pdf(format="A4", prefer_css_page_size=True))
+                assert sheet and int(sheet[1]) == {"table": 842, "model": 595}[view]
+                shown.emulate_media(media="print")
+                assert shown.evaluate("document.documentElement.scrollWidth") <= int(width * millimetre)
+                last = shown.locator("#scores tr:last-child td:last-child, #thumbnails > :last-child")
+                edge = last.locator("visible=true").evaluate("element => element.getBoundingClientRect().right")
+                assert edge <= int(width * millimetre)
 
     def test_on_paper_lines_and_tokens_stay_together(self, opened: Open, saved: Callable[..., Path]) -> None:
         shown = opened(

@@ -13,12 +13,12 @@ function paintPredictions() {
   if (find("predictions").dataset.of === now || asker.predictions === null) return;
   find("predictions").dataset.of = now;
   const changed = state.without || state.positions !== "kept" || state.segments !== "kept";
-  const tables = predictions.flatMap((each) => (each.whyNone ? [make("p", {}, each.whyNone)] : saidOf(each, changed)));
+  const tables = predictions.flatMap((prediction) => (prediction.whyNone ? [make("p", {}, prediction.whyNone)] : saidOf(prediction, changed)));
   find("predictions").replaceChildren(...tables, ...changes());
 }
 
 function saidOf(prediction, changed) {
-  if (prediction.kind === "words") return prediction.words.map((each) => wordTable(each, changed));
+  if (prediction.kind === "words") return prediction.words.map((word) => wordTable(word, changed));
   if (prediction.kind === "vectors") return changed ? [turnedTable(prediction.turned)] : [];
   const title = prediction.kind === "classes" ? "The class" : "Does B follow A?";
   return [sharesTable(title, prediction.classes.map(({ name, before, after }) => [name, before, after]), changed)];
@@ -81,31 +81,31 @@ async function paintOthers(view) {
   const both = await Promise.all(view.heads.map(async (head) => [head, await numbersBeside(beside, head)]));
   if (input !== inputs || beside !== asker.beside) return;
   const place = new Map(beside.aligned);
-  const [queries, keys] = [view.queries, view.keys].map((places) => places.filter((each) => place.has(each)));
+  const [queries, keys] = [view.queries, view.keys].map((places) => places.filter((token) => place.has(token)));
+  const room = figureRoom(both.length * headView.figures());
   const figures = both.flatMap(([head, numbers], position) => {
     const own = view.weights[position];
     if (!own || !numbers || !queries.length || !keys.length) return [];
     const there = (query, key) => numbers[place.get(query) * beside.facts.tokens.length + place.get(key)];
     const apart = (query, key) => own[query * LENGTH + key] - there(query, key);
     const read = (cell) => view.say(cell && differenceLine(cell, head, there(cell.query, cell.key), apart(cell.query, cell.key)));
-    const room = Math.max(120, pane.clientWidth > 700 ? pane.clientWidth / 2 - 20 : pane.clientWidth);
     return [
       matrixOf(head, ", beside", queries, keys, room, there, [colorsOf(head).color], read),
       matrixOf(head, ", difference", queries, keys, room, apart, [color("--above"), color("--below")], read),
     ];
   });
-  pane.replaceChildren(...figures);
+  refill(pane, ...figures);
 }
 
 /** A head's numbers in the answer beside, by the reading that is shown; null if it has no such head. */
 async function numbersBeside(beside, head) {
   beside.numbers ??= new Map();
   if (!beside.numbers.has(head.name)) beside.numbers.set(head.name, request(`numbers/${beside.id}/${head.name}`));
-  const { status, found } = await beside.numbers.get(head.name);
+  const { status, body } = await beside.numbers.get(head.name);
   if (status !== 200) return null;
-  const carried = found.texts[`carried-${head.name}`];
+  const carried = body.texts[`carried-${head.name}`];
   if (ofCarried(reading()) && !carried) return null;
-  const weights = joined(await unpackedBytes(found.texts[`weights-${head.name}`]));
+  const weights = joined(await unpackedBytes(body.texts[`weights-${head.name}`]));
   const rows = ofCarried(reading()) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
   return numbersIn(rows, reading(), beside.facts);
 }
@@ -137,4 +137,5 @@ function remember() {
 }
 
 headView.companions.push(paintOthers);
+headView.figures = () => (asker.beside ? 3 : 1); // its own, that of the answer beside, and their difference
 find("order").append(make("option", { value: "change" }, "by change"));

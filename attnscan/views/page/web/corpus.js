@@ -19,7 +19,7 @@ const headView = {
 
   /** Every pattern's score with its interval, chance, and a bar from chance to the score. */
   scores(head) {
-    const names = ["pattern", "score", "95 % interval", "chance", "above chance", ""];
+    const names = ["pattern", "score", "95 % interval", "chance", "above chance"];
     const rows = scored.map((id) => {
       const score = scoreOf(head, id);
       const above = aboveChance(head, id);
@@ -35,16 +35,16 @@ const headView = {
       const label = id === labelOf(head) ? "label" : "";
       return make("tr", { class: label }, make("th", { scope: "row" }, id), ...cells, make("td", {}, bar));
     });
-    const header = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
+    const header = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)), make("td"));
     const caption = make("caption", {}, `Scores by ${facts.titles[reading()].replace("each head", "it")}`);
     return make("table", { class: "scores" }, caption, make("thead", {}, header), make("tbody", {}, ...rows));
   },
 
   /** What the head's attention is made of and how it falls off with distance, where that is known. */
   profile(head) {
-    const [[by, found] = []] = Object.entries(profiles);
-    if (!found) return [];
-    const [explained, even, parts, distances] = found[head.index];
+    const [[by, profile] = []] = Object.entries(profiles);
+    if (!profile) return [];
+    const [explained, even, parts, distances] = profile[head.index];
     const of = by === "carried" ? "what it carries" : "where it looks";
     const rows = parts.map(([name, share, half]) => {
       const bar = make("i", { class: "bar plain" });
@@ -58,10 +58,10 @@ const headView = {
   },
 
   /** Columns from words before to words after, each with its interval. */
-  distances(found, of) {
-    const top = Math.max(0.05, ...found.map(([share, half]) => (share ?? 0) + (half ?? 0)));
-    const columns = found.map(([share, half], place) => {
-      const offset = place - (found.length - 1) / 2;
+  distances(shares, of) {
+    const top = Math.max(0.05, ...shares.map(([share, half]) => (share ?? 0) + (half ?? 0)));
+    const columns = shares.map(([share, half], place) => {
+      const offset = place - (shares.length - 1) / 2;
       const name = offset > 0 ? `+${offset}` : String(offset);
       const bar = make("i", { class: "column" });
       bar.style.setProperty("--share", (share ?? 0) / top);
@@ -80,23 +80,27 @@ views.head = headView;
 
 const decimals = (number) => Number(number).toFixed(3);
 
+/** A score's interval, as text; empty where it is not known. */
+function intervalOf(head, id) {
+  const bounds = ["low", "high"].map((bound) => cellOf(head, `${id}_${bound}`));
+  return bounds.every(Boolean) ? bounds.map((bound) => Number(bound).toFixed(2)).join("–") : "";
+}
+
 /** What stands for a head in the model view: its letter, its score's interval, and where it looks by distance. */
 function faceOf(head, id) {
-  const bounds = ["low", "high"].map((bound) => cellOf(head, `${id}_${bound}`));
-  const interval = bounds.every(Boolean) ? bounds.map((bound) => Number(bound).toFixed(2)).join("–") : "";
-  const [[, found] = []] = Object.entries(profiles);
-  const letter = [make("b", {}, markOf(head)), make("small", {}, interval)];
-  return found ? [...letter, distancesOf(found[head.index][3])] : letter;
+  const [[, profile] = []] = Object.entries(profiles);
+  const letter = [make("b", {}, markOf(head)), " ", make("small", {}, intervalOf(head, id))];
+  return profile ? [...letter, distancesOf(profile[head.index][3])] : letter;
 }
 
 const COLUMN = 4; // pixels of a small picture
 
-function distancesOf(found) {
-  const canvas = make("canvas", { width: found.length * COLUMN, height: 16 });
+function distancesOf(shares) {
+  const canvas = make("canvas", { width: shares.length * COLUMN, height: 16 });
   const context = canvas.getContext("2d");
   context.fillStyle = color("--faint");
-  const top = Math.max(0.05, ...found.map(([share]) => share ?? 0));
-  for (const [place, [share]] of found.entries()) {
+  const top = Math.max(0.05, ...shares.map(([share]) => share ?? 0));
+  for (const [place, [share]] of shares.entries()) {
     const height = (16 * (share ?? 0)) / top;
     context.fillRect(place * COLUMN, 16 - height, COLUMN - 1, height);
   }

@@ -8,8 +8,8 @@ const [LAYERS, HEADS] = facts.grid;
 let LENGTH = facts.tokens.length;
 let inputs = 0; // how many have taken the place of the first one: what was waited for may be of an earlier one
 const OF_PAIRS = LENGTH === 0; // a page of many pairs: labels, scores and profiles, and no tokens
-const pattern = Object.fromEntries(facts.patterns.map((each) => [each.id, each]));
-const scored = facts.patterns.map((each) => each.id).filter((id) => facts.columns.includes(id));
+const pattern = Object.fromEntries(facts.patterns.map((kind) => [kind.id, kind]));
+const scored = facts.patterns.map(({ id }) => id).filter((id) => facts.columns.includes(id));
 const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
 const NAMES = column.head + 1;
 const FIRST_SCORE = column.content_label + 1;
@@ -47,6 +47,9 @@ function explainedBy(explained, even) {
   return `explained ${explained.toFixed(2)}, by even attention alone ${even.toFixed(2)}`;
 }
 const headNamed = new Map(heads.map((head) => [head.name, head]));
+
+/** How many sentences tokens are of. */
+const segmentsOf = (segments) => new Set(segments).size;
 
 const amongWords = (by) => by === "words" || by === "carried-words";
 const ofCarried = (by) => by.startsWith("carried");
@@ -105,7 +108,7 @@ const kinds = Object.fromEntries(
   }),
 );
 kinds.average = { ...pattern.mixed, words: "like the average head", counts: "Nothing tells them from the average head" };
-for (const each of facts.patterns) each.words = each.id;
+for (const kind of facts.patterns) kind.words = kind.id;
 const kindNamed = Object.fromEntries([...facts.patterns, ...Object.values(kinds)].map((kind) => [kind.id, kind]));
 
 /** What a head does: the pattern that it follows, else its statement. Its letter, colour and words are on every map. */

@@ -51,6 +51,9 @@ function channels(hex) {
   return [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
 }
 
+/** Whether the style sheet has the layout of phones. */
+const narrow = () => window.matchMedia("(max-width: 560px)").matches;
+
 /** One item of a group takes part in the tab order: `current`, or the first one. */
 function rove(items, current) {
   const chosen = items.includes(current) ? current : items[0];
@@ -119,6 +122,23 @@ function called(index) {
 function relatedTo(index) {
   const others = facts.related.filter((pair) => pair.includes(index)).map(([a, b]) => (a === index ? b : a));
   return others.length ? [" Related: ", ...others.flatMap((other, i) => [i ? ", " : "", ...named(other)]), "."] : [];
+}
+
+/** Fill an element anew; the focus stays on what has the same value or, failing that, the same place. */
+function refill(element, ...children) {
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const places = () => [...element.querySelectorAll("button, [tabindex]")];
+  const place = focused ? places().indexOf(focused) : -1;
+  element.replaceChildren(...children);
+  if (!focused) return;
+  const same = places().find((other) => other === focused || (focused.value && other.value === focused.value));
+  (same ?? places()[place])?.focus();
+}
+
+/** A number with its sign; a key that the query does not see has none. */
+function signed(value, digits) {
+  if (Number.isNaN(value)) return "not seen";
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 }
 
 /** Show a line of text in an element, or hide the element if there is none. */

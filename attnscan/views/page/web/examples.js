@@ -11,14 +11,14 @@ async function paintExamples() {
   if (state.view !== "head") return;
   for (const [position, head] of chosenHeads().entries()) {
     const card = find("cards").children[position];
-    const { status, found } = await examplesOf(head);
-    if (status !== 200 || !found.pairs.length || !card?.isConnected || card.querySelector(".examples")) continue;
-    const items = found.pairs.map(({ a, b, where, score }) => {
+    const { status, body } = await examplesOf(head);
+    if (status !== 200 || !body.pairs.length || !card?.isConnected || card.querySelector(".examples")) continue;
+    const items = body.pairs.map(({ a, b, where, score }) => {
       const way = new URLSearchParams({ view: "head", heads: head.name, a, b: b ?? "" });
       const link = make("a", { href: `./#${way}` }, [a, b].filter(Boolean).join(" | "));
-      return make("li", {}, make("span", {}, decimals(score)), link, make("small", {}, where));
+      return make("li", {}, make("span", {}, decimals(score)), link, make("small", { title: where }, where.split("/").at(-1)));
     });
-    const about = `Pairs by ${found.pattern}: most, then least`;
+    const about = `Pairs by ${body.pattern}: most, then least`;
     card.append(make("figure", { class: "examples" }, make("figcaption", {}, about), make("ol", {}, ...items)));
   }
 }

@@ -5,6 +5,7 @@ const DIGITS = facts.weightSteps >= 1000 ? 3 : 2;
 const headView = {
   hovered: null, // { side, index } while the pointer is on a token
   companions: [], // called when it is painted: what a live page shows beside it
+  figures: () => 1, // how many of each head there are
 
   build() {
     for (const [id, side] of [
@@ -23,14 +24,6 @@ const headView = {
         () => 1,
       );
     }
-    find("heads").addEventListener("change", (event) => {
-      const asked = event.target.value.split(/[\s,]+/);
-      const names = heads.filter((head) => asked.includes(`layer:${head.layer}`)).map((head) => head.name);
-      names.unshift(...asked.filter((name) => headNamed.has(name)));
-      const several = names.length > 1 ? "yes" : "";
-      change(names.length ? { heads: [...new Set(names)].join(","), several, off: "" } : {});
-      event.target.value = state.heads.replaceAll(",", ", ");
-    });
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     document.addEventListener(
@@ -90,17 +83,18 @@ const headView = {
     this.keys = this.paintTokens(find("keys"), "k");
     find("matrices").hidden = !heads.length || !this.queries.length || !this.keys.length;
     this.draw();
-    paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, (cell) => this.say(cell && this.cellLine(cell)));
+    const room = figureRoom(heads.length * this.figures());
+    paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, room, (cell) => this.say(cell && this.cellLine(cell)));
     if (printing) this.paintPaper();
     await Promise.all(this.companions.map((paint) => paint(this)));
   },
 
   paintControls() {
-    find("heads").value = state.heads.replaceAll(",", ", ");
     find("threshold").value = state.from;
     find("threshold-value").textContent = Number(state.from).toFixed(2);
     this.paintLayout(state.layout);
-    find("panes").className = find("stage").className = this.layout();
+    find("stage").className = this.layout();
+    find("panes").className = `${this.layout()} ${this.figures() > 1 ? "compared" : ""}`;
     find("stage").dataset.size = LENGTH > 160 ? "small" : LENGTH > 64 ? "medium" : "large";
   },
 
@@ -112,6 +106,8 @@ const headView = {
       setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
+    const second = segmentsOf(shown.map((index) => facts.segments[index])) > 1 ? shown.findIndex((index) => facts.segments[index] === 1) : -1;
+    for (const [index, token] of tokensOf(list).entries()) token.classList.toggle("second", second > 0 && index === shown[second]);
     for (const group of list.children) {
       setVariable(group, "--rows", [...group.children].filter((token) => !token.hidden).length);
     }
@@ -248,9 +244,9 @@ const headView = {
 
   /** Switch all others off, or all on if they are off already. */
   alone(head) {
-    const others = chosenHeads().filter((each) => each !== head);
+    const others = chosenHeads().filter((other) => other !== head);
     const already = shownHeads().length === 1 && shownHeads()[0] === head;
-    change({ off: already ? "" : others.map((each) => each.name).join(",") });
+    change({ off: already ? "" : others.map(({ name }) => name).join(",") });
   },
 
   point(event) {
@@ -268,6 +264,7 @@ const headView = {
   say(line = null) {
     find("reading").replaceChildren(...(line || this.usualLine()));
     find("reading").classList.toggle("held", this.active() !== null);
+    find("reading").classList.toggle("told", line !== null || this.active() !== null);
     find("reading").classList.toggle("several", chosenHeads().length > 1);
   },
 

@@ -17,6 +17,16 @@ function colorsOf(head) {
   return { color, ink };
 }
 
+/** The heads that a text names, by names and whole layers, each once; and what it has beside these. */
+function headsIn(text) {
+  const words = text.split(/[\s,]+/).filter(Boolean);
+  const calledBy = (word) => heads.filter((head) => word === head.name || word === `layer:${head.layer}`);
+  return { known: [...new Set(words.flatMap(calledBy))], unknown: words.filter((word) => !calledBy(word).length) };
+}
+
+const noSuchHead = (unknown) =>
+  `there is no head ${unknown.join(", ")}: this model has ${LAYERS} layers of ${HEADS} heads, counted from 0-0`;
+
 function buildPicker() {
   const picker = find("picker");
   picker.style.setProperty("--columns", HEADS);
@@ -47,6 +57,15 @@ function buildPicker() {
       if (!button.matches(".layer") && (!state.several || event.shiftKey)) act(button, event.shiftKey);
     },
   );
+  find("heads").addEventListener("change", (event) => {
+    const { known, unknown } = headsIn(event.target.value);
+    if (unknown.length) return notice("unknown-heads", noSuchHead(unknown));
+    const names = known.map((head) => head.name).join(",") || state.heads;
+    return change({ heads: names, several: names.includes(",") ? "yes" : "", off: "" });
+  });
+  find("fold").addEventListener("click", () =>
+    find("fold").setAttribute("aria-expanded", String(find("fold").ariaExpanded !== "true")),
+  );
   find("several").addEventListener("click", () =>
     change(state.several ? { several: "", off: "", heads: chosenHeads()[0].name } : { several: "yes" }),
   );
@@ -60,7 +79,7 @@ function isAsked(index, side) {
 }
 
 function paintPairs() {
-  find("pairs-field").hidden = state.view === "table" || new Set(facts.segments).size < 2;
+  find("pairs-field").hidden = state.view === "table" || segmentsOf(facts.segments) < 2;
   find("pairs").value = state.pairs;
 }
 
@@ -68,9 +87,9 @@ function paintPairs() {
 function choose(name, also) {
   const names = state.heads.split(",");
   if (!also || state.view === "neuron") return change({ heads: name, several: "", off: "" });
-  const rest = names.filter((each) => each !== name);
+  const rest = names.filter((other) => other !== name);
   const next = rest.length < names.length && rest.length ? rest : [...rest, name];
-  const off = state.off.split(",").filter((each) => each !== name);
+  const off = state.off.split(",").filter((other) => other !== name);
   return change({ heads: next.join(","), several: "yes", off: off.join(",") });
 }
 
@@ -99,10 +118,12 @@ function paintPicker() {
     button.classList.toggle("mixed", id === "mixed");
     setAttribute(button, "aria-pressed", String(isChosen));
     const sure = isUnsure(head) ? ", not sure" : "";
-    setAttribute(button, "aria-label", `head ${head.name}, ${words}${sure}`);
+    setAttribute(button, "aria-label", `${markOf(head)} ${head.name}, ${words}${sure}`);
     setAttribute(button, "title", `${head.name} ${words}${sure}`);
   }
   rove([...picker.children], picker.contains(document.activeElement) ? document.activeElement : buttons[chosen[0].index]);
+  find("heads").value = state.heads.replaceAll(",", ", ");
+  notice("unknown-heads", "");
   find("several").hidden = state.view === "neuron";
   setAttribute(find("several"), "aria-pressed", String(Boolean(state.several)));
   find("picker-hint").textContent = several
@@ -115,7 +136,7 @@ function paintPicker() {
 function factsOf(head, count) {
   const unsure = isUnsure(head);
   const shown = make("span", unsure ? { title: facts.whyUnsure } : {}, kindOf(head).words, unsure ? "?" : "");
-  const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
+  const title = make("h2", {}, make("i", { class: "swatch" }), `Head ${head.name} `, shown);
   title.querySelector("i").style.setProperty("--color", colorsOf(head).color);
   if (count > 1 || OF_PAIRS) return make("div", { class: "head-facts" }, title);
   const told = [...statementOf(head), sureness(head), scoresTable(head), alsoCalled(head)];
@@ -220,5 +241,5 @@ function profileOf(head) {
     const cells = [make("td", {}, share.toFixed(2)), make("td", {}, bar)];
     return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
   });
-  return [make("h4", {}, "Profile", make("span", {}, explainedBy(explained, even))), make("table", { class: "profile" }, ...rows)];
+  return [make("h3", {}, "Profile ", make("span", {}, explainedBy(explained, even))), make("table", { class: "profile" }, ...rows)];
 }

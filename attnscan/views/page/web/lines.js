@@ -21,19 +21,19 @@ function linesOf(heads, weights, queries, keys, from) {
 /** Where each visible token's lines start, relative to the canvas. */
 function anchors(list, canvas, horizontal) {
   const origin = canvas.getBoundingClientRect();
-  const found = new Map();
+  const anchored = new Map();
   const tokens = visible(list);
   const height = tokens[0]?.offsetHeight; // all rows are as high as the first one, below each other
   const top = list.offsetTop - canvas.offsetTop;
   for (const [row, token] of tokens.entries()) {
     if (!horizontal) {
-      found.set(Number(token.value), (row + 0.5) * height + top);
+      anchored.set(Number(token.value), (row + 0.5) * height + top);
       continue;
     }
     const box = token.getBoundingClientRect();
-    found.set(Number(token.value), box.left + box.width / 2 - origin.left);
+    anchored.set(Number(token.value), box.left + box.width / 2 - origin.left);
   }
-  return found;
+  return anchored;
 }
 
 let drawing = 0;
@@ -73,6 +73,30 @@ function drawBand(context, lines, width, start, step) {
     context.stroke();
   }
   context.restore();
+}
+
+const LINE_THUMBNAIL = 160; // pixels
+const DEPTHS = 8; // of lines in a thumbnail, each drawn at once
+
+/** A head made small, as lines from queries on the left to keys on the right. */
+function paintLineThumbnail(canvas, head, small, color, { side, rows, columns }) {
+  canvas.width = canvas.height = LINE_THUMBNAIL;
+  const context = canvas.getContext("2d");
+  const paths = Array.from({ length: DEPTHS + 1 }, () => new Path2D());
+  for (const [y, row] of rows.entries()) {
+    for (const [x, column] of columns.entries()) {
+      const weight = (small[(head.index * side + row) * side + column] / 255) ** 2;
+      const path = paths[Math.round(weight * DEPTHS)];
+      path.moveTo(0, ((y + 0.5) * LINE_THUMBNAIL) / rows.length);
+      path.lineTo(LINE_THUMBNAIL, ((x + 0.5) * LINE_THUMBNAIL) / columns.length);
+    }
+  }
+  context.strokeStyle = color;
+  for (let depth = 1; depth <= DEPTHS; depth++) {
+    context.globalAlpha = depth / DEPTHS;
+    context.lineWidth = 1 + (2 * depth) / DEPTHS;
+    context.stroke(paths[depth]);
+  }
 }
 
 const NEAR = 5; // CSS pixels

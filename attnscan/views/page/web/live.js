@@ -42,7 +42,7 @@ const asker = {
   id: facts.live.id, // of the answer that is shown
   shown: JSON.stringify(first), // the question that it answers
   words: facts.live.words, // its tokens, hidden ones by their own text
-  texts: Object.fromEntries([...document.querySelectorAll('script[type="text/plain"]')].map((each) => [each.id, each.textContent])),
+  texts: Object.fromEntries([...document.querySelectorAll('script[type="text/plain"]')].map((script) => [script.id, script.textContent])),
   busy: false,
   refused: "",
   beside: null, // the answer that it stands beside
@@ -109,8 +109,8 @@ const asker = {
 
   /** The answer to a question; the server's own words where it refuses. */
   async post(body) {
-    const { found } = await request("answer", { ...body, turn: ++this.turn });
-    return found ?? { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
+    const { body: answer } = await request("answer", { ...body, turn: ++this.turn });
+    return answer ?? { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
   },
 
   refuse(why) {
@@ -124,7 +124,7 @@ const asker = {
     if (this.wanted() !== wanted) return;
     Object.assign(this, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
     Object.assign(facts, answer.facts);
-    for (const each of answer.patterns) pattern[each.id].whyNone = each.whyNone;
+    for (const { id, whyNone } of answer.patterns) pattern[id].whyNone = whyNone;
     LENGTH = facts.tokens.length;
     packed = table;
     profiles = {};
@@ -146,20 +146,20 @@ const asker = {
 
   /** How sure labels are, profiles and predictions: they come when there is time for them. */
   async rest(id, wanted) {
-    let { status, found } = await request(`rest/${id}`);
+    let { status, body } = await request(`rest/${id}`);
     while (status === 202 && this.id === id) {
       await new Promise((resolve) => setTimeout(resolve, AGAIN)); // an answer went first
-      ({ status, found } = await request(`rest/${id}`));
+      ({ status, body } = await request(`rest/${id}`));
     }
     if (this.id !== id) return;
     if (status !== 200) {
       this.predictions = [];
-      return this.refuse(found?.error ?? "predictions and profiles did not come: change something, and they are asked for again");
+      return this.refuse(body?.error ?? "predictions and profiles did not come: change something, and they are asked for again");
     }
-    const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((each) => found.texts[each] && unpackedFacts(found.texts[each])));
+    const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((id) => body.texts[id] && unpackedFacts(body.texts[id])));
     if (this.shown !== wanted || this.id !== id) return;
-    Object.assign(this.texts, found.texts);
-    [packed, profiles, this.predictions] = [table, more ?? {}, found.predictions];
+    Object.assign(this.texts, body.texts);
+    [packed, profiles, this.predictions] = [table, more ?? {}, body.predictions];
     views.model.painted = null;
     await show();
     remember();
@@ -181,15 +181,15 @@ const asker = {
   numbers(head) {
     const [id, wanted] = [this.id, this.shown];
     return once(`numbers-${head}`, async () => {
-      let { status, found } = await request(`numbers/${id}/${head}`);
+      let { status, body } = await request(`numbers/${id}/${head}`);
       if (status === 410) {
         await this.post({ ...JSON.parse(wanted), beside: null, client: `${this.client}-again` });
-        ({ status, found } = await request(`numbers/${id}/${head}`));
+        ({ status, body } = await request(`numbers/${id}/${head}`));
       }
-      if (status !== 200) throw new Error(found?.error ?? "no answer");
-      if (id !== this.id) return found.texts;
-      if (found.neuron) facts.neuron.of[head] = found.neuron;
-      return found.texts;
+      if (status !== 200) throw new Error(body?.error ?? "no answer");
+      if (id !== this.id) return body.texts;
+      if (body.neuron) facts.neuron.of[head] = body.neuron;
+      return body.texts;
     });
   },
 };
@@ -243,15 +243,14 @@ function switchHeads() {
 
 /** Switch off heads as they are written, names and whole layers, unless one of them is not there. */
 function switchOff(text) {
-  const asked = text.split(/[\s,]+/).filter(Boolean);
-  const names = (word) => heads.filter((head) => word === head.name || word === `layer:${head.layer}`).map((head) => head.name);
-  const unknown = asked.filter((word) => !names(word).length);
-  if (unknown.length) return asker.refuse(`there is no head ${unknown.join(", ")}: this model has ${LAYERS} layers of ${HEADS} heads, counted from 0-0`);
-  const off = new Set(asked.flatMap(names));
-  change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
+  const { known, unknown } = headsIn(text);
+  if (unknown.length) return asker.refuse(noSuchHead(unknown));
+  return change({ without: known.sort((a, b) => a.index - b.index).map((head) => head.name).join(",") });
 }
 
 function buildLive() {
+  find("changes").open = !narrow(); // a wide window shows no summary
+  window.addEventListener("resize", () => narrow() || (find("changes").open = true));
   find("ask").addEventListener("submit", (event) => event.preventDefault());
   for (const [name, id] of Object.entries(BOXES)) {
     find(id).addEventListener("input", (event) => edit({ [name]: event.target.value }));

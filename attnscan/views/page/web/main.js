@@ -15,6 +15,7 @@ async function show() {
   if (mine !== turn) return;
   const beside = state.view === "head" || state.view === "neuron";
   document.documentElement.dataset.theme = theme();
+  document.documentElement.dataset.view = state.view;
   find("theme").textContent = theme() === "dark" ? "Light" : "Dark";
   find("theme").setAttribute("aria-label", `Change to the ${theme() === "dark" ? "light" : "dark"} theme`);
   for (const tab of tabs) {
@@ -31,11 +32,32 @@ async function show() {
     find(`${name}-field`).hidden = state.view === "neuron"; // a softmax is over all keys
     paint(state[name]);
   }
+  paintSummary();
   if (!OF_PAIRS) paintPairs();
   if (beside) paintPicker();
   for (const follow of onShow) follow();
   await views[state.view].paint();
   if (mine === turn) document.documentElement.dataset.settled = "yes";
+}
+
+/** How many heads do something, and which one follows its pattern most; choosing that one opens it. */
+function paintSummary() {
+  const above = (head) => aboveChance(head, labelOf(head));
+  const labelled = heads.filter((head) => labelOf(head) !== "mixed");
+  const clearest = labelled.length && labelled.reduce((best, head) => (above(head) > above(best) ? head : best));
+  const said = clearest ? `: ${labelOf(clearest)} ${Number(scoreOf(clearest, labelOf(clearest))).toFixed(2)}.` : "";
+  if (find("summary").dataset.of === packed.summary[reading()] + said) return;
+  find("summary").dataset.of = packed.summary[reading()] + said;
+  const opener = clearest && make("button", { type: "button", value: clearest.name, title: "Look at this head" }, clearest.name);
+  opener && opener.addEventListener("click", (event) => openHead(clearest.name, event));
+  refill(find("summary"), packed.summary[reading()], ...(clearest ? [make("span", {}, " The clearest is ", opener, said)] : []));
+}
+
+/** To what the view is about: a head's thumbnail, its tokens, its row. */
+function skip() {
+  const places = ["#thumbnails", "#queries", "#asked", "#cards", "#scores"].map((id) => `${id} [tabindex="0"]`);
+  const there = [...document.querySelectorAll(places.join())].find((element) => element.checkVisibility());
+  (there ?? find("picker").querySelector("[tabindex='0']")).focus();
 }
 
 const tabs = [...find("tabs").children];
@@ -51,6 +73,7 @@ const paintReading = {
   by: segmented("by", (by) => change({ by })),
   special: segmented("special", (special) => change({ special })),
 };
+find("skip").addEventListener("click", skip);
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
 buildPicker();

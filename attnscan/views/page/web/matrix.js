@@ -1,18 +1,25 @@
 // Beside the lines, the same numbers as squares: queries downwards, keys across, one matrix a head.
 
 const WIDEST_CELL = 20; // CSS pixels
-const LABELLED_CELL = 12; // from here on, rows and columns have names
+const LABELLED_CELL = 12; // from here on, all rows and columns have names
+const EVERY = 8; // of smaller ones, every eighth, or every sixteenth, and so on
 const NAMES_BESIDE = 72;
 
+/** How wide each of so many figures may be, in CSS pixels: two beside each other, if there is space. */
+function figureRoom(count) {
+  const width = find("sheets").clientWidth;
+  return Math.max(120, (count > 1 && width > 500 ? width / 2 : width) - 20);
+}
+
 /** Fill the pane with the heads' matrices; `read` is told of each cell that is pointed at, and of none with null. */
-function paintMatrices(pane, heads, weights, small, queries, keys, read) {
+function paintMatrices(pane, heads, weights, small, queries, keys, room, read) {
   const there = heads.map((head, position) => ({ head, numbers: weights[position] }));
   if (pane.hidden) return pane.replaceChildren();
-  const room = Math.max(120, (there.length > 1 && pane.clientWidth > 500 ? pane.clientWidth / 2 : pane.clientWidth) - 20);
-  pane.replaceChildren(
+  refill(
+    pane,
     ...there.map(({ head, numbers }) =>
       numbers
-        ? matrixOf(head, "", queries, keys, room, (query, key) => numbers[query * LENGTH + key], [colorsOf(head).color], (cell) =>
+        ? matrixOf(head, "", queries, keys, room, (query, key) => numbers[query * LENGTH + key], [squareColor(colorsOf(head))], (cell) =>
             read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
           )
         : thumbnailOf(head, small, room - NAMES_BESIDE),
@@ -26,9 +33,8 @@ function paintMatrices(pane, heads, weights, small, queries, keys, read) {
  */
 function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens = facts.tokens) {
   const caption = `Head ${head.name}${of}`;
-  let cell = Math.min(WIDEST_CELL, Math.floor((room - NAMES_BESIDE) / keys.length));
-  const labelled = cell >= LABELLED_CELL;
-  if (!labelled) cell = Math.min(LABELLED_CELL, room / keys.length);
+  const cell = Math.min(WIDEST_CELL, (room - NAMES_BESIDE) / keys.length);
+  const step = cell >= LABELLED_CELL ? 1 : EVERY * Math.ceil(LABELLED_CELL / cell / EVERY);
   const canvas = make("canvas", { width: keys.length, height: queries.length, tabindex: "0", role: "img" });
   canvas.setAttribute("aria-label", `Matrix: ${caption}; arrow keys read it cell by cell`);
   canvas.style.width = `${cell * keys.length}px`;
@@ -61,9 +67,13 @@ function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens 
     go(at.row + step[1], at.column + step[0]);
   });
   const squares = make("div", { class: "squares" }, canvas, spot);
-  const figure = make("figure", { class: labelled ? "matrix labelled" : "matrix" }, make("figcaption", {}, caption), squares);
+  divide(squares, queries, keys);
+  const figure = make("figure", { class: "matrix" }, make("figcaption", {}, caption), squares);
   figure.style.setProperty("--cell", `${cell}px`);
-  if (labelled) figure.append(sideOf("across", keys, tokens), sideOf("down", queries, tokens));
+  figure.style.setProperty("--label", `${cell * step}px`);
+  figure.style.setProperty("--width", `${cell * keys.length}px`);
+  figure.style.setProperty("--height", `${cell * queries.length}px`);
+  figure.append(sideOf("across", keys, tokens, step), sideOf("down", queries, tokens, step));
   figure.shows = { layer: head.layer, queries, keys, cell, at };
   paintGhost(figure);
   paintLinks(figure);
@@ -73,25 +83,32 @@ function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens 
 /** In place of a head's matrix, what the page has of every head. */
 function thumbnailOf(head, small, room) {
   const canvas = make("canvas", { role: "img", "aria-label": `Thumbnail of head ${head.name}` });
-  paintThumbnail(canvas, head, small);
+  const cells = thumbnailCells();
+  paintThumbnail(canvas, head, small, squareColor(colorsOf(head)), cells);
+  divide(canvas, cells.rows.map(cells.first), cells.columns.map(cells.first));
   canvas.style.width = canvas.style.height = `${Math.min(room, 320)}px`;
   const caption = make("figcaption", {}, `Head ${head.name}, thumbnail`);
   return make("figure", { class: "matrix" }, caption, make("div", { class: "squares" }, canvas));
 }
 
-/** A head made small, in the colour that it has: the cells that begin in the sentences that are chosen. */
-function paintThumbnail(canvas, head, small) {
+/** Which cells of thumbnails begin in the sentences that are chosen, and the token that is the `first` of a cell. */
+function thumbnailCells() {
   const side = facts.sides[reading()];
   const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
   const cells = Array.from({ length: side }, (_, cell) => cell);
   const first = (cell) => tokens[Math.floor(cell * (tokens.length / side))];
   const [rows, columns] = ["q", "k"].map((of) => cells.filter((cell) => isAsked(first(cell), of)));
+  return { side, rows, columns, first };
+}
+
+/** A head made small, a cell a pixel. */
+function paintThumbnail(canvas, head, small, color, { side, rows, columns }) {
   canvas.width = columns.length;
   canvas.height = rows.length;
   if (!rows.length || !columns.length) return; // an input without words
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns.length, rows.length);
-  const shade = channels(state.view === "model" ? kindOf(head).color : colorsOf(head).color);
+  const shade = channels(color);
   const start = head.index * side * side;
   let at = 0;
   for (const row of rows) {
@@ -102,6 +119,21 @@ function paintThumbnail(canvas, head, small) {
     }
   }
   context.putImageData(image, 0, 0);
+}
+
+/** The colour of a head's squares: in the dark, one that is not a pattern's is lighter, or faint squares are not seen. */
+function squareColor({ id, color }) {
+  if (theme() !== "dark" || !(id === "mixed" || id?.startsWith("stated:"))) return color;
+  return `#${channels(color).map((value) => Math.round((value + 255) / 2).toString(16)).join("")}`;
+}
+
+/** Have the style sheet draw a line where sentence B begins among queries, downwards, and keys, across. */
+function divide(element, queries, keys) {
+  for (const [name, places] of [["--down", queries], ["--across", keys]]) {
+    const before = segmentsOf(places.map((place) => facts.segments[place])) > 1 ? places.findIndex((place) => facts.segments[place] === 1) : -1;
+    if (before > 0) element.style.setProperty(name, `${(100 * before) / places.length}%`);
+    else element.style.removeProperty(name);
+  }
 }
 
 function paintSquares(canvas, queries, keys, numberOf, colors) {
@@ -123,8 +155,10 @@ function paintSquares(canvas, queries, keys, numberOf, colors) {
   context.putImageData(image, 0, 0);
 }
 
-function sideOf(name, places, tokens) {
-  return make("div", { class: name, "aria-hidden": "true" }, ...places.map((index) => make("bdi", {}, tokens[index])));
+/** The names of every `step`-th row or column. */
+function sideOf(name, places, tokens, step) {
+  const labelled = places.filter((_, at) => at % step === 0 && at <= places.length - Math.min(step, places.length) / 2);
+  return make("div", { class: name, "aria-hidden": "true" }, ...labelled.map((index) => make("bdi", {}, tokens[index])));
 }
 
 const clamped = (value, count) => Math.max(0, Math.min(count - 1, value));

@@ -1,6 +1,6 @@
 // The model view: every head as a thumbnail of its weights, or of what it carries, in the colour of its label.
 
-const THUMBNAIL = 56; // CSS pixels
+const THUMBNAIL = 84; // CSS pixels, about
 
 const modelView = {
   build() {
@@ -12,8 +12,8 @@ const modelView = {
     });
     this.cells = heads.map((head) => {
       const face = make(OF_PAIRS ? "span" : "canvas", { class: "face", "aria-hidden": "true" });
-      const caption = make("span", { class: "caption" }, make("b", {}, head.name), make("span"));
-      return make("button", { type: "button", value: head.name }, face, caption);
+      const caption = make("span", { class: "caption" }, make("b", {}, head.name), " ", make("span"));
+      return make("button", { type: "button", value: head.name }, face, " ", caption);
     });
     find("thumbnails").addEventListener("click", (event) => {
       const button = event.target.closest("button");
@@ -24,6 +24,12 @@ const modelView = {
       () => this.inOrder,
       () => this.columns(),
     );
+    steer(
+      find("legend"),
+      () => [...find("legend").children],
+      () => 1,
+    );
+    if (!OF_PAIRS) this.paintShape = segmented("shape", (shape) => change({ shape }));
   },
 
   /** Everything is to be painted anew. */
@@ -54,17 +60,21 @@ const modelView = {
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {
-    const now = JSON.stringify([state.order, state.only, reading(), OF_PAIRS && theme()]);
+    const now = JSON.stringify([state.order, state.only, state.shape, reading(), OF_PAIRS && [theme(), narrow()]]);
     if (this.painted !== now) {
       this.painted = now;
       this.paintCells();
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
     if (OF_PAIRS) return;
+    this.paintShape(state.shape);
     const [by, pairs, input] = [reading(), state.pairs, inputs];
     const bytes = await thumbnails();
     if (by !== reading() || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
-    for (const head of heads) this.paintThumbnail(head, bytes);
+    find("thumbnails").classList.toggle("of-lines", state.shape === "lines");
+    const cells = thumbnailCells();
+    divide(find("thumbnails"), cells.rows.map(cells.first), cells.columns.map(cells.first));
+    for (const head of heads) this.paintThumbnail(head, bytes, cells);
     await unpackGhost();
     paintThumbnailGhosts();
   },
@@ -80,12 +90,14 @@ const modelView = {
     grid.style.setProperty("--columns", HEADS);
     this.inOrder = ranked.map((head) => this.cells[head.index]);
     for (const head of heads) this.paintCaption(head);
-    grid.replaceChildren(...(byPlace ? this.withAxes() : this.inOrder));
+    const order = `${state.order} ${this.inOrder.map((cell) => cell.value)}`;
+    if (grid.dataset.order === order) return;
+    grid.dataset.order = order;
+    refill(grid, ...(byPlace ? this.withAxes() : this.inOrder));
   },
 
   /** What the squares and their letters are of, and whether any head does what was asked for. */
   paintHint() {
-    find("summary").textContent = packed.summary[reading()];
     const title = facts.titles[reading()];
     const dark = ofCarried(reading()) ? "the head carries from there" : "weight";
     const wanted = state.only || (state.order === "place" ? "" : state.order);
@@ -93,7 +105,7 @@ const modelView = {
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
         ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
-        : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
+        : `: queries ${state.shape === "lines" ? "on the left, keys on the right" : "downwards, keys across"}, the more colour, the more ${dark}${segmentsOf(facts.segments) > 1 ? "; where B begins, a line" : ""}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       OF_PAIRS && heads.some(rests) ? "Paler: half or more comes from delimiters. " : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
@@ -135,16 +147,20 @@ const modelView = {
     const said = id === kind.id ? (number && ` ${number}`) : number && `, ${id} ${number}`;
     const sure = isUnsure(head) ? ", not sure" : "";
     const resting = rests(head) ? ", half or more from delimiters" : "";
-    cell.setAttribute("aria-label", `head ${head.name}, ${kind.words}${said}${sure}${resting}`);
+    const face = OF_PAIRS ? [markOf(head), ...(narrow() ? [shown] : [intervalOf(head, id)])] : [];
+    const written = [...face, head.name, ...(OF_PAIRS && narrow() ? [] : [shown])].filter(Boolean).join(" ");
+    setAttribute(cell, "aria-label", `${written}, ${kind.words}${said}${sure}${resting}`);
     cell.title = `${head.name} ${toldOf(head)}${sure}${resting}${said && id !== kind.id ? `\n${id} ${number}` : ""}`;
   },
 
-  paintThumbnail(head, bytes) {
-    const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${kindOf(head).color} ${reading()} ${state.pairs}`;
+  paintThumbnail(head, bytes, cells) {
+    const canvas = this.cells[head.index].firstChild;
+    const color = squareColor(kindOf(head));
+    const now = `${color} ${reading()} ${state.pairs} ${state.shape}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
-    paintThumbnail(canvas, head, bytes);
+    const paint = state.shape === "lines" ? paintLineThumbnail : paintThumbnail;
+    paint(canvas, head, bytes, color, cells);
   },
 
   paintLegend() {
@@ -153,20 +169,19 @@ const modelView = {
     const stated = Object.values(kinds).filter(({ id }) => id !== "mixed" && counts[id]);
     stated.sort((a, b) => counts[b.id] - counts[a.id]);
     const rest = areStated() ? kinds.average : pattern.mixed;
-    const buttons = [...facts.patterns.filter(({ id }) => id !== "mixed"), ...stated, rest].map((each) => {
+    const buttons = [...facts.patterns.filter(({ id }) => id !== "mixed"), ...stated, rest].map((kind) => {
       const button = make(
         "button",
-        { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
-        make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
-        `${each.letter} ${each.words}`,
-        make("span", { class: "count" }, each.id === "delimiter" && amongWords(reading()) ? "–" : String(counts[each.id] || 0)),
+        { type: "button", value: kind.id, title: kind.counts, "aria-pressed": String(state.only === kind.id) },
+        make("i", { class: kind.id === "mixed" ? "swatch mixed" : "swatch" }),
+        `${kind.letter} ${kind.words} `,
+        make("span", { class: "count" }, kind.id === "delimiter" && amongWords(reading()) ? "–" : String(counts[kind.id] || 0)),
       );
-      button.style.setProperty("--color", each.color);
+      button.style.setProperty("--color", kind.color);
       return button;
     });
-    const focused = document.activeElement?.closest("#legend button")?.value;
-    find("legend").replaceChildren(...buttons);
-    buttons.find((button) => button.value === focused)?.focus();
+    refill(find("legend"), ...buttons);
+    rove(buttons, buttons.find((button) => button === document.activeElement));
   },
 };
 views.model = modelView;

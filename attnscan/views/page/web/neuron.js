@@ -48,7 +48,7 @@ const neuronView = {
     const chips = facts.tokens.map((token, index) =>
       make("button", { type: "button", role: "option", value: index, ...about(index) }, make("bdi", {}, token)),
     );
-    find("asked").replaceChildren(...chips);
+    refill(find("asked"), ...chips);
     find("asked").dir = facts.rightToLeft ? "rtl" : "ltr";
     this.peeked = null;
   },
@@ -167,7 +167,7 @@ const neuronView = {
         make("bdi", {}, facts.tokens[row.key]),
       ),
     );
-    find("key-names").replaceChildren(...names);
+    refill(find("key-names"), ...names);
     rove(names, names[0]);
     find("logits").replaceChildren(
       ...rows.map((row, index) => numberRow(index, signed(row.logit, LOGIT_DIGITS), row.logit / high)),
@@ -257,19 +257,10 @@ function sheetOf(head, query, neurons, weights, mask) {
   return { head, query, q, rows, size, scaling, largest: most };
 }
 
-/** Whether one strip is there, and no bars. */
-const narrow = () => window.matchMedia("(max-width: 560px)").matches;
-
 const peak = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
 const strongest = (rows) => rows.reduce((best, row) => (row.weight > best.weight ? row : best));
 const largest = (values) =>
   values.reduce((best, value, index) => (Math.abs(value) > Math.abs(values[best]) ? index : best), 0);
-
-/** A number with its sign; a key that the query does not see has none. */
-function signed(value, digits) {
-  if (Number.isNaN(value)) return "not seen";
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
-}
 
 function numberRow(index, text, share) {
   const bar = make("i", { class: share < 0 ? "bar negative" : "bar" });

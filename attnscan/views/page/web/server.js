@@ -2,16 +2,16 @@
 
 const BUSY = 300; // milliseconds until a busy server is asked again
 
-/** What the server has at a path, as JSON: in { status }, and in { found } where it has something. */
-async function request(path, body) {
-  const sent = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+/** What the server has at a path, as JSON: in { status }, and in { body } where it has something. */
+async function request(path, question) {
+  const sent = question && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) };
   for (;;) {
     const response = await fetch(path, sent).catch(() => null);
     if (response?.status === 503) {
       await new Promise((resolve) => setTimeout(resolve, BUSY));
       continue;
     }
-    const found = await response?.json().catch(() => null);
-    return { status: response?.status ?? 0, found };
+    const body = await response?.json().catch(() => null);
+    return { status: response?.status ?? 0, body };
   }
 }

@@ -14,6 +14,7 @@ const usual = {
   by: ofCarried(facts.usual) ? "carried" : "weight", // where heads look, or what they carry
   special: amongWords(facts.usual) ? "out" : "in", // special tokens as keys, or removed
   order: "place",
+  shape: "squares", // what thumbnails are drawn as: squares or lines
   only: "", // the one pattern or statement whose heads stand out
   heads: facts.best,
   several: "", // yes: a click on a head adds it, or takes it away
@@ -34,12 +35,13 @@ const allowed = {
   by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
   special: (text) => ["in", "out"].includes(text),
   order: (text) => text === "place" || scored.includes(text) || text in orders,
+  shape: (text) => ["squares", "lines"].includes(text),
   only: (text) => text === "" || text in kindNamed,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
   several: (text) => ["", "yes"].includes(text),
   off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
   token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
-  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && new Set(facts.segments).size > 1),
+  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && segmentsOf(facts.segments) > 1),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   layout: (text) => ["vertical", "horizontal"].includes(text),
   strip: (text) => ["product", "k", "q"].includes(text),

@@ -34,6 +34,18 @@ const headings = {
   statement_stays: "statement stays",
 };
 
+/** What columns are about, by their names: headings above the headings. */
+const GROUPS = [
+  ["", (name) => name === "head"],
+  ["Labels", (name) => TEXTS.includes(name) && name !== "statement"],
+  ["What it does beyond patterns", (name) => name === "statement" || STATED.includes(name)],
+  ["Scores", (name) => scored.includes(name)],
+  ["How sure", (name) => /_(stays|agree)$/.test(name)],
+  ["Other numbers", () => true],
+];
+const groupOf = (name) => GROUPS.findIndex(([, has]) => has(name));
+shownColumns.sort((a, b) => groupOf(a) - groupOf(b)); // which keeps the order within a group
+
 /** Whether any head has something in a column, or may have it with another answer. */
 function isMeasured(name) {
   const mayCome = facts.live?.question && (name.startsWith("statement") || facts.readings.includes("carried"));
@@ -46,7 +58,11 @@ const tableView = {
       const button = make("button", { type: "button", value: name }, headings[name] || name);
       return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
     });
-    find("scores").tHead.append(make("tr", {}, ...cells));
+    const groups = GROUPS.map(([title], group) => {
+      const count = shownColumns.filter((name) => groupOf(name) === group).length;
+      return count ? [make(title ? "th" : "td", { scope: title ? "colgroup" : null, colspan: count }, title)] : [];
+    });
+    find("scores").tHead.append(make("tr", { class: "groups" }, ...groups.flat()), make("tr", {}, ...cells));
     find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
     find("scores").tBodies[0].addEventListener("click", (event) => {
       const button = event.target.closest("button");
@@ -57,7 +73,7 @@ const tableView = {
       () => [...find("scores").tBodies[0].querySelectorAll("button")],
       () => 1,
     );
-    for (const each of facts.patterns) find("label").append(make("option", { value: each.id }, each.id));
+    for (const { id } of facts.patterns) find("label").append(make("option", { value: id }, id));
     find("find").addEventListener("input", (event) => change({ find: event.target.value }));
     find("label").addEventListener("change", (event) => change({ label: event.target.value }));
     find("save").addEventListener("click", () => this.save());
@@ -82,31 +98,31 @@ const tableView = {
       .toLowerCase()
       .split(/[\s,]+/)
       .filter(Boolean);
-    const found = heads.filter(
+    const rows = heads.filter(
       (head) =>
         (!state.label || labelOf(head) === state.label) &&
         (!wanted.length || wanted.some((word) => matches(head, word))),
     );
-    if (!state.sort) return found;
+    if (!state.sort) return rows;
     const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
-    if (name === "head") return found.sort((a, b) => way * (a.index - b.index));
+    if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
     if (TEXTS.includes(name))
-      return found.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
+      return rows.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
     const value = (head) => (this.cell(head, name) === "" ? NaN : Number(this.cell(head, name)));
-    return found.sort((a, b) => emptyLast(value(a), value(b)) || way * (value(a) - value(b)) || a.index - b.index);
+    return rows.sort((a, b) => emptyLast(value(a), value(b)) || way * (value(a) - value(b)) || a.index - b.index);
   },
 
   paint() {
     if (find("find").value !== state.find) find("find").value = state.find;
     find("label").value = state.label;
-    for (const heading of find("scores").tHead.rows[0].cells) {
+    for (const heading of find("scores").tHead.rows[1].cells) {
       const sorted = state.sort.slice(1) === heading.firstChild.value ? state.sort[0] : "";
       heading.setAttribute("aria-sort", { "+": "ascending", "-": "descending", "": "none" }[sorted]);
     }
     const rows = this.rows();
-    find("scores").tBodies[0].replaceChildren(...rows.map((head) => this.line(head)));
+    refill(find("scores").tBodies[0], ...rows.map((head) => this.line(head)));
     const buttons = [...find("scores").tBodies[0].querySelectorAll("button")];
-    if (buttons.length) rove(buttons, buttons[0]);
+    if (buttons.length) rove(buttons, buttons.find((button) => button === document.activeElement));
     find("count").textContent =
       rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
     if (state.label && !heads.some((head) => labelOf(head) === state.label)) {
@@ -159,21 +175,18 @@ function labelCell(head, name) {
   const by = readingOf(name);
   const unsure = by in packed.marks && isUnsure(head, by) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
   const kind = name === "statement" ? kinds[label] : pattern[label];
-  if (!kind || kind.id === "mixed") return make("td", { class: "mixed" }, kind?.words ?? label);
+  if (!kind || kind === pattern.mixed) return make("td", {}, kind ? "" : label);
+  if (kind.id === "mixed") return make("td", { class: "mixed" }, kind.words);
   const swatch = make("i", { class: "swatch" });
   swatch.style.setProperty("--color", kind.color);
   return make("td", {}, swatch, kind.words, ...unsure);
 }
 
-/** A number in full, the digits that seldom matter in a fainter tone; a pattern's score on a tint, if above chance. */
+/** A number with two decimals, in full under the pointer; a pattern's score on a tint, if above chance. */
 function numberCell(text, of, head) {
-  const cut = text.indexOf(".") + 4;
-  const cell = make(
-    "td",
-    { class: of ? "number score" : "number" },
-    text.slice(0, cut),
-    make("small", {}, text.slice(cut)),
-  );
+  const isFraction = text.includes(".");
+  const about = { class: of ? "number score" : "number", title: isFraction && text };
+  const cell = make("td", about, isFraction ? Number(text).toFixed(2) : text);
   if (of) {
     cell.style.setProperty("--color", of.color);
     cell.style.setProperty("--share", aboveChance(head, of.id));
