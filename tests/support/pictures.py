@@ -1,4 +1,4 @@
-"""Makes the pictures of the README and of `attnscan plot`'s page from the program itself, into docs/pictures/.
+"""Makes the pictures of the gallery and the README from the program itself, into docs/pictures/.
 
     python tests/support/pictures.py
 
@@ -10,19 +10,27 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
-from pathlib import Path
+from itertools import islice
+from typing import get_args
 
+import torch
 from one_run import classify_and_keep
+from readme import COMMAND, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.text import Text
+from transformers import AutoModel, AutoTokenizer
 
-from attnscan.inputs.pairs import Pair
+import attnscan
+from attnscan.cli.app import COMMANDS
+from attnscan.cli.commands.plot import Kind
+from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
-from attnscan.views.terminal.classification import classification_view
 
-DIRECTORY = Path(__file__).parents[2] / "docs" / "pictures"
+DIRECTORY = ROOT / "docs" / "pictures"
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 _WIDTH = 80
 # Rich's own frame asks a server for its font: this one takes what the reader's machine has.
@@ -31,16 +39,61 @@ _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 )
 
 
+def of_command(command: str) -> list[str]:
+    """The files of a command's pictures in the gallery, its screen first."""
+    drawn = {
+        "plot": [*(f"{kind}.{'png' if kind == 'syntax' else 'svg'}" for kind in get_args(Kind)), "lines.svg"],
+        "report": ["page.png"],
+        "serve": ["serve.png"],
+    } | {name: [f"screen-{name}.svg", f"{name}.svg"] for name in ("ablate", "similar", "compare")}
+    return drawn.get(command, [f"screen-{command}.svg"])
+
+
+def screens() -> dict[str, bytes]:
+    """The first screen on each command's page, in colour."""
+    return {
+        f"screen-{command}.svg": _screen(command)
+        for command in COMMANDS
+        if f"screen-{command}.svg" in of_command(command)
+    }
+
+
+def _screen(command: str) -> bytes:
+    page = (ROOT / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
+    sample = COMMAND.search(page)
+    typed = sample["command"] if sample else f"attnscan {command} next-word"
+    if command == "syntax":  # its treebank does not ship
+        typed, _, shown = page.partition("```text\n$ ")[2].partition("```")[0].partition("\n")
+    else:
+        shown = output_of(typed, color=True)
+    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(Text.from_ansi(shown), soft_wrap=True)
+    return console.export_svg(title=typed, code_format=_FRAME, unique_id="attnscan").encode()
+
+
+def studies() -> dict[str, bytes]:
+    """Pictures of studies, of a few pairs: the second model has lost the queries of head 1-8."""
+    pairs = [record.pair.texts for record in islice(shipped_pairs(), 8)]
+    where = choose("bundled").location
+    model, tokenizer = AutoModel.from_pretrained(where), AutoTokenizer.from_pretrained(where)
+    query, size = model.encoder.layer[1].attention.self.query, model.config.hidden_size // 12
+    with torch.no_grad():
+        query.weight[8 * size : 9 * size], query.bias[8 * size : 9 * size] = 0, 0
+    bundled = {"model": "bundled", "device": "cpu"}
+    compared = attnscan.compare("bundled", model, pairs, tokenizer_b=tokenizer)
+    return {
+        "ablate.svg": picture(attnscan.ablate(pairs, each=True, draws=4, **bundled)),
+        "similar.svg": picture(attnscan.similar(pairs, **bundled)),
+        "compare.svg": picture(compared, look=PictureFile(width=6.5)),
+    }
+
+
 def pictures() -> dict[str, bytes]:
-    """Every picture by its file's name."""
+    """Every picture of one input by its file's name."""
     result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
     result, profile = replace(result, attention=attention), result.profile
     assert profile is not None
-    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(classification_view(result, _WIDTH), markup=False, highlight=False)
-    terminal = console.export_svg(title=f'attnscan classify "{A}" "{B}"', code_format=_FRAME, unique_id="attnscan")
     return {
-        "terminal.svg": terminal.encode(),
         "map.svg": picture(result),
         "scores.svg": picture(result, "scores", PictureFile(width=6.5)),
         "layers.svg": picture(result, "layers", PictureFile(width=6.5)),
@@ -53,5 +106,5 @@ def pictures() -> dict[str, bytes]:
 
 if __name__ == "__main__":
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    for name, content in pictures().items():
+    for name, content in (pictures() | studies() | screens()).items():
         (DIRECTORY / name).write_bytes(content)

@@ -4,6 +4,7 @@
 
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
+The gallery's pictures are those that `pictures.py` makes of each command (`<!-- gallery -->`).
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
 `families`, tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
 (`<!-- shared options -->`) from the commands themselves, tables of what was measured
@@ -13,6 +14,7 @@ by name alone, below `<!-- api in brief: NAMES -->` from the public functions an
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -44,20 +46,21 @@ from attnscan.scoring.patterns import PATTERNS
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-_COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
 _MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=name) -->\n", re.DOTALL)
 _OPTIONS = re.compile(r"(<!-- options of (?P<name>\w+) -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _SHARED = re.compile(r"(<!-- shared options -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings of (?P<names>[\w -]+) -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
+_GALLERY = re.compile(r"(<!-- gallery -->\n).*?(<!-- end of gallery -->\n)", re.DOTALL)
 _NAMED = re.compile(r"(<!-- api in brief: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
 _API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
-    text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
+    text = COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{output_of(m['command'])}```\n", text)
     text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     measured = {match["name"]: match.group() for match in _MEASURED.finditer(results)}
@@ -65,17 +68,22 @@ def updated(text: str) -> str:
     text = _OPTIONS.sub(lambda m: m.group(1) + _own_options(m["name"]) + m.group(3), text)
     text = _SHARED.sub(lambda m: m.group(1) + _shared_options() + m.group(2), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
+    text = _GALLERY.sub(lambda m: m.group(1) + _gallery() + m.group(2), text)
     text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
     text = _NAMED.sub(lambda m: m.group(1) + named(m["names"]) + m.group(3), text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings(m["names"].split()) + m.group(3), text)
 
 
 @cache  # the same command stands on several pages
-def _output(command: str) -> str:
+def output_of(command: str, *, color: bool = False) -> str:
+    """What a command prints, with a terminal's colours if that is asked for."""
     program, *arguments = shlex.split(command)
+    colored = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"} if color else {}
     if program == "python":
-        return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    result = CliRunner(env={"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
+        typed, env = [sys.executable, *arguments], os.environ | colored
+        return subprocess.run(typed, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+    env = {"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled", **colored}
+    result = CliRunner(env=env).invoke(app, arguments, color=color)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -141,6 +149,15 @@ def _shared_row(name: str, whose: str) -> str:
     options = (group for groups in _options().values() for group in groups.values() if name in group)
     typed, about = next(options)[name]
     return f"| {typed} | {about}{whose} |\n"
+
+
+def _gallery() -> str:
+    from pictures import of_command
+
+    shown = {
+        command: "\n\n".join(f"![{file}](pictures/{file})" for file in of_command(command)) for command in COMMANDS
+    }
+    return "".join(f"## [{command}](commands/{command}.md)\n\n{files}\n\n" for command, files in shown.items())
 
 
 def _patterns() -> str:

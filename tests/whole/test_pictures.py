@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import pytest
-from pictures import DIRECTORY, pictures
+from pictures import DIRECTORY, of_command, pictures, screens, studies
 from readme import README
 
+from attnscan.cli.app import COMMANDS
+from attnscan.cli.commands.plot import Kind
+
+GALLERY = (README.parent / "docs" / "gallery.md").read_text(encoding="utf-8")
 MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))}
 
 
@@ -17,12 +24,31 @@ def texts(svg: bytes) -> list[str]:
     return [element.text or "" for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_they_say_what_the_program_says() -> None:
+@pytest.mark.parametrize(
+    "made", [pictures, pytest.param(studies, marks=pytest.mark.long), pytest.param(screens, marks=pytest.mark.long)]
+)
+def test_they_say_what_the_program_says(
+    made: Callable[[], dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If this fails: run `make readme`, and look at what changed."""
-    now = pictures()
-    assert set(now) == set(MADE)
-    for name, picture in now.items():
+    monkeypatch.setenv("ATTNSCAN_CACHE", str(tmp_path))
+    for name, picture in made().items():
         assert texts(picture) == texts(MADE[name]), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_gallery_shows_every_command(command: str) -> None:
+    for name in of_command(command):
+        assert f"](pictures/{name})" in GALLERY and (DIRECTORY / name).is_file()
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_gallery_shows_every_kind_of_picture(kind: str) -> None:
+    assert re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY)
+
+
+def test_the_gallery_shows_every_picture_that_is_made() -> None:
+    assert not {name for name in MADE if f"](pictures/{name})" not in GALLERY}
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -34,5 +60,5 @@ def test_they_are_small_and_self_contained(name: str) -> None:
 
 def test_the_readme_shows_pictures_that_are_there() -> None:
     shown = set(re.findall(r"docs/pictures/([\w.-]+)\"", README.read_text(encoding="utf-8")))
-    assert {"terminal.svg", "map.svg"} <= shown
+    assert {"screen-classify.svg", "map.svg"} <= shown
     assert all((DIRECTORY / name).is_file() for name in shown)
