@@ -155,9 +155,10 @@ def _gallery() -> str:
     from pictures import of_command
 
     shown = {
-        command: "\n\n".join(f"![{file}](pictures/{file})" for file in of_command(command)) for command in COMMANDS
+        command: "\n\n".join(f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command))
+        for command in COMMANDS
     }
-    return "".join(f"## [{command}](commands/{command}.md)\n\n{files}\n\n" for command, files in shown.items())
+    return "".join(f"## {command}\n\n{files}\n\n" for command, files in shown.items())
 
 
 def _patterns() -> str:
