@@ -189,7 +189,7 @@ class Syntax:
     words: int
     """Of all sentences."""
     wordless: int
-    """Words without a token, which are neither asked nor targets."""
+    """Words without a token of their own, which are neither asked nor targets."""
     signature: Signature
     """Where the result comes from: model, versions, device, treebank."""
     held: Syntax | None = field(default=None)

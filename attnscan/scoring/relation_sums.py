@@ -23,7 +23,7 @@ from attnscan.scoring.sums import added
 
 DISTANCES = 2 * FAR + 1
 """Those that are distinguished, in words; all that are far are one."""
-_LEAST_OWNED = 0.95  # of words: with fewer, the tokenizer's offsets are not those of the text
+_MOST_LOST = 0.05  # of words: with more in no token, the tokenizer's offsets are not those of the text
 _FEWEST_BLOCKS, _MOST_BLOCKS = 32, 1024  # of documents: errors are by document up to so many
 AXES = {
     "n": "row half",  # eligible queries
@@ -44,7 +44,7 @@ AXES = {
     "linked": "layer any_head",  # links of the trees in the maximum spanning trees
     "links": "kind",  # of the trees, and those between neighbours
     "words": "kind",  # all, and those without a token
-    "spelled": "kind",  # those with characters that the model was given, and of these those without a token
+    "spelled": "kind",  # those with characters that the model was given, and of these those in no token
 }
 """The axes of each sum. Of `any_head` the last is even attention."""
 OF_DOCUMENTS = {"n": "row", "hits": "row layer head", "offsets": "row half distance"}
@@ -155,12 +155,12 @@ def _shape(axes: str, rows: Sequence[Row], parts: Sequence[str], shape: tuple[in
 def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Syntax:
     """What sums over all sentences say; `among` is whether weights count among words alone.
 
-    Raises: ModelError if too few words have a token.
+    Raises: ModelError if too many words are in no token.
     """
     known = sums.sums
-    spelled, unmet = map(int, known["spelled"])
-    if unmet > (1 - _LEAST_OWNED) * spelled:
-        raise offsets_are_not_told(signature.model, f"{unmet:,} of {spelled:,} words have no token")
+    spelled, lost = map(int, known["spelled"])
+    if lost > _MOST_LOST * spelled:
+        raise offsets_are_not_told(signature.model, f"{lost:,} of {spelled:,} words are in no token")
     n_half, too_few = known["n"], known["met"] < FEWEST
     n, larger = n_half.sum(1), n_half.argmax(1)
     at = _best_offset(known["offsets"])

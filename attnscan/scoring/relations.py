@@ -339,17 +339,21 @@ def _places(numbers: Tensor) -> Tensor | slice:
 
 
 def _words(encoded: EncodedInput) -> tuple[int, int, int, int]:
-    """How many words there are, how many without a token; and likewise of those that have characters of their own
-    which the model was given: not Italian *la* in *nella*, and none that was cut.
+    """How many words there are, and how many without a token; how many have characters that the model was given, and
+    how many of these are in no token.
+
+    Italian *la* in *nella* has none of its own, and *w* in Arabic *wktb* may be in the token of another word.
     """
-    sentence = encoded.known_pair.sentences[0]
-    words, owned = sentence.words or (), len(set(encoded.words) - {NO_WORD})
-    start, end = 0, len(sentence.text)
-    if encoded.truncated:
-        spans = [span for own, span in zip(encoded.sentence, encoded.spans, strict=True) if own != SPECIAL]
-        start, end = min(spans)[0], max(last for _, last in spans)
-    spelled = sum(max(first, start) < min(last, end) for first, last in words)
-    return len(words), len(words) - owned, spelled, spelled - owned
+    words, owned = encoded.known_pair.sentences[0].words or (), set(encoded.words) - {NO_WORD}
+    spans = [span for own, span in zip(encoded.sentence, encoded.spans, strict=True) if own != SPECIAL]
+    start, end = (spans[0][0], max(last for _, last in spans)) if encoded.truncated and spans else (0, math.inf)
+    spelled = [number for number, (first, last) in enumerate(words) if max(first, start) < min(last, end)]
+    lost = sum(
+        not any(max(first, words[number][0]) < min(last, words[number][1]) for first, last in spans)
+        for number in spelled
+        if number not in owned
+    )
+    return len(words), len(words) - len(owned), len(spelled), lost
 
 
 def _document(encoded: EncodedInput) -> str:

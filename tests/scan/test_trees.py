@@ -23,11 +23,13 @@ from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
 from attnscan.run.engine import deliver, run
-from attnscan.run.events import Partial, Result
+from attnscan.run.events import Partial, Progress, Result
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
 from attnscan.scan import stream
 from attnscan.scan.options import ScanOptions
+from attnscan.views.terminal.parts import render
+from attnscan.views.terminal.syntax import syntax_view
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
 
@@ -203,7 +205,7 @@ def test_an_interrupted_run_is_gone_on_with(
 
     def listen(event: object) -> None:
         told.append(event)
-        if getattr(event, "doing", "") == "holding heads against trees" and (getattr(event, "done", 0) or 0) > 100:
+        if isinstance(event, Progress) and event.total == 288 and (event.done or 0) > 100:
             raise KeyboardInterrupt
 
     deliver(run(request), listen)
@@ -284,6 +286,19 @@ def test_words_without_characters_of_their_own_say_nothing_of_the_tokenizer(toy:
     with pytest.warns(UserWarning, match="40 sentences are few"):
         contracted = attnscan.syntax(tmp_path / "a.conllu", model=toy)
     assert (contracted.words, contracted.wordless) == (80, 40)
+
+
+def test_a_token_that_is_two_words_is_of_one_of_them(toy: str, tmp_path: Path) -> None:
+    """As Arabic and Hebrew clitics are in the tokens of others: a third of these words has no token of its own."""
+    rows = [line("1-2", "store", "_", "_", "_"), line(1, "st", "ADP", 2, "case"), line(2, "ore", "NOUN", 3, "nsubj")]
+    rows = [*rows, line(3, "ran", "VERB", 0, "root"), "", ""]
+    (tmp_path / "a.conllu").write_text("\n".join(rows) * 210, encoding="utf-8")
+    clitics = attnscan.syntax(tmp_path / "a.conllu", model=toy)
+    assert (clitics.words, clitics.wordless) == (630, 210)
+    assert clitics.of_rows.n[at(clitics, "nsubj", HEAD)] == 210  # "ore" has more of the token than "st"
+    assert clitics.of_rows.n[at(clitics, "case", HEAD)] == 0
+    shown = " ".join(render(syntax_view(clitics, 80), 80).split())
+    assert "210 of 630 words without a token: neither asked nor a target." in shown
 
 
 class TestRefusals:

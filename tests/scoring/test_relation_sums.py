@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from attnscan.errors import ModelError
 from attnscan.results.syntax import FAR, HEAD, OFFSETS, Row
 from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums, ordered, syntax_of
 
@@ -78,6 +81,14 @@ def test_where_the_offset_is_wrong_counts_by_the_offset_that_is_chosen() -> None
     )
     result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
     assert result.elsewhere[0, 0, 0] == pytest.approx(2 / 2) and result.follows_offset[0, :, 0].tolist() == [0, 1]
+
+
+def test_too_many_words_in_no_token_are_no_offsets() -> None:
+    row, signature = [Row("obj", HEAD)], SimpleNamespace(model="mine")
+    for lost, refused in ((5, False), (6, True)):
+        sums = sums_of(row, ["VERB"], "a" * 64, spelled=[100, lost], met=[30])
+        with pytest.raises(ModelError, match=r"the tokenizer of mine .* 6 of 100") if refused else nullcontext():
+            syntax_of(sums, signature, among=False)  # type: ignore[arg-type]
 
 
 def test_rows_are_in_the_order_of_tables() -> None:

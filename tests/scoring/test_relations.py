@@ -93,6 +93,7 @@ def encoded(known: Sentence, place: int) -> EncodedInput:
         unit=tuple(unit),
         punctuation=(False,) * len(words),
         pair=Pair(known),
+        spans=tuple((0, 0) if word < 0 else (2 * word, 2 * word + 1) for word in words),
         words=tuple(words),
         number=place,
     )
@@ -214,7 +215,7 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
     for name, values in by_loops(ours, inputs, weights, halves, among=among).items():
         assert_allclose(_without_even(name, ours.sums[name]), values, atol=1e-5, err_msg=name)
     assert ours.sums["links"].tolist() == [2 + 6 + 2, 2 + 3 + 2]
-    assert ours.sums["words"].tolist() == [4 + 8 + 1 + 3, 1]
+    assert ours.sums["words"].tolist() == ours.sums["spelled"].tolist() == [4 + 8 + 1 + 3, 1]
     punct = ours.rows.index(Row("punct", HEAD))
     assert ours.sums["n"][punct].tolist() == [1, 0]  # the last word of BIG has no piece
     assert ours.sums["offsets"].shape[-1] == DISTANCES and ours.shape == (LAYERS, HEADS)

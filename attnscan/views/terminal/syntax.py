@@ -82,7 +82,7 @@ def _warnings(result: Syntax) -> Iterator[str]:
     if result.clusters < 2:
         yield "The treebank is one document, so gains have no error, and none can hold: name files of more documents."
     if result.wordless:
-        yield f"{counted(result.wordless, 'word')} without a token: neither asked nor a target."
+        yield f"{result.wordless:,} of {counted(result.words, 'word')} without a token: neither asked nor a target."
 
 
 def _nearest(result: Syntax, best: dict[int, Head]) -> str:
