@@ -114,7 +114,8 @@ def test_arrows_that_do_not_are_found() -> None:
 
 
 def test_views_look_at_results_alone() -> None:
-    below = {"attnscan.scoring.pattern", "attnscan.scoring.patterns", "attnscan.model.catalog"}  # the last for typing
+    patterns = {f"attnscan.scoring.{name}" for name in ("pattern", "patterns", "cross")}
+    below = patterns | {"attnscan.model.catalog"}  # the last for typing
     for name in (name for name in SOURCES if _room(name) == "views"):
         for other in ARROWS[name] - below:
             assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"

@@ -10,12 +10,14 @@ from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 from attnscan.errors import OptionError, nearest
-from attnscan.inputs.option import declared
+from attnscan.inputs.option import check_known, declared
+from attnscan.results.terms import AttentionName
 from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.cross import patterns_of as ours_of
 from attnscan.scoring.own_patterns import with_own
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PatternLike
@@ -131,14 +133,20 @@ def is_name(model: Model) -> bool:
     return model is None or isinstance(model, str | os.PathLike)
 
 
-def patterns_of(pattern: Patterns) -> tuple[list[str], tuple[Pattern, ...]]:
+def patterns_of(
+    pattern: Patterns, attention: AttentionName = "encoder", *, aligned: bool = False
+) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of the patterns that are asked for, and ours with those of one's own that are among them.
 
-    Raises: OptionError for what is no pattern.
+    Ours are those of an attention, where gold links are known or not.
+    Raises: OptionError for what is no pattern of it, or no attention; for links that nothing is aligned by.
     """
-    if isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable):
-        return with_own([pattern])
-    return with_own(list(pattern))
+    check_known("attention", attention, get_args(AttentionName))
+    if aligned and attention != "cross":
+        raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
+    alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
+    asked: list[Any] = [pattern] if alone else list(pattern)  # type: ignore[arg-type]
+    return with_own(asked, ours_of(attention, asked, aligned=aligned))
 
 
 def check_kind(what: str, value: object, *kinds: type) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +26,7 @@ from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import check_known
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
+from attnscan.inputs.tokens import QuerySide
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
@@ -33,11 +34,13 @@ from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
-from attnscan.run.reading import FilePairs, OnePair
+from attnscan.results.terms import AttentionName
+from attnscan.run.reading import AlignedPairs, FilePairs, OnePair
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
 from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
+from attnscan.scoring.pattern import Pattern
 from attnscan.views.notebook import ranking_html
 
 File = str | os.PathLike[str]
@@ -48,6 +51,10 @@ def heads(
     pairs: Pairs = None,
     *,
     pattern: Patterns = (),
+    attention: AttentionName = "encoder",
+    query: QuerySide = "predicts",
+    alignments: File | None = None,
+    max_target_tokens: int = 64,
     split: bool = False,
     on_long: OnLong = "truncate",
     id: str | int | None = None,
@@ -78,6 +85,10 @@ def heads(
     data frame of the scores of some pairs as they come, those of `predictive` at the end. What such a function raises
     ends the run, and is raised as it is.
 
+    Of an encoder-decoder, `attention` is the encoder's, the decoder's or "cross", and sentence B the target, which the
+    model writes where it is missing, in at most `max_target_tokens`. A `query` of cross attention stands for the word
+    that its position predicts, or that it reads; `alignments` is a file of gold links, a line a pair.
+
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
     of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the
     pairs of files are scored on a Ray cluster, which tells no progress; `per_pair` is then a new directory.
@@ -91,9 +102,18 @@ def heads(
             raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
         by_file = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    scored = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    links = file_of("alignments", alignments)
+    names, every = patterns_of(pattern, attention, aligned=links is not None)
+    more = {"attention": attention, "query": query, "max_target_tokens": max_target_tokens, "profile": profile}
+    scored = _ranked_options(model, options, names, every, split=split, on_long=on_long, **more)
+    given = pairs_of(pairs, options, id=id, on_bad=on_bad)
+    if attention != "encoder" and (state is not None or per_pair is not None or engine != "local"):
+        raise OptionError(
+            f"attention={attention!r} is read on this machine, and keeps no sums",
+            "leave out state, per_pair and engine",
+        )
     request = Rank(
-        pairs_of(pairs, options, id=id, on_bad=on_bad),
+        given if links is None else AlignedPairs(given, str(links)),
         scored,
         memory_of(model, tokenizer, scored),
         state=state_of(state),
@@ -112,9 +132,10 @@ def state_of(state: File | None) -> Path | StoredFile | None:
     return place_of(os.fspath(state))
 
 
-def _ranked_options(model: Model, options: Mapping[str, Any], pattern: Patterns, **more: Any) -> ScanOptions:
+def _ranked_options(
+    model: Model, options: Mapping[str, Any], names: Sequence[str], every: Sequence[Pattern], **more: Any
+) -> ScanOptions:
     """What is scored of many pairs: some patterns, or all, by which heads are then labelled. Raises: OptionError."""
-    names, every = patterns_of(pattern)
     scored = tuple(known for known in every if not names or known.id in names)
     return scan_options(model, options, labelled=not names, patterns=scored, predictive_part=False, **more)
 
@@ -222,7 +243,8 @@ def shard(
     Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
     if relations is None:
-        asked = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+        names, every = patterns_of(pattern)
+        asked = _ranked_options(model, options, names, every, split=split, on_long=on_long, profile=profile)
     else:
         if pattern or split or profile:
             raise OptionError("a treebank is scored by relations", "leave out pattern, split and profile")

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError
+from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
+from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
+from attnscan.inputs.tokens import QuerySide
 from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
@@ -20,10 +23,10 @@ from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
-from attnscan.results.terms import Side
+from attnscan.results.terms import AttentionName, Side
 from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
-from attnscan.run.reading import FilePairs
+from attnscan.run.reading import AlignedPairs, FilePairs, ObjectPairs
 from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.stream import OnBad
@@ -51,6 +54,10 @@ def classify(
     weights: Weights | None = None,
     name: str | None = None,
     pattern: Patterns = (),
+    attention: AttentionName = "encoder",
+    query: QuerySide = "predicts",
+    alignments: str | os.PathLike[str] | None = None,
+    max_target_tokens: int = 64,
     truncate: bool = False,
     keep_attention: bool = True,
     save_weights: str | os.PathLike[str] | None = None,
@@ -73,24 +80,34 @@ def classify(
     arrays that it would hold; `name` then stands for the model in the result. With `pairs`, an iterator gives the
     result of each, one by one, by a model that is loaded once.
 
+    Of an encoder-decoder, `attention`, `query`, `alignments` and `max_target_tokens` are those of `heads`; B is the
+    target. Of cross attention, `.attention` has the target's tokens behind the source's.
+
     Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    names, every = patterns_of(pattern)
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every)
+    links = file_of("alignments", alignments)
+    names, every = patterns_of(pattern, attention, aligned=links is not None)
+    more = {"attention": attention, "query": query, "max_target_tokens": max_target_tokens, "patterns": every}
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error", **more)
     memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
     keep = bool(keep_attention) if kept is None else Selection(is_saved=True)
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
         raise OptionError(
             "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
         )
+    if attention != "encoder" and (weights is not None or kept is not None):
+        raise OptionError("saved weights are an encoder's", "leave out attention, or weights and save_weights")
     if pairs is not None:
         if kept is not None:
             raise OptionError("save_weights is of one input", "save each result's attention")
-        read = pairs_of(pairs, options, on_bad=on_bad)
+        read: FilePairs | ObjectPairs | AlignedPairs = pairs_of(pairs, options, on_bad=on_bad)
+        read = read if links is None else AlignedPairs(read, str(links))
         return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
     given = weights_input(weights, name) if weights is not None else pair_of(a, b)
+    if links is not None and isinstance(given, Pair):
+        given = Alignments.read(links).of_one(given)
     result = Callbacks(on_bad).answer(Classify(given, asked, memory, keep), Classification)
     if kept is not None:
         write_file(kept, write_weights(result.kept_attention().saved()))

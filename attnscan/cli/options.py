@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,18 +23,21 @@ from attnscan.cli.destination import (
 )
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.errors import nearest
+from attnscan.errors import OptionError, nearest
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
+from attnscan.inputs.tokens import QuerySide
 from attnscan.model.sources import Device
 from attnscan.results.files import check_suffix, check_writable
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
-from attnscan.run.reading import FilePairs
+from attnscan.results.terms import AttentionName
+from attnscan.run.reading import AlignedPairs, FilePairs, Pairs
 from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
-from attnscan.scoring.own_patterns import is_own
+from attnscan.scoring.cross import CROSS_PATTERNS, patterns_of
+from attnscan.scoring.own_patterns import is_own, with_own
 from attnscan.scoring.patterns import PATTERNS, called
 from attnscan.views.pictures.look import Picture
 
@@ -53,7 +56,7 @@ def pattern_name(name: str) -> str:
 
 def shipped_pattern_name(name: str) -> str:
     """The name of the pattern that ships under a name or a letter. Raises: typer.BadParameter if there is none."""
-    if (pattern := called(name)) is None:
+    if (pattern := called(name, (*PATTERNS, *CROSS_PATTERNS))) is None:
         known = [pattern.id for pattern in PATTERNS]
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")
@@ -136,6 +139,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("skip_bad", "on_long"),
     ),
     "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
+    "Encoder-decoders": ("attention", "query", "alignments", "max_target_tokens"),
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
     "Result": ("format", "decimal_comma", "signature"),
@@ -304,6 +308,74 @@ class Treebanks:
         trees = FilePairs(tuple(self.treebank or ()), skip_bad=files.skip_bad)
         others = FilePairs(tuple(self.held), skip_bad=files.skip_bad) if self.held else None
         return HoldAgainst(trees, options, None, others)
+
+
+@dataclass(frozen=True)
+class OfAttention:
+    """Which attention of an encoder-decoder is read, and what its queries and targets are."""
+
+    attention: Annotated[
+        Literal["encoder", "decoder", "cross", "all"],
+        typer.Option(
+            "--attention",
+            help="Of an encoder-decoder, which attention to read; B is the target, else the model writes it.",
+        ),
+    ] = "encoder"
+    query: Annotated[QuerySide, replace(_SCAN["query"].option, general=True)] = "predicts"
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            "--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."
+        ),
+        FileRole.READ,
+    ] = None
+    max_target_tokens: Annotated[int, replace(_SCAN["max_target_tokens"].option, general=True)] = 64
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for options that say nothing of the attention that is read."""
+        if self.attention not in ("cross", "all"):
+            for name, usual in (("query", "predicts"), ("alignments", None)):
+                if getattr(self, name) != usual:
+                    raise OptionError(f"{name} is for cross attention", "add --attention cross, or leave it out")
+        if self.attention == "encoder" and self.max_target_tokens != type(self).max_target_tokens:
+            raise OptionError(
+                "max_target_tokens is for --attention decoder, cross or all", "leave it out: no target is read"
+            )
+
+    @property
+    def kinds(self) -> tuple[AttentionName, ...]:
+        """Those that are read, one after the other."""
+        return ("encoder", "decoder", "cross") if self.attention == "all" else (self.attention,)
+
+    def options(
+        self, scan: ScanOptions, kind: AttentionName, asked: Sequence[str] | None
+    ) -> tuple[list[str], ScanOptions]:
+        """The names of the patterns that are asked for, and what is computed of one of the kinds.
+
+        Raises: OptionError for a pattern that it is not scored for.
+        """
+        aligned = self.alignments is not None
+        names, patterns = with_own(asked or (), patterns_of(kind, asked or (), aligned=aligned))
+        query: QuerySide = self.query if kind == "cross" else "predicts"
+        most = self.max_target_tokens
+        return names, replace(scan, attention=kind, query=query, max_target_tokens=most, patterns=patterns)
+
+    def pairs(self, pairs: Pairs, kind: AttentionName) -> Pairs:
+        """Pairs with the links of their words, where these are read."""
+        return AlignedPairs(pairs, str(self.alignments)) if self.alignments is not None and kind == "cross" else pairs
+
+    def input(self, given: OneInput, kind: AttentionName) -> Pair | WeightsInput:
+        """One input, with the links of its words, where these are read. Raises: InputError, PairsError."""
+        read = given.input
+        if isinstance(read, WeightsInput):
+            if self.attention != "encoder":
+                raise typer.BadParameter("--weights holds one kind of attention: leave out --attention")
+            return read
+        if self.alignments is None or kind != "cross":
+            return read
+        from attnscan.inputs.alignments import Alignments
+
+        return Alignments.read(self.alignments).of_one(read)
 
 
 def check_usage(wrong: Mapping[str, bool]) -> None:

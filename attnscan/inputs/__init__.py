@@ -13,6 +13,8 @@ vocabulary.py       which tokens are whole words, and which of these are frequen
 library_calls.py    other libraries: timeouts, what they raise as one line, what they print hidden
 tokenizing.py       what tokenizers make of pairs, one by one or many at once, and of their own vocabulary
 encode.py           a pair to an encoded input: which tokens make a word
+translations.py     a source and its target to an encoded input, for what an encoder-decoder's decoder reads
+alignments.py       files of gold alignments, and the links of a pair's words
 batch.py            encoded inputs to batches
 related.py          words that are near each other in a model's embeddings
 data/               the sentence pairs that attnscan ships

@@ -51,6 +51,8 @@ class EncodedInput:
     words were given."""
     merged: tuple[str, ...] = ()
     """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
     number: int = 0
@@ -206,6 +208,9 @@ class EncodedBatch:
     """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
     visible: Tensor | None = None
     """Bool [batch, query, key]: which units a unit may see; None where every unit may see all."""
+    asks: Tensor | None = None
+    """Bool: of cross attention, the units of the target, which are queries, while the others are keys; None where every
+    unit is both."""
     queries: slice = field(default_factory=lambda: slice(None))
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
@@ -215,6 +220,16 @@ class EncodedBatch:
 
     def __len__(self) -> int:
         return len(self.word)
+
+    @property
+    def query_word(self) -> Tensor:
+        """Which units are words that look. Shape: [batch, unit], bool."""
+        return self.word if self.asks is None else self.word & self.asks
+
+    @property
+    def key_word(self) -> Tensor:
+        """Which units are words that may be looked at. Shape: [batch, unit], bool."""
+        return self.word if self.asks is None else self.word & ~self.asks
 
     @property
     def offset(self) -> Tensor:
@@ -249,7 +264,9 @@ class EncodedBatch:
         """The number of the given word that each unit is or is a piece of, from 0 in each sentence; NO_WORD for all
         others: special tokens, padding, and pieces of no word. Shape: [batch, unit].
         """
-        return padded([encoded.unit_words for encoded in self.inputs], NO_WORD).to(self.word.device)
+        width = self.word.shape[1]  # that of a whole batch, of which these inputs may be a part
+        rows = [[*encoded.unit_words, *[NO_WORD] * (width - len(encoded.unit_words))] for encoded in self.inputs]
+        return torch.tensor(rows, device=self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
@@ -303,7 +320,7 @@ class EncodedBatch:
             keys.index_add_(2, unit, visible.int())
             rows = keys.new_zeros(1, queries.stop - queries.start, width)
             visible = rows.index_add_(1, unit[tokens] - queries.start, keys[..., :width]) > 0
-        masks = ("word", "special", "punctuation", "sentence", "text_id", "frequent", "related", "unit")
+        masks = ("word", "special", "punctuation", "sentence", "text_id", "frequent", "related", "unit", "asks")
         own: dict[str, Any] = {name: None if (mask := getattr(self, name)) is None else mask[inputs] for name in masks}
         given = {name: values[inputs] for name, values in self.model_inputs.items()}
         return replace(self, **own, visible=visible, queries=queries, model_inputs=given, inputs=self.inputs[inputs])
@@ -342,6 +359,7 @@ def collate(
     sentence = padded([encoded.unit_sentence for encoded in inputs], PADDING)
     punctuation = padded([_unit_punctuation(encoded) for encoded in inputs], 0).bool()
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
+    first = torch.tensor([encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs])
     frequent = None
     if vocabulary is not None:
         frequent = torch.from_numpy(np.isin(vocabulary.of_units(units), list(vocabulary.frequent)))
@@ -354,8 +372,11 @@ def collate(
         frequent=frequent,
         related=None if relation is None else relation.related(units),
         unit=padded([encoded.unit for encoded in inputs], -1) if any(encoded.merges for encoded in inputs) else None,
+        asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
-            name: padded([encoded.model_inputs[name] for encoded in inputs], pad_id if name == "input_ids" else 0)
+            name: padded(
+                [encoded.model_inputs[name] for encoded in inputs], pad_id if name.endswith("input_ids") else 0
+            )
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),

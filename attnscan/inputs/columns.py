@@ -15,6 +15,7 @@ COLUMNS = (
     ("sentence_a", "sentence_b"),
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
+    ("source", "target"),
     ("question1", "question2"),
     ("question", "sentence"),
     ("text_a", "text_b"),

@@ -27,6 +27,8 @@ DELIMITERS = frozenset(
 
 PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 Unit = Literal["token", "word"]
+QuerySide = Literal["predicts", "reads"]
+"""Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 
 
 def bare(token: str) -> str:

@@ -19,8 +19,16 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.attention_function import AttentionFunction, Untappable, attention_of, is_answerable
+from attnscan.model.attention_function import (
+    AttentionFunction,
+    Untappable,
+    attention_of,
+    is_answerable,
+    plain_attention,
+)
+from attnscan.model.kinds import calls_of
 from attnscan.model.running import accepted, check_finite, failed
+from attnscan.results.grid import AttentionKind
 
 _NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
 _ROUNDED, _HALF_ROUNDED = 1e-5, 2e-2  # how far a projection may be from its weight, of its largest output
@@ -68,13 +76,16 @@ class OutputProjections:
         return replace(block, weights=weights, logits=logits, idle=idle)
 
 
-def output_projections(model: Any, inputs: dict[str, Tensor]) -> OutputProjections:
+def output_projections(
+    model: Any, inputs: dict[str, Tensor], kind: AttentionKind = AttentionKind.ONLY
+) -> OutputProjections:
     """Find the output projection of every layer, by running the model on a short input.
 
+    Of an encoder-decoder, those of a kind of attention.
     Shape: `inputs` are the model's, each [batch, token].
     Raises: CaptureError if a layer has none that its heads pass through and nothing else does.
     """
-    with _Finder(model) as finder:
+    with _Finder(model, kind, inputs["input_ids"].device) as finder:
         slices = finder.find(inputs)
     made: dict[int, Tensor] = {}  # ALBERT has one module for all layers
     for weight in slices:
@@ -87,9 +98,17 @@ def output_projections(model: Any, inputs: dict[str, Tensor]) -> OutputProjectio
 class _Finder(AttentionFunction):
     """Gives out random numbers for attention, and sees which modules receive them."""
 
+    def __init__(self, model: Any, kind: AttentionKind, device: torch.device) -> None:
+        self._kind, self._calls, layers = kind, None, None
+        if kind is not AttentionKind.ONLY:
+            self._calls = calls_of(model, kind, device)
+            layers = 0 if self._calls is None else self._calls.grid.shape[0]
+        super().__init__(model, layers)
+
     def find(self, inputs: dict[str, Tensor]) -> list[Tensor]:
         """Of each layer, the projection's weight. Shape: each [head, value, hidden]."""
         self._given: list[Tensor] = []
+        self._called = 0
         self._receivers: list[dict[Any, Tensor]] = []
         self._random = torch.Generator().manual_seed(0)
         hooks = [
@@ -124,11 +143,14 @@ class _Finder(AttentionFunction):
         self,
         module: torch.nn.Module,
         query: Tensor,
-        _key: Tensor,
+        key: Tensor,
         value: Tensor,
-        _attention_mask: Tensor | None,
+        attention_mask: Tensor | None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
+        self._called += 1
+        if self._calls is not None and self._calls.places[self._called - 1][0] is not self._kind:
+            return plain_attention(module, query, key, value, attention_mask, rest), None
         if not is_answerable(module, len(self._given), rest):
             raise Untappable
         batch, heads, length, _ = query.shape

@@ -20,10 +20,12 @@ from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import of_config, of_modules
 from attnscan.model.hooks import check_modules, forward_hooks, settle
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import encoder_of
+from attnscan.model.loading import encoder_of, no_encoder_decoder
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
+from attnscan.model.writing import SHIFT
 from attnscan.results.signature import IN_MEMORY
+from attnscan.results.terms import AttentionName
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,10 +43,11 @@ _INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
 """Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
 
 
-def adopted(model: Any, tokenizer: Any) -> LoadedModel:
+def adopted(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
     """A caller's model and tokenizer, ready to run on the device and in the number format that the model has.
 
-    The model is an encoder, or has a task head around it; of an encoder-decoder, the encoder is taken.
+    The model is an encoder, or has a task head around it; of an encoder-decoder, the encoder is taken, or for another
+    `attention` the whole.
     Raises: ModelError if they are no model and tokenizer of transformers, or do not go together; DeviceError if the
     model is not on one device.
     """
@@ -56,21 +59,23 @@ def adopted(model: Any, tokenizer: Any) -> LoadedModel:
             "set it to how many tokens the model reads",
         )
     check_reads_sentences(tokenizer)
-    return _as_it_is(model, tokenizer)
+    return _as_it_is(model, tokenizer, attention)
 
 
-def renewed(loaded: LoadedModel) -> LoadedModel:
+def renewed(loaded: LoadedModel, attention: AttentionName = "encoder") -> LoadedModel:
     """One that was adopted, by what the caller's model is now: it may have been trained or changed since.
 
     Raises: as `adopted`.
     """
-    now = _as_it_is(loaded.given, loaded.tokenizer)
+    now = _as_it_is(loaded.given, loaded.tokenizer, attention)
     return replace(now, in_use=loaded.in_use, _related=loaded._related)
 
 
-def _as_it_is(model: Any, tokenizer: Any) -> LoadedModel:
+def _as_it_is(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedModel:
     source = Source(f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}", "")
-    original = encoder_of(model, source.name)
+    if attention != "encoder" and not hasattr(model, SHIFT):
+        raise no_encoder_decoder(source.name, attention)
+    original = encoder_of(model, source.name) if attention == "encoder" else model
     device = _device_of(original)
     check_modules(model)
     with quiet_transformers():
@@ -78,7 +83,7 @@ def _as_it_is(model: Any, tokenizer: Any) -> LoadedModel:
         _share_config(encoder)
         _use_default_attention(encoder)
     loaded = LoadedModel(source, encoder, None, tokenizer, device, original.dtype, revision=None, given=model)
-    loaded = replace(loaded, masked_lm=_masked_lm(loaded))
+    loaded = replace(loaded, masked_lm=_masked_lm(loaded) if attention == "encoder" else None)
     return replace(loaded, modules=of_modules(loaded.whole))
 
 

@@ -43,11 +43,11 @@ class AttentionKeeper:
             self._visible[block.layer, numbers] = _array(seen)
         if self._projections is not None and block.value is not None:
             norms = self._projections.norms(block.layer, block.heads, block.value)
-            self._norms[layer, into] = _array(norms[:, heads])
+            self._norms[layer, into, : norms.shape[-1]] = _array(norms[:, heads])
         if block.query is not None and block.key is not None:
             assert self._neurons is not None
             self._neurons[0][layer, into, block.rows] = _array(block.query[:, heads])
-            self._neurons[1][layer, into] = _array(block.key[:, heads])
+            self._neurons[1][layer, into, : block.key.shape[2]] = _array(block.key[:, heads])
 
     def _start(self, block: AttentionBlock) -> None:
         """Make room for every layer and head, or for those that are chosen."""
@@ -57,12 +57,12 @@ class AttentionKeeper:
         rows = length if self._chosen is None else len(self._chosen.rows)
         self.weights = np.zeros((*shape, rows, length), dtype=np.float32)
         """Shape: [layer, head, query, key]."""
-        self._visible = np.empty((every_layer, rows, length), dtype=np.bool_) if heads is None else None
+        self._visible = np.zeros((every_layer, rows, length), dtype=np.bool_) if heads is None else None
         self._scaling = [0.0] * every_layer
-        self._norms = np.empty((*shape, length), dtype=np.float32)
+        self._norms = np.zeros((*shape, length), dtype=np.float32)
         self._neurons = None
         if block.key is not None:
-            self._neurons = np.empty((2, *shape, *block.key.shape[2:]), dtype=np.float32)
+            self._neurons = np.zeros((2, *shape, length, block.key.shape[-1]), dtype=np.float32)
 
     def _place(self, block: AttentionBlock) -> tuple[int, _Places, _Places]:
         """Where a block's heads stand in the arrays, by layer and head, and which of the block's they are."""

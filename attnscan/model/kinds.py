@@ -39,7 +39,7 @@ class Calls:
     @property
     def last(self) -> int:
         """The number of the last call of the kind that is read."""
-        ((kind, layers, _),) = self.grid.shapes
+        (kind, layers, _), *_ = self.grid.shapes
         return self.places.index((kind, layers - 1))
 
 

@@ -23,15 +23,19 @@ from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
 from attnscan.model.untrusted import check_config, check_files, check_tokenizer, guarded
-from attnscan.results.terms import counted
+from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain
 
 _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
 """How names end that older versions of transformers saved, and that are no weights."""
 
 
-def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
+def load(
+    source: Source, device: Device = "auto", dtype: Dtype = "auto", attention: AttentionName = "encoder"
+) -> LoadedModel:
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
+
+    Of an encoder-decoder the encoder is taken, or for another `attention` than its own the whole.
 
     On a CPU the model is one of float32 whatever `dtype` says, with a copy in bfloat16 beside it if it says so.
     Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, is no
@@ -50,12 +54,12 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             tokenizer = _load_tokenizer(source)
             check_reads_sentences(tokenizer)
         with _said(source):
-            whole, missing, unused = _load_weights(source, number)
-            again = whole if asked == number else _load_weights(source, asked)[0]
-            note = _check_weights(whole, missing, unused, source.name)
-    whole = whole.to(place).eval()
-    encoder = encoder_of(whole, source.name)
-    masked_lm = None if whole.base_model is whole or missing else whole
+            whole, missing, unused = _load_weights(source, number, attention)
+            again = whole if asked == number else _load_weights(source, asked, attention)[0]
+            note = _check_weights(whole, missing, unused, source.name, attention)
+    whole, is_whole = whole.to(place).eval(), attention != "encoder"
+    encoder = whole if is_whole else encoder_of(whole, source.name)
+    masked_lm = None if is_whole or whole.base_model is whole or missing else whole
     return LoadedModel(
         source=source,
         model=encoder,
@@ -63,7 +67,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         tokenizer=tokenizer,
         device=place,
         dtype=number,
-        fast=None if again is whole else encoder_of(again.eval(), source.name),
+        fast=None if again is whole else again.eval() if is_whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
         modules=of_modules(encoder if masked_lm is None else masked_lm),
         note=note,
@@ -138,24 +142,24 @@ def _tokenizer_directory(source: Source) -> Path | None:
         return None
 
 
-def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str], list[str]]:
+def _load_weights(source: Source, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, list[str], list[str]]:
     """What `_load_weights_for` gives, with an attention that can be exchanged."""
-    loaded = _load_weights_for(source, dtype)
+    loaded = _load_weights_for(source, dtype, attention)
     with attention_of(loaded[0], "eager") as takes_eager:
         pass
     # Falcon under sdpa gives wrong weights when asked for them
-    return loaded if takes_eager else _load_weights_for(source, dtype, "eager")
+    return loaded if takes_eager else _load_weights_for(source, dtype, attention, "eager")
 
 
 def _load_weights_for(
-    source: Source, dtype: torch.dtype, attention: str | None = None
+    source: Source, dtype: torch.dtype, attention: AttentionName, implementation: str | None = None
 ) -> tuple[Any, list[str], list[str]]:
     """The model with its masked-LM head where the family has one, weights that the checkpoint lacks, and its unused.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
     """
-    kind, config = _kind_of(source)
-    model, info = from_checkpoint(kind, source, config=config, dtype=dtype, attn_implementation=attention)
+    kind, config = _kind_of(source, attention)
+    model, info = from_checkpoint(kind, source, config=config, dtype=dtype, attn_implementation=implementation)
     if getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError("it holds an adapter, which changes another model's weights")
     for name, saved, expected in sorted(info["mismatched_keys"]):
@@ -179,13 +183,37 @@ def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dic
     return model, info
 
 
-def _kind_of(source: Source) -> tuple[Any, Any]:
-    """The class of the model, with a masked-LM head where the family has one, and its config."""
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
+def _kind_of(source: Source, attention: AttentionName = "encoder") -> tuple[Any, Any]:
+    """The class of the model, with a masked-LM head where the family has one, and its config.
+
+    Raises: ModelError if it is to have an `attention` that only encoder-decoders have, and is none.
+    """
+    from transformers import (
+        MODEL_FOR_MASKED_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+        MODEL_MAPPING,
+        AutoConfig,
+        AutoModel,
+        AutoModelForMaskedLM,
+        AutoModelForSeq2SeqLM,
+    )
 
     config = AutoConfig.from_pretrained(source.location, revision=source.asked_for, trust_remote_code=False)
+    writes = config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    if attention != "encoder" and not writes:
+        raise no_encoder_decoder(source.name, attention)
+    if writes and (attention != "encoder" or type(config) not in MODEL_MAPPING):
+        return AutoModelForSeq2SeqLM, config
     has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
     return AutoModelForMaskedLM if has_head else AutoModel, config
+
+
+def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
+    """The error for a model that does not have an attention."""
+    return ModelError(
+        f"{name} is no encoder-decoder that writes text, and has no {attention} attention beside an encoder's",
+        "leave out --attention, or name a model such as T5, BART or Marian",
+    )
 
 
 def encoder_of(whole: Any, name: str) -> Any:
@@ -212,13 +240,15 @@ def _check_sha256(source: Source) -> None:
         )
 
 
-def _check_weights(whole: Any, missing: Iterable[str], unused: Iterable[str], name: str) -> str:
+def _check_weights(
+    whole: Any, missing: Iterable[str], unused: Iterable[str], name: str, attention: AttentionName
+) -> str:
     """What to tell of weights that the model has no place for, or nothing if they were to be expected.
 
     `missing` are names in the model, `unused` those in the checkpoint.
     Raises: ModelError if either are weights that attention depends on.
     """
-    if lacking := [weight for weight in missing if _is_encoders(weight, whole)]:
+    if lacking := [weight for weight in missing if _is_needed(weight, whole, attention)]:
         raise ModelError(
             f"the checkpoint {name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
             "its config.json and its weights do not belong together: save the model again",
@@ -230,7 +260,7 @@ def _check_weights(whole: Any, missing: Iterable[str], unused: Iterable[str], na
         for weight in unused
         if "pooler" not in weight and not weight.endswith(_BUFFERS) and weight.removeprefix(prefix) not in buffers
     ]
-    if dropped := [weight for weight in left if _is_encoders(weight, whole)]:
+    if dropped := [weight for weight in left if _is_needed(weight, whole, attention)]:
         raise ModelError(
             f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that transformers "
             f"would not load: {dropped[0]}{' and others' if dropped[1:] else ''}",
@@ -248,11 +278,11 @@ def _has_decoder_beside(whole: Any) -> bool:
     return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
 
 
-def _is_encoders(name: str, whole: Any) -> bool:
-    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
+def _is_needed(name: str, whole: Any, attention: AttentionName) -> bool:
+    """Whether a weight is one that the attention depends on, not a task head's or a decoder's beside an encoder."""
     inside = name.removeprefix(f"{whole.base_model_prefix}.")
     part, _, rest = inside.partition(".")
-    if part == "decoder" and _has_decoder_beside(whole):
+    if part == "decoder" and attention == "encoder" and _has_decoder_beside(whole):
         return False
     parts = {own for own, _ in (whole.base_model.named_children() if rest else whole.base_model.named_parameters())}
     return inside != name or part in parts

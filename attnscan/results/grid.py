@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
 from attnscan.errors import SelectionError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 class AttentionKind(IntEnum):
@@ -33,6 +32,11 @@ class AttentionKind(IntEnum):
     def letter(self) -> str:
         """What the names of its heads begin with: `e`, `d` or `c`; nothing for the only kind."""
         return "" if self is AttentionKind.ONLY else self.name[0].lower()
+
+    @property
+    def word(self) -> str:
+        """Its name in tables: `encoder`, `decoder` or `cross`; the only kind is called `encoder`, too."""
+        return (AttentionKind.ENCODER if self is AttentionKind.ONLY else self).name.lower()
 
 
 @dataclass(frozen=True, order=True, repr=False)
@@ -149,13 +153,17 @@ class Grid:
         (count,) = (heads for kind, _, heads in self.shapes if kind == head.kind)
         return [Head(head.layer, number, kind=head.kind) for number in range(count)]
 
-    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, NDArray[np.int64]]:
-        """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order."""
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
+        """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order.
+
+        Before them the column `kind`, where heads are of another attention than an encoder's.
+        """
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = list(self) if numbers is None else [self[number] for number in numbers]
         places = np.array([head.place for head in heads], dtype=np.int64).reshape(-1, 2)
-        return {"layer": places[:, 0], "head": places[:, 1]}
+        kinds = {} if all(head.kind is AttentionKind.ONLY for head in heads) else {"kind": [h.kind.word for h in heads]}
+        return {**kinds, "layer": places[:, 0], "head": places[:, 1]}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.

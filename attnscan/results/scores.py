@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
-from attnscan.results.grid import Grid
+from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.intervals import score_interval
 from attnscan.results.shown import shaped
 from attnscan.results.terms import Scored
@@ -106,6 +106,8 @@ class Scores:
     """What each head does otherwise: weights on special tokens removed, rows renormalised over words."""
     entropy: FloatArray
     """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
+    kind: AttentionKind = AttentionKind.ONLY
+    """Of which attention heads are."""
 
     @property
     def patterns(self) -> PatternNames:
@@ -115,7 +117,7 @@ class Scores:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.entropy)
+        return Grid(((self.kind, *self.entropy.shape),))
 
     def table(self, without_delimiters: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""

@@ -72,7 +72,7 @@ class Signature:
     unit: str
     """`token` or `word`."""
     pattern_set: str
-    """Changes whenever a pattern's meaning changes."""
+    """Changes whenever a pattern's meaning changes; says of which attention it is, if not of an encoder's."""
     input_hash: str
     """A hash of what was read."""
     read_by: str

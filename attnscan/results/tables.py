@@ -6,7 +6,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +23,19 @@ _NO_OPERANDS = frozenset(string.punctuation + " ") - frozenset('_\\"')
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?")
 _LITERAL = 127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
+
+
+def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of an encoder-decoder's kinds of attention as one, told by the column `kind`; one alone as it is."""
+    if len(frames) == 1:
+        return frames[0]
+    import pandas as pd
+
+    named = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
+    together = pd.concat([frame.drop(columns="kind") for frame in named], ignore_index=True)
+    together.insert(list(together.columns).index("layer"), "kind", [kind for frame in named for kind in frame["kind"]])
+    together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in named}
+    return together
 
 
 def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:

@@ -10,6 +10,8 @@ from typing import Literal
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
+AttentionName = Literal["encoder", "decoder", "cross"]
+"""Which attention of an encoder-decoder is read; that of other models is called an encoder's."""
 Side = Literal["A", "B"]
 """Which sentence of a pair."""
 Replacement = Literal["zero", "mean"]

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attnscan.errors import InputError, PairsError
@@ -123,6 +124,41 @@ class FilePairs(Pairs):
         from attnscan.inputs.pairs import about_how_many
 
         return about_how_many(self.paths, self.reading)
+
+
+@dataclass(frozen=True)
+class AlignedPairs(Pairs):
+    """Pairs of source and target, whose words a file of gold alignments links."""
+
+    pairs: Pairs
+    alignments: str
+    """The file, with a line for each pair."""
+
+    @property
+    def skip_bad(self) -> bool:  # type: ignore[override]
+        """As the pairs are read."""
+        return self.pairs.skip_bad
+
+    def has_ids(self) -> bool:
+        """Whether a column of ids was named."""
+        return self.pairs.has_ids()
+
+    def read(self, ledger: Ledger) -> Iterator[Record]:
+        """Begin a pass over all pairs, as `Pairs.read`."""
+        from attnscan.inputs.alignments import Alignments
+
+        return Alignments.read(Path(self.alignments)).linked(self.pairs.read(ledger))
+
+    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> AlignedPairs:
+        """Pairs that can be read so often, whose first has links; as `Pairs.ready`."""
+        known = replace(self, pairs=self.pairs.ready(ledger, passes, remedy))
+        if isinstance(self.pairs, FilePairs):
+            next(known.read(ledger), None)
+        return known
+
+    def how_many(self) -> int | None:
+        """About how many pairs there are."""
+        return self.pairs.how_many()
 
 
 def _is_no_file(path: str) -> bool:

@@ -87,9 +87,9 @@ def opened(
 
     held = memory.model
     if not isinstance(held, LoadedModel):
-        held = adopted(held, memory.tokenizer)
+        held = adopted(held, memory.tokenizer, options.attention)
     elif held.given is not None:
-        held = renewed(held)
+        held = renewed(held, options.attention)
     running.stack.enter_context(held.in_use)
     return running.stack.enter_context(Scanner(options, held))
 

@@ -287,7 +287,7 @@ class _CarriedScorers(_Scorers):
     def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
         """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
         if self._outputs.shape[:2] != block.grid.shape:
-            self._outputs = outputs.new_empty(*block.grid.shape, block.tokens)
+            self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
         self._outputs[block.layer, block.heads, block.rows] = outputs
 
     def added(
@@ -302,7 +302,7 @@ class _CarriedScorers(_Scorers):
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
-        carried = Labels(self.words.sums().finish(), True, options.threshold)
+        carried = Labels(self.words.sums().finish(options.kind), True, options.threshold)
         result = replace(result, carried=carried, output=output)
         if before is None:
             return result
@@ -323,7 +323,7 @@ def _classification(
     before: Callable[[], None] | None = lambda: None,
 ) -> Classification:
     """What heads do by their weights; `before` as for `_CarriedScorers.found`."""
-    by_weight = scorers.words.sums().finish()
+    by_weight = scorers.words.sums().finish(options.kind)
     result = Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,

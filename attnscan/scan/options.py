@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared, declared
-from attnscan.inputs.tokens import Unit
+from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.sources import Device, Dtype
+from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
-from attnscan.results.terms import DRAWS, THRESHOLD, Replacement
+from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 
@@ -20,6 +21,7 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
+_OF_TARGETS = ("attention", "query", "max_target_tokens")
 SMALLEST_SHARE = 0.01
 """Of a GPU, for a worker."""
 
@@ -99,6 +101,21 @@ class ScanOptions:
     threshold: Annotated[float, Option("Margin above chance that a label needs.", metavar="X", least=0, most=1)] = (
         THRESHOLD
     )
+    attention: Annotated[
+        AttentionName,
+        Option(
+            "Of an encoder-decoder: read the encoder's attention, the decoder's, or across.",
+            "B is then the target; without it, the model writes it.",
+            general=False,
+        ),
+    ] = "encoder"
+    query: Annotated[
+        QuerySide,
+        Option("Of cross attention: name queries by the word that they predict, or that they read.", general=False),
+    ] = "predicts"
+    max_target_tokens: Annotated[
+        int, Option("Let the model write at most N tokens of a missing target.", least=1, general=False)
+    ] = 64
     split: Annotated[
         bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
     ] = False
@@ -117,6 +134,11 @@ class ScanOptions:
     """What heads are scored for."""
     relations: Relations | None = None
     """Of sentences with trees: whether heads are held against these in place of patterns, and by which relations."""
+
+    @property
+    def kind(self) -> AttentionKind:
+        """Of which attention heads are; encoders and models of a single kind are read alike."""
+        return AttentionKind.ONLY if self.attention == "encoder" else AttentionKind[self.attention.upper()]
 
     @property
     def reading(self) -> Reading:
@@ -147,6 +169,8 @@ class ScanOptions:
         readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}
+        if self.attention == "encoder":
+            kept = {name: value for name, value in kept.items() if name not in _OF_TARGETS}
         kept["threshold"] = self.threshold if self.labelled else None
         kept["predictive_part"] = self.predictive_part if self.profile else None
         return kept | readings | {"patterns": patterns}
@@ -154,6 +178,10 @@ class ScanOptions:
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
         check_declared(self)
+        if self.attention != "cross" and self.query != "predicts":
+            raise OptionError(
+                "query is reads, which is for cross attention", "leave it out: a decoder's queries are what it reads"
+            )
         if self.profile:
             self._check_profile()
 
@@ -161,6 +189,10 @@ class ScanOptions:
         """Raises: OptionError for what profiles are not fitted with."""
         from attnscan.results.profile import parts_of  # which loads numpy, and help is told without
 
+        if self.attention != "encoder":
+            raise OptionError(
+                f"profiles are of an encoder's attention, and not of the kind '{self.attention}'", "leave profile out"
+            )
         if self.split:
             raise OptionError("profiles are fitted to all pairs, and split leaves half of them out", "leave split out")
         taken = parts_of(["predictive"])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any
 
@@ -17,18 +17,21 @@ from attnscan.errors import AttnscanError, CaptureError, InputError, MemoryFullE
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
+from attnscan.inputs.tokens import QuerySide, Unit
+from attnscan.inputs.translations import encode_translations
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import load
+from attnscan.model.loading import load, no_encoder_decoder
 from attnscan.model.running import check_weights, free_memory
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
+from attnscan.model.writing import SHIFT, shifted, written
 from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
-from attnscan.results.grid import Grid
+from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
@@ -44,7 +47,7 @@ from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
-_WORD, _WORDS = Pair("the"), Pair("the the the")  # what a model is tried on
+_WORDS = Pair("the the the")  # what a model is tried on, where one word does not tell
 _SHORT = 1024  # tokens: no more can fill a memory
 
 
@@ -60,9 +63,12 @@ class Scanner:
         if isinstance(source, LoadedModel):
             self.loaded = source
         else:
-            self.loaded = load(source or choose(options.model), options.device, options.dtype)
+            self.loaded = load(source or choose(options.model), options.device, options.dtype, options.attention)
+        self._check_kind()
         self.measure: HelpMeasure | None
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
+        if options.kind is not AttentionKind.ONLY:
+            self.measure, self.why_no_measure = None, "it is measured with encoders and models that only decode"
         if all(pattern.target is not None for pattern in options.patterns):
             self.measure, self.why_no_measure = None, "not asked for"
         elif self.measure is None and options.predictive not in ("auto", "off"):
@@ -71,8 +77,8 @@ class Scanner:
                 f"{self.why_no_measure}",
                 "leave the option out",
             )
-        self._tap = Tap(self.loaded.scored, by_config=self.loaded.given is None)  # a caller may have added layers
-        self._exact_tap = self._tap if self.loaded.fast is None else Tap(self.loaded.model)
+        self._tap = self._tap_of(self.loaded)
+        self._exact_tap = self._tap if self.loaded.fast is None else Tap(self.loaded.model, kind=options.kind)
         self._taps = ExitStack()
 
     def __enter__(self) -> Scanner:
@@ -86,6 +92,21 @@ class Scanner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._taps.__exit__(kind, error, at)
+
+    def _tap_of(self, loaded: LoadedModel) -> Tap:
+        """A tap of the model by which heads are scored, to which a caller may have added layers."""
+        return Tap(loaded.scored, by_config=loaded.given is None, kind=self.options.kind)
+
+    def _check_kind(self) -> None:
+        """Raises: ModelError if other attention than an encoder's is asked of a model that was loaded without it."""
+        if self.options.kind is AttentionKind.ONLY or hasattr(self.loaded.model, SHIFT):
+            return
+        if self.loaded.given is None and self.loaded.model.config.is_encoder_decoder:
+            raise ModelError(
+                f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone",
+                "give the model's name in place of what load() returned",
+            )
+        raise no_encoder_decoder(self.loaded.source.name, self.options.attention)
 
     def with_options(self, **changes: Any) -> Scanner:
         """The same model under the same tap, read by other options; closing is left to this one."""
@@ -115,10 +136,7 @@ class Scanner:
             crew = []
             for loaded in replicas(self.loaded, most)[1:]:
                 other = self.with_options()
-                other.loaded, other._tap = (
-                    loaded,
-                    taps.enter_context(Tap(loaded.scored, by_config=loaded.given is None)),
-                )
+                other.loaded, other._tap = loaded, taps.enter_context(self._tap_of(loaded))
                 crew.append(other)
             yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
 
@@ -146,7 +164,7 @@ class Scanner:
         Raises: ModelError if it shows none.
         """
         grids: list[Grid] = []
-        batch = self.collate([self.encode(_WORD)])
+        batch = self.collate([self.encode(self._trial)])
         self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]
 
@@ -187,6 +205,11 @@ class Scanner:
             check_weights(every_head, tokens, 2, remedy, beside=needs)
 
     @property
+    def _trial(self) -> Pair:
+        """What a model is tried on."""
+        return Pair("the") if self.options.kind is AttentionKind.ONLY else Pair("the", "the")
+
+    @property
     def device(self) -> str:
         """Where the model runs."""
         return self.loaded.device.type
@@ -209,7 +232,32 @@ class Scanner:
         Raises: ModelError if it can read none.
         """
         options = options or self.options
-        return self.loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate")
+        cut = options.on_long == "truncate"
+        if options.kind is AttentionKind.ONLY:
+            return self.loaded.encode_all(pairs, options.unit, truncate=cut)
+        query = options.query if options.kind is AttentionKind.CROSS else None
+        return self._encode_translations(pairs, options.unit, query, truncate=cut)
+
+    def _encode_translations(
+        self, pairs: Sequence[Pair], unit: Unit, query: QuerySide | None, *, truncate: bool
+    ) -> Iterator[EncodedInput | InputError]:
+        """Tokenize sources and targets, which the model writes where they are missing."""
+        loaded, most = self.loaded, self.options.max_target_tokens
+        whole = [pair if pair.b is not None else written(self._writer, loaded.tokenizer, pair, most) for pair in pairs]
+        there = [pair for pair in whole if isinstance(pair, Pair)]
+        shift = partial(shifted, loaded.model)
+        encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)
+        rows = len(loaded.embedding)
+        for pair in whole:
+            one = next(encoded) if isinstance(pair, Pair) else pair
+            if isinstance(one, EncodedInput):
+                loaded.check_ids(one.model_inputs["input_ids"], rows)
+            yield one
+
+    @cached_property
+    def _writer(self) -> Any:
+        """A replica of the model that writes targets, while the model itself is under a tap."""
+        return self.loaded.replica().model
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured."""
@@ -306,8 +354,8 @@ class Scanner:
 
         Raises: CaptureError if the architecture does not show it.
         """
-        model_inputs = self.collate([self.encode(_WORD)]).model_inputs
-        return output_projections(self.loaded.model, model_inputs)
+        model_inputs = self.collate([self.encode(self._trial)]).model_inputs
+        return output_projections(self.loaded.model, model_inputs, self.options.kind)
 
     @cached_property
     def carrying(self) -> OutputProjections | str:

@@ -25,6 +25,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.block_sums import BlockSums
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS
 from attnscan.scoring.profile import profiled
@@ -34,6 +35,7 @@ from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import Adding, ScoreSums
 
+_PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
 _FORMAT = 3  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
@@ -145,7 +147,7 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
         torch=str(torch.__version__),
         unit=options.unit,
         **asdict(options.reading),
-        pattern_set=PATTERN_SET_VERSION,
+        pattern_set=PATTERN_SET_VERSION + _PATTERN_SETS[options.attention].format(options.query),
     )
 
 
@@ -189,7 +191,10 @@ class ScanState:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without functions of one's own, which another process need not find; ranking needs their names alone."""
-        patterns = [each if each in PATTERNS else replace(each, target=_elsewhere) for each in self.options.patterns]
+        patterns = [
+            each if each in (*PATTERNS, *CROSS_PATTERNS) else replace(each, target=_elsewhere)
+            for each in self.options.patterns
+        ]
         return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -254,7 +259,10 @@ class ScanState:
         if sums.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
             profile = Profile(parts, fitted(sums.profile.stacked()), signature)
-        scores, of_carried = sums.told.finish(), None if sums.carried is None else sums.carried.finish()
+        scores, of_carried = (
+            sums.told.finish(options.kind),
+            None if sums.carried is None else sums.carried.finish(options.kind),
+        )
         labels = _labels(scores, sums.labels, options, norm=options.reading.carried)
         carried = labels if options.reading.carried else _labels(of_carried, sums.carried_labels, options, norm=True)
         behaviour = options.behaviour if carried is not None else replace(options.behaviour, by="weight")
@@ -262,7 +270,7 @@ class ScanState:
         return Ranking(
             scores,
             signature,
-            sums.ranked.finish() if sums.ranked else None,
+            sums.ranked.finish(options.kind) if sums.ranked else None,
             profile,
             labels=labels,
             carried=carried,

@@ -36,7 +36,8 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     word, special, offset = batch.word, batch.special, batch.offset
     place = torch.arange(word.shape[1], device=word.device).expand_as(word)
     first, last = (
-        where[:, None] for where in (place.where(word, word.shape[1]).amin(1), place.where(word, -1).amax(1))
+        where[:, None]
+        for where in (place.where(batch.key_word, word.shape[1]).amin(1), place.where(batch.key_word, -1).amax(1))
     )
     start, end = special & (place < first), special & (place > last)
     words = batch.asked[:, :, None] & word[:, None, :]
@@ -112,7 +113,7 @@ class ClassScorer:
         """
         assert not by_query or len(batch) == 1
         self._batch, self._special, self._units = batch, special, Units(batch)
-        self._word_block = blocks_of_words(batch.word[0]) if by_query else None
+        self._word_block = blocks_of_words(batch.query_word[0]) if by_query else None
         self._layouts = Layouts() if layouts is None else layouts
         self._all_rows: tuple[Tensor, Tensor] | None = None
         """By the previews of some inputs and heads: all rows added, and how many they are.

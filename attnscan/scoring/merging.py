@@ -47,14 +47,17 @@ class Units:
             taken = weights.sum(-1, keepdim=True)
             idle = taken[..., 0] == 0
             weights, logits = weights / taken.where(taken > 0, 1.0), None
+        queries = self.batch.units(number, block.queries)
+        of_target = {"begins": queries.start, "length": queries.stop} if block.begins else {}  # all of its queries
         return replace(
             block,
             inputs=slice(number, number + 1),
-            queries=self.batch.units(number, block.queries),
+            queries=queries,
             keys=self.batch.units(number, block.keys),
             weights=weights,
             logits=logits,
             idle=idle,
+            **of_target,
         )
 
     def merged(self, block: AttentionBlock, number: int, weights: Tensor) -> Tensor:

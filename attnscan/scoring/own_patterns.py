@@ -56,14 +56,14 @@ def own_pattern(name: str) -> Pattern:
     return replace(pattern, code=hashed(code))
 
 
-def with_own(asked: Sequence[PatternLike]) -> tuple[list[str], tuple[Pattern, ...]]:
-    """The names of some patterns, each once, and ours with those of one's own that are among them.
+def with_own(asked: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS) -> tuple[list[str], tuple[Pattern, ...]]:
+    """The names of some patterns, each once, and `ours` with those of one's own that are among them.
 
     Raises: OptionError for what is no pattern; if two patterns have one name as well.
     """
     meant = [own_pattern(what) if isinstance(what, str) and is_own(what) else what for what in asked]
-    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what]))
-    every = chosen([*PATTERNS, *(pattern for pattern in patterns if pattern not in PATTERNS)])
+    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what], ours))
+    every = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
     return [pattern.id for pattern in patterns], every
 
 

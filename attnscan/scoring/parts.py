@@ -130,10 +130,10 @@ class Parts:
         self._values = (values * (padded >= 0)[:, None]).mT  # [batch, cell, part]
 
     def _kinds(self, batch: EncodedBatch, inputs: slice) -> Tensor:
-        word, special = batch.word[inputs], batch.special[inputs]
+        word, special, keys = batch.word[inputs], batch.special[inputs], batch.key_word[inputs]
         length = word.shape[1]
         place = torch.arange(length, device=word.device).expand_as(word)
-        first, last = (where[:, None] for where in (place.where(word, length).amin(1), place.where(word, -1).amax(1)))
+        first, last = (where[:, None] for where in (place.where(keys, length).amin(1), place.where(keys, -1).amax(1)))
         start, end = special & (place < first), special & (place > last)
         kinds = [start, special & ~start & ~end, end, batch.punctuation[inputs]]
         kinds += [word & (batch.sentence[inputs] == sentence) for sentence in range(_SENTENCES)]

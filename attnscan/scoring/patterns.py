@@ -240,13 +240,13 @@ PatternLike = Pattern | TargetFunction | str
 ours."""
 
 
-def chosen(patterns: Iterable[PatternLike] | PatternLike) -> tuple[Pattern, ...]:
-    """The patterns that are meant; one may stand alone.
+def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS) -> tuple[Pattern, ...]:
+    """The patterns that are meant; one may stand alone. Names are those of `ours`.
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
     several = [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else patterns
-    result = tuple(map(_pattern, several))
+    result = tuple(_pattern(wanted, ours) for wanted in several)
     names = [pattern.id for pattern in result]
     if not names:
         raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
@@ -267,24 +267,24 @@ def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
 
 
-def called(name: str) -> Pattern | None:
+def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
     """The one of ours that is meant by its name or its letter, in capitals or not; None if none is.
 
     >>> called("D").id, called("next-word") is called("n"), called("delimiters")
     ('delimiter', True, None)
     """
     either = name.casefold()
-    return next((pattern for pattern in PATTERNS if either in (pattern.id, pattern.letter.casefold())), None)
+    return next((pattern for pattern in ours if either in (pattern.id, pattern.letter.casefold())), None)
 
 
-def _pattern(wanted: PatternLike) -> Pattern:
+def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
     if isinstance(wanted, Pattern):
         return wanted
     if callable(wanted):
         return Pattern.of(wanted)
     if not isinstance(wanted, str):
         raise OptionError(f"{wanted!r:.60} is no pattern", "give names, such as 'next-word', or functions of your own")
-    if (pattern := called(wanted)) is None:
-        known = [pattern.id for pattern in PATTERNS]
+    if (pattern := called(wanted, ours)) is None:
+        known = [pattern.id for pattern in ours]
         raise OptionError(f"there is no pattern '{wanted}'", nearest(wanted, known, f"there are {', '.join(known)}"))
     return pattern

@@ -17,6 +17,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.block_sums import BlockSums, squeezed
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.merging import Layouts, Units, exact
 from attnscan.scoring.parts import AllRows, Parts
 from attnscan.scoring.pattern import Pattern
@@ -32,7 +33,8 @@ def profiled(patterns: Sequence[Pattern], *, predictive: bool) -> tuple[str, ...
 
 def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
     """The patterns that are parts by their targets: `predictive` if it was asked for, and those of one's own."""
-    return [pattern for pattern in patterns if pattern not in PATTERNS or (pattern.target is None and predictive)]
+    ours = (*PATTERNS, *CROSS_PATTERNS)
+    return [pattern for pattern in patterns if pattern not in ours or (pattern.target is None and predictive)]
 
 
 class Profiler:
@@ -133,7 +135,7 @@ class Profiler:
         Shape: [pair, ...] each, then as `sums_shapes` says.
         Raises: CaptureError if the model's attention is not finite.
         """
-        sums = {**self._sums, "words": self._batch.word.sum(1)}
+        sums = {**self._sums, "words": self._batch.query_word.sum(1)}
         arrays = {name: values.cpu().numpy().astype(np.float64) for name, values in sums.items()}
         if not np.isfinite(arrays["squares"]).all():
             raise not_finite("the attention weights")

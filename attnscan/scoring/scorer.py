@@ -44,7 +44,7 @@ class Scorer:
         batch = targets.batch
         assert not by_query or len(batch) == 1
         self._targets, self._units = targets, Units(batch)
-        self._word_block = blocks_of_words(batch.word[0]) if by_query else None
+        self._word_block = blocks_of_words(batch.query_word[0]) if by_query else None
         self._columns = Columns.of(targets.scored)
         self._words, self._keys = (is_word.float() for is_word in targets.is_word)
         self._grid: Grid | None = None

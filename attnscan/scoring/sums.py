@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
 from attnscan.results.terms import Scored
 
@@ -296,11 +297,11 @@ class ScoreSums(Adding):
         """How many layers and heads there are."""
         return self.entropy.shape
 
-    def finish(self) -> Scores:
-        """The scores of every head and pattern."""
+    def finish(self, kind: AttentionKind = AttentionKind.ONLY) -> Scores:
+        """The scores of every head and pattern, heads being of that kind of attention."""
         every_key, words_only = (
             getattr(self, kind).finish(None if self.products is None else self.products[kind]) for kind in KINDS
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             entropy = self.entropy / self.words
-        return Scores(self.scored, every_key, words_only, entropy)
+        return Scores(self.scored, every_key, words_only, entropy, kind)

@@ -16,6 +16,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.merging import Layouts, Units
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
@@ -62,7 +63,7 @@ class Targets:
     @property
     def is_word(self) -> tuple[Tensor, Tensor]:
         """Which queries are words, and which keys. Shape: [batch, query] and [batch, key], bool."""
-        return self.batch.word, self.batch.word
+        return self.batch.query_word, self.batch.key_word
 
     @property
     def scored(self) -> tuple[Scored, ...]:
@@ -149,7 +150,7 @@ class Targets:
 
 def _is_own(pattern: Pattern) -> bool:
     """Whether it is a function that is not ours, and may look at anything."""
-    return pattern.target is not None and pattern not in PATTERNS
+    return pattern.target is not None and pattern not in PATTERNS and pattern not in CROSS_PATTERNS
 
 
 def _seen(matrix: Tensor, visible: Tensor, *, even: bool) -> Tensor:
@@ -169,7 +170,7 @@ def _matrix(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     Raises: OptionError if it is no target of this batch.
     """
     assert pattern.target is not None
-    if pattern in PATTERNS:
+    if not _is_own(pattern):
         return pattern.target(batch)
     remedy = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1"
     try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from attnscan.results.scores import MIXED
 from attnscan.results.statement import AVERAGE, CANDIDATES
 from attnscan.safe_text import plain
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 
-COLORS = {pattern.id: pattern.color for pattern in PATTERNS}
+COLORS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *PATTERNS)}
 MIXED_COLOR, STATED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#b9c3e3", "#56567f", "#111111"
 """On paper: of `mixed`, of statements, of a user's own pattern, and of text."""
 STATED_SCREEN_COLOR = "#6a70b8"
@@ -35,7 +36,7 @@ PARKS = 0.5
 _DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
 _LETTERS = (
     {candidate.id: candidate.letter for candidate in CANDIDATES}
-    | {pattern.id: pattern.letter for pattern in PATTERNS}
+    | {pattern.id: pattern.letter for pattern in (*CROSS_PATTERNS, *PATTERNS)}
     | {MIXED: "·", AVERAGE: "·"}
 )
 

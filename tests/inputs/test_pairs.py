@@ -41,8 +41,8 @@ class TestColumns:
 
     def test_their_order(self) -> None:
         names = (
-            "sentence_a/sentence_b sentence1/sentence2 premise/hypothesis question1/question2 question/sentence "
-            "text_a/text_b text1/text2 query/passage anchor/positive context/response "
+            "sentence_a/sentence_b sentence1/sentence2 premise/hypothesis source/target question1/question2 "
+            "question/sentence text_a/text_b text1/text2 query/passage anchor/positive context/response "
         )
         assert ["/".join(columns) for columns in COLUMNS[:-4]] == names.split()
         assert COLUMNS[-4:] == (("sentence a", "sentence b"), ("#1 string", "#2 string"), ("text",), ("sentence",))

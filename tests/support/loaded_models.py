@@ -13,6 +13,7 @@ from typing import Any
 
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.sources import Device, Dtype, Source
+from attnscan.results.terms import AttentionName
 
 _MOST = 12  # of them, the one that was asked for last at the end
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -33,8 +34,12 @@ class LoadedModels:
         self.anew = load
         self._kept: dict[tuple[Any, ...], _Kept] = {}
 
-    def __call__(self, source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
+    def __call__(
+        self, source: Source, device: Device = "auto", dtype: Dtype = "auto", attention: AttentionName = "encoder"
+    ) -> LoadedModel:
         """Raises: what `load` raises."""
+        if attention != "encoder":
+            return self.anew(source, device, dtype, attention)
         files = _files(source.location)
         number = "float32" if dtype == "auto" else dtype
         key = (files, source.location, source.revision, source.sha256, chosen_device(device, dtype), number)

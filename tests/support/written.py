@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import NO_WORD
 from attnscan.inputs.tokens import Unit
 
 _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}
@@ -20,3 +25,19 @@ def input_of(text: str, unit: Unit = "token") -> EncodedInput:
 def batch_of(*texts: str, unit: Unit = "token") -> EncodedBatch:
     """Several of them, padded to the longest."""
     return collate([input_of(text, unit) for text in texts])
+
+
+def translations(*written: tuple[str, str, str]) -> EncodedBatch:
+    """Sources, targets and links as a batch of cross attention, a token a word; `</s>` and the like are special."""
+    inputs = []
+    for source, target, links in written:
+        encoded = input_of(f"{source} {target}")
+        texts = [[token for token in text.split() if token not in _SPECIAL] for text in (source, target)]
+        numbers = [iter(range(len(words))) for words in texts]
+        side = [0] * len(source.split()) + [1] * len(target.split())
+        words = [NO_WORD if s < 0 else next(numbers[i]) for s, i in zip(encoded.sentence, side, strict=True)]
+        sentence = [s if s < 0 else i for s, i in zip(encoded.sentence, side, strict=True)]
+        pair = linked(Pair(*map(" ".join, texts)), links)
+        places = {"sentence": tuple(sentence), "words": tuple(words), "source": len(source.split())}
+        inputs.append(replace(encoded, pair=pair, **places))
+    return collate(inputs)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from torch import Tensor
-from written import batch_of
+from written import batch_of, translations
 
 import attnscan
 from attnscan.inputs.batch import EncodedBatch
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import draw
 
@@ -28,6 +29,10 @@ MODULES = sorted(
 
 def show(pattern: Callable[[EncodedBatch], Tensor]) -> None:
     """What the patterns' docstrings call: the target on the toy pair, its words as queries."""
+    if pattern in [known.target for known in CROSS_PATTERNS]:
+        batch = translations(("le chat noir", "the black cat", "0-0 1-2 2-1"))
+        print(draw(pattern(batch)[0].double().numpy(), batch.inputs[0].tokens, [3, 4, 5]))
+        return
     labels = TOY.split()
     words = [i for i, token in enumerate(labels) if not token.startswith("[")]
     print(draw(pattern(batch_of(TOY))[0].double().numpy(), labels, words))

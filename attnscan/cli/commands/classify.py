@@ -13,17 +13,17 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import OneInput, PairFiles, Patterns, Where, heads_option
+from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Head, check_heads_are_named
+from attnscan.results.tables import of_kinds
 from attnscan.run.events import Answer
 from attnscan.run.reading import LinePairs
 from attnscan.run.requests import Classify, ClassifyEach
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +97,7 @@ def classify(
         typer.Option("--top", metavar="N", min=1, help="List the N best heads. [default: 10]"),
     ] = None,
     files: PairFiles,
+    of: OfAttention,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
@@ -115,16 +116,22 @@ def classify(
         raise typer.BadParameter("--save-weights needs a model: --weights FILE.npz is saved already")
     if scan.reading.carried and save_weights is not None:
         raise typer.BadParameter("--save-weights always saves attention weights: leave out --by carried")
+    if of.attention != "encoder" and save_weights is not None:
+        raise typer.BadParameter("--save-weights keeps the attention of an encoder alone: leave out --attention")
+    if of.attention == "all" and (several or heads is not None):
+        raise typer.BadParameter("--attention all is of one input and all heads: name encoder, decoder or cross")
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination()
-    names, patterns = with_own(pattern or ())
-    options = replace(scan, model=given.model, on_long=files.when_long(many=False), patterns=patterns)
-    listing = _Listing(
-        tuple(names or [known.id for known in patterns]), bool(pattern), all_heads or heads is not None, heads, top
-    )
+    listings: list[tuple[ScanOptions, _Listing]] = []
+    for kind in of.kinds:
+        names, options = of.options(replace(scan, model=given.model), kind, pattern)
+        shown = tuple(names or [known.id for known in options.patterns])
+        listing = _Listing(shown, bool(pattern), all_heads or heads is not None, heads, top)
+        listings.append((replace(options, on_long=files.when_long(many=False)), listing))
+    options, listing = listings[0]
     if several:
-        pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()
+        pairs = of.pairs(LinePairs(files.skip_bad) if given.a == STDIN else files.source(), options.attention)
         _classify_each(ClassifyEach(pairs, options), destination, listing, files.paths)
         return
     keep: bool | Selection = False
@@ -134,16 +141,26 @@ def classify(
         from attnscan.results.head_weights import Selection
 
         keep = Selection(is_saved=True)
-    result = answered(Classify(given.input, options, keep=keep)).value
+    results: list[Classification] = []
+    for options, _ in listings:
+        results.append(answered(Classify(of.input(given, options.attention), options, keep=keep)).value)
+    result = results[0]
     if save_weights is not None:
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
     best = tuple(head.name for head in listing.heads_of(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listing.is_of_heads else ()  # else its tokens are shown
-    command = ("show" if given.weights is not None else "head", *best) if best else ()
+    command = ("show" if given.weights is not None else "head", *best) if best and of.attention == "encoder" else ()
     surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
-    destination.emit(Shown(partial(listing.frame, result), partial(listing.view, None, result), surround))
+    both = [(own, each) for (_, own), each in zip(listings, results, strict=True)]
+
+    def view(width: int) -> RenderableType:
+        from rich.console import Group
+
+        return Group(*(own.view(None, each, width) for own, each in both))
+
+    destination.emit(Shown(lambda: of_kinds([own.frame(each) for own, each in both]), view, surround))
 
 
 def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, read: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from attnscan.cli.messages import say
 from attnscan.cli.options import (
     KEEPS,
     EngineOption,
+    OfAttention,
     PairFilesWithIds,
     Patterns,
     Split,
@@ -28,12 +29,13 @@ from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.errors import PairsError
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
+from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank, RankFile
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import RenderableType
 
     from attnscan.results.ranking import Ranking
@@ -79,6 +81,7 @@ def heads(
         ),
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="Rank heads by each pattern, in place of the map.")] = False,
+    of: OfAttention,
     split: Split = False,
     scan: ScanOptions,
     state: State = None,
@@ -104,6 +107,9 @@ def heads(
             "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
             != THRESHOLD
             and bool(pattern or by_file),
+            "--attention other than encoder is for this machine, and keeps no --state and no --per-pair": of.attention
+            != "encoder"
+            and bool(state or rows.per_pair or by_file or engine != "local"),
             "--split needs the text of pairs, which a file of --per-pair does not hold: give --pairs": by_file
             and split,
         }
@@ -115,40 +121,55 @@ def heads(
     here = cluster is None and not by_file
     parts = parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()
-    named, known = with_own(pattern or ())
-    asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and not by_file
-    options = replace(scan, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
-    if rows.from_file is None:
-        request: Rank | RankFile = Rank(
-            files.source(), options, None, keeping, rows.per_pair, rows.per_pair_heads, cluster
+    results: list[Ranking] = []
+    for kind in of.kinds:
+        named, options = of.options(scan, kind, pattern)
+        asked = tuple(each for each in options.patterns if not named or each.id in named)
+        options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
+        request: Rank | RankFile = (
+            RankFile(rows.from_file, tuple(named))
+            if rows.from_file
+            else Rank(
+                of.pairs(files.source(), kind), options, None, keeping, rows.per_pair, rows.per_pair_heads, cluster
+            )
         )
-    else:
-        request = RankFile(rows.from_file, tuple(named))
-    result, interrupted = answered(request, KEEPS)
+        result, interrupted = answered(request, KEEPS)
+        results.append(result)
+        if interrupted:
+            break
     if by_file:
         if scan.by not in (None, result.reading.by):
             raise PairsError(f"{rows.from_file} is {result.reading}", f"run heads --by {scan.by} --per-pair again")
         result = result.with_reading(special=scan.special)
-    names = named or result.scores.patterns
-    for line in _few_asked(result, names):
-        say(line)
+        results = [result]
+    for result in results:
+        for line in _few_asked(result, named or result.scores.patterns):
+            say(line)
     listed = best or bool(pattern or top) or result.labels is None
+    from rich.console import Group
+
     from attnscan.views.terminal.ranking import best_heads_view, ranking_view
 
     def view(width: int) -> RenderableType:
         if listed:
-            return best_heads_view(result, names, top or (10 if pattern else 5), width)
-        return ranking_view(result, width)
+            shown = (
+                best_heads_view(each, named or each.scores.patterns, top or (10 if pattern else 5), width)
+                for each in results
+            )
+        else:
+            shown = (ranking_view(each, width) for each in results)
+        return Group(*shown)
 
-    best_head = _best(result, names if listed else ())
-    command = () if best_head is None else ("head", best_head)
+    def frame() -> pd.DataFrame:
+        return of_kinds([each.to_frame((named or each.scores.patterns) if listed else None, top) for each in results])
+
+    best_head = _best(results[0], (named or results[0].scores.patterns) if listed else ())
+    command = () if best_head is None or of.attention != "encoder" else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
     if by_file:
         surround = replace(surround, above=(f"pairs  {rows.from_file}",))
-    destination.emit(
-        Shown(lambda: result.to_frame(names if listed else None, top), view, surround), interrupted=interrupted
-    )
+    destination.emit(Shown(frame, view, surround), interrupted=interrupted)
     if interrupted:
         end_interrupted(parts)
 

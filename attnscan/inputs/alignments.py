@@ -1,0 +1,109 @@
+"""Gold alignments of words, as Pharaoh writes them: a line a pair, such as `0-0 1-2`, source word to target word.
+
+Links are kept as a tag of the target's words, so that they travel, and are hashed, with the pair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from attnscan.errors import InputError, PairsError
+from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.inputs.sentence import Sentence
+
+_TAG = "aligned"
+_WORD = re.compile(r"\S+")
+_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class Alignments:
+    """The lines of a file of alignments, in the order of the records of the pairs."""
+
+    path: str
+    lines: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Alignments:
+        """Read a file. Raises: PairsError if it cannot be."""
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise PairsError(f"cannot read the alignments {path}: {why}", "give a text file, a line a pair") from None
+        return cls(str(path), tuple(lines))
+
+    def of_one(self, pair: Pair) -> Pair:
+        """A pair that is alone, with the links of the only line. Raises: PairsError."""
+        (record,) = self.linked(iter([Record(pair, "the input", place=Place(row=1))]))
+        return record.pair
+
+    def linked(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Records whose targets know their links, which stand in the line of the record's number.
+
+        Raises: PairsError if there are fewer lines than records, or more, or one that is no alignment of its pair.
+        """
+        number = 0
+        for record in records:
+            number = record.place.row
+            if not 0 < number <= len(self.lines):
+                raise PairsError(
+                    f"{self.path} has {len(self.lines)} lines, and there is a pair {number}",
+                    "give one file of pairs, and a line of links for each of its pairs",
+                )
+            try:
+                pair = linked(record.pair, self.lines[number - 1])
+            except InputError as error:
+                raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
+            yield replace(record, pair=pair)
+        if number < len(self.lines):
+            raise PairsError(
+                f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}",
+                "give one line of links for each pair",
+            )
+
+
+def linked(pair: Pair, line: str) -> Pair:
+    """A pair whose target's words know the numbers of their source words.
+
+    Words are those that are given, or what stands between spaces.
+
+    >>> dict(links_of(linked(Pair("le chat noir", "the black cat"), "0-0 1-2 2-1")))
+    {0: [0], 1: [2], 2: [1]}
+
+    Raises: InputError if the line has anything but links, or a link to a word that is not there; if there is no target.
+    """
+    if len(pair.sentences) < 2:
+        raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
+    source, target = map(_in_words, pair.sentences)
+    assert source.words is not None and target.words is not None
+    links: list[set[int]] = [set() for _ in target.words]
+    for written in line.split():
+        match = _LINK.fullmatch(written)
+        if match is None:
+            raise InputError(f"'{written[:40]}' is no link", "write links as 0-0 1-2, source word to target word")
+        ends = int(match[1]), int(match[2])
+        for end, words, text in zip(ends, (source.words, target.words), ("source", "target"), strict=True):
+            if end >= len(words):
+                raise InputError(
+                    f"the link {written} names word {end} of the {text}, whose last is word {len(words) - 1}",
+                    "count words from 0, by the spaces between them",
+                )
+        links[ends[1]].add(ends[0])
+    tags = {**target.tags, _TAG: [" ".join(map(str, sorted(of_word))) or None for of_word in links]}
+    return Pair(source, Sentence(target.text, target.words, tags))
+
+
+def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
+    """The number of each linked word of a target, and those of its source words; none of a pair without links."""
+    tags = pair.sentences[-1].tags.get(_TAG, ())
+    yield from ((word, list(map(int, str(tag).split()))) for word, tag in enumerate(tags) if tag is not None)
+
+
+def _in_words(sentence: Sentence) -> Sentence:
+    if sentence.words is not None:
+        return sentence
+    return Sentence(sentence.text, [match.span() for match in _WORD.finditer(sentence.text)])

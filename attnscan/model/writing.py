@@ -1,0 +1,41 @@
+"""What an encoder-decoder writes: the target of a source that has none, greedily; and what its decoder reads of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from attnscan.errors import InputError
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.tokenizing import called
+from attnscan.model.running import failed, quiet_transformers
+
+SHIFT = "prepare_decoder_input_ids_from_labels"
+"""The method by which a model that writes makes of a target what its decoder reads."""
+
+
+def shifted(model: Any, ids: list[int]) -> list[int]:
+    """The token ids that the decoder reads of a target's: a start token, and all but the last."""
+    labels = torch.tensor([ids], device=model.device)
+    read: list[int] = getattr(model, SHIFT)(labels=labels)[0].tolist()
+    return read
+
+
+def written(model: Any, tokenizer: Any, pair: Pair, most: int) -> Pair | InputError:
+    """A source with the target that the model writes, word by word the likeliest, of at most so many tokens.
+
+    Raises: CaptureError if the model fails.
+    """
+    encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True).to(model.device)
+    inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
+    try:
+        with torch.inference_mode(), quiet_transformers():
+            ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=most)[0]
+    except Exception as error:
+        raise failed(model, error) from error
+    text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+    if not text.strip():
+        return InputError("the model writes no word as the target", "give the target as sentence B")
+    return Pair(pair.sentences[0], Sentence(text))

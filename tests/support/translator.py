@@ -1,0 +1,105 @@
+"""A tiny T5 that was trained to translate a toy language word by word in reversed order: the right links are known.
+
+    python tests/support/translator.py DIRECTORY
+
+trains it anew: two layers each, four heads, a minute on one core. What is shipped in `tests/data/translator` is that.
+A word of the source occurs once in a sentence, so that each word of the target has one link.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+SOURCE = ("bado", "fela", "gumi", "hora", "jiku", "kepo", "lani", "mosu", "nitu", "pavi", "rezo", "tulu")
+TARGET = tuple(word[::-1].upper() for word in SOURCE)
+_SPECIAL = ("<pad>", "</s>", "<unk>")
+_VOCABULARY = (*_SPECIAL, *SOURCE, *TARGET)
+_CONFIG = T5Config(
+    vocab_size=len(_VOCABULARY),
+    d_model=48,
+    d_kv=12,
+    d_ff=64,
+    num_layers=2,
+    num_decoder_layers=2,
+    num_heads=4,
+    relative_attention_num_buckets=16,
+    relative_attention_max_distance=16,
+    dropout_rate=0.0,
+    decoder_start_token_id=0,
+    pad_token_id=0,
+    eos_token_id=1,
+)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Words between spaces, and `</s>` at the end, as T5's."""
+    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(_VOCABULARY)}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    inputs = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=words, model_input_names=inputs, **names)
+
+
+def sentences(count: int, seed: int, least: int = 3, most: int = 8) -> list[list[int]]:
+    """Words of the source by their numbers, none twice in a sentence."""
+    rng = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(least, most + 1, (count,), generator=rng).tolist()
+    return [torch.randperm(len(SOURCE), generator=rng)[:length].tolist() for length in lengths]
+
+
+def pairs(count: int, seed: int = 1) -> list[tuple[str, str, str]]:
+    """Sources, targets and the links of their words, as Pharaoh writes them."""
+    made = []
+    for words in sentences(count, seed):
+        links = " ".join(f"{len(words) - 1 - place}-{place}" for place in range(len(words)))
+        target = " ".join(TARGET[word] for word in reversed(words))
+        made.append((" ".join(SOURCE[word] for word in words), target, links))
+    return made
+
+
+def untrained() -> T5ForConditionalGeneration:
+    """A model of the same shape, of random numbers."""
+    torch.manual_seed(0)
+    return T5ForConditionalGeneration(_CONFIG).eval()
+
+
+def trained(steps: int = 1500, size: int = 64) -> T5ForConditionalGeneration:
+    """Train a model, and print how it does on the way."""
+    model = untrained().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps)
+    for step in range(steps):
+        drawn = sentences(size, 10_000 + step)
+        longest = max(map(len, drawn)) + 1
+        ids, labels = torch.zeros(size, longest, dtype=torch.int64), torch.full((size, longest), -100)
+        for row, words in enumerate(drawn):
+            ids[row, : len(words) + 1] = torch.tensor([*(word + 3 for word in words), 1])
+            labels[row, : len(words) + 1] = torch.tensor([*(w + 3 + len(SOURCE) for w in reversed(words)), 1])
+        output = model(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels)
+        optimizer.zero_grad()
+        output.loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % 100 == 99:
+            right = (output.logits.argmax(-1) == labels)[labels >= 0].float().mean()
+            print(step + 1, f"loss {output.loss.item():.4f}, right {right.item():.3f}", flush=True)
+    return model.eval()
+
+
+def save(model: T5ForConditionalGeneration, directory: Path) -> Path:
+    """Save a model with its tokenizer."""
+    model.save_pretrained(directory)
+    tokenizer().save_pretrained(directory)
+    return directory
+
+
+if __name__ == "__main__":
+    save(trained(), Path(sys.argv[1]))

@@ -1,0 +1,251 @@
+"""Encoder-decoders from texts to tables: plain loops, a translator of known links, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import torch
+import translator
+from command_line import run
+from numpy.testing import assert_allclose
+from reference import Written
+from tokenizers_of_kinds import byte_level, ending
+from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan.cli.app import app
+from attnscan.errors import ModelError, OptionError
+
+pytestmark = pytest.mark.usefixtures("quiet")
+ROOT = Path(__file__).parents[2]
+TRANSLATOR = ROOT / "tests" / "data" / "translator"
+PIECES = [
+    ("the cat sat on the mat .", "the dog sat too", "0-0 1-1 2-2 3-3 5-3"),
+    ("a cat ran", "dogs and mats", "0-0 2-1"),
+    ("strawberries it", "it", "0-0 1-0"),
+]
+
+
+@cache
+def loops() -> Any:
+    """The plain loops of `benchmarks/rectangles.py`."""
+    spec = importlib.util.spec_from_file_location("rectangles", ROOT / "benchmarks" / "rectangles.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    importlib.import_module("sys").modules["rectangles"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _random(directory: Path, make: Callable[[], Any]) -> Path:
+    tokenizer = make()
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": tokenizer.convert_tokens_to_ids("</s>")}
+    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **sizes, **ends)).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random T5, with a tokenizer that cuts words into pieces."""
+    return _random(tmp_path_factory.mktemp("random"), ending)
+
+
+def _links(place: Path, pairs: list[tuple[str, str, str]]) -> Path:
+    place.write_text("".join(f"{links}\n" for _, _, links in pairs))
+    return place
+
+
+def _cross(model: Path, pairs: list[tuple[str, str, str]], tmp_path: Path, **options: Any) -> attnscan.Ranking:
+    texts, links = [pair[:2] for pair in pairs], _links(tmp_path / "links", pairs)
+    return attnscan.heads(texts, model=model, attention="cross", alignments=links, related=False, **options)
+
+
+@pytest.mark.parametrize("query", ["predicts", "reads"])
+@pytest.mark.parametrize("which", ["translator", "random"])
+def test_scores_across_are_those_of_plain_loops(which: str, query: str, random: Path, tmp_path: Path) -> None:
+    model, pairs = (TRANSLATOR, translator.pairs(10)) if which == "translator" else (random, PIECES)
+    expected = loops().scores(model, pairs, query)
+    result = _cross(model, pairs, tmp_path, query=query)
+    assert result.scores.patterns == loops().PATTERNS
+    table = result.scores.every_key
+    for (pattern, layer, head), (score, chance, n) in expected.items():
+        place = (layer, head, result.scores.patterns.index(pattern))
+        assert table.n[place] == n
+        assert_allclose([table.score[place], table.chance[place]], [score, chance], atol=1e-6, err_msg=pattern)
+    assert len(expected) == table.score.size
+
+
+def test_a_pairs_sums_do_not_hang_on_the_pairs_beside_it(random: Path, tmp_path: Path) -> None:
+    together = _cross(random, PIECES, tmp_path, by="carried").scores.every_key
+    alone = [_cross(random, [pair], tmp_path, by="carried").scores.every_key for pair in PIECES]
+    total = sum(np.nan_to_num(own.score) * own.n for own in alone)
+    assert_allclose(np.nan_to_num(together.score) * together.n, total, atol=1e-6)
+
+
+def test_the_decoders_own_attention_is_causal_and_by_what_it_reads(random: Path) -> None:
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(random)
+    model = AutoModelForSeq2SeqLM.from_pretrained(random, attn_implementation="eager").eval()
+    written, weights = [], []
+    for source, target, _ in PIECES:
+        labels = tokenizer(target)["input_ids"]
+        read = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([labels]))
+        with torch.no_grad():
+            shown = model(
+                torch.tensor([tokenizer(source)["input_ids"]]), decoder_input_ids=read, output_attentions=True
+            )
+        weights.append(torch.cat(shown.decoder_attentions).double().numpy())
+        tokens = [token.removeprefix("▁") for token in tokenizer.convert_ids_to_tokens(read[0].tolist())]
+        written.append(Written(tokens, [-1, *[0] * (len(tokens) - 1)]))
+    options = {"model": random, "attention": "decoder", "related": False, "predictive": "off"}
+    scores = attnscan.heads([pair[:2] for pair in PIECES], **options).scores
+    assert [head.name for head in scores.grid][:2] == ["d0-0", "d0-1"] and scores.grid.shape == (2, 4)
+    for head in scores.grid:
+        own = [each[head.place] for each in weights]
+        visible = [np.tril(np.ones_like(matrix)) > 0 for matrix in own]
+        for pattern, numbers in reference.scores(written, own, visible=visible).items():
+            place = (*head.place, scores.patterns.index(pattern))
+            ours = [getattr(scores.every_key, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+            assert_allclose(ours, numbers[:5], atol=1e-5, err_msg=f"{pattern} of {head.name}")
+
+
+class TestGroundTruth:
+    """The toy language reverses the order of words, so that all right links are known."""
+
+    def test_the_aligned_head_is_there_and_no_neighbour_of_it(self, tmp_path: Path) -> None:
+        result = _cross(TRANSLATOR, translator.pairs(40), tmp_path)
+        best = result.scores.grid[result.order("aligned")[0]]
+        table, names = result.scores.every_key, result.scores.patterns
+        assert best.name.startswith("c")
+        assert table.score[(*best.place, names.index("aligned"))] > 0.9
+        assert set(result.map_label.ravel()) == {"aligned"}
+        for other in ("before-aligned", "after-aligned", "same-place"):
+            assert np.nanmax(table.above_chance[..., names.index(other)]) < 0.1
+
+    def test_by_what_positions_read_the_same_heads_look_one_word_off(self, tmp_path: Path) -> None:
+        """A position reads a word when it predicts the next, whose source word is the one before, in reversed order."""
+        result = _cross(TRANSLATOR, translator.pairs(40), tmp_path, query="reads")
+        table, names = result.scores.every_key, result.scores.patterns
+        assert np.nanmax(table.above_chance[..., names.index("aligned")]) < 0.1
+        assert np.nanmax(table.above_chance[..., names.index("before-aligned")]) > 0.9
+
+    def test_an_untrained_model_has_none(self, tmp_path: Path) -> None:
+        model = translator.save(translator.untrained(), tmp_path / "untrained")
+        result = _cross(model, translator.pairs(40), tmp_path)
+        assert set(result.label.ravel()) == {"mixed"}
+        assert np.nanmax(result.scores.every_key.above_chance[..., :3]) < 0.15
+
+
+def test_the_model_writes_a_target_that_is_missing() -> None:
+    source, target, _ = translator.pairs(1)[0]
+    result = attnscan.classify(source, model=TRANSLATOR, attention="cross")
+    assert result.units == (*source.split(), "</s>", *target.split(), "</s>")
+    short = attnscan.classify(source, model=TRANSLATOR, attention="cross", max_target_tokens=2)
+    assert short.units == (*source.split(), "</s>", *target.split()[:2], "</s>")
+
+
+def test_merged_words_look_at_merged_words(random: Path) -> None:
+    """From a word the mean of its pieces' rows, to a word the sum."""
+    tokens, words = (
+        attnscan.classify(*PIECES[1][:2], model=random, attention="cross", unit=unit) for unit in ("token", "word")
+    )
+    attention = tokens.kept_attention()
+    assert attention.weights.shape[-1] == len(tokens.units) > len(words.units)
+    assert [unit.strip("▁") for unit in words.units] == f"{PIECES[1][0]} </s> {PIECES[1][1]} </s>".split()
+    assert (np.asarray(words.scores.every_key.n) <= len(PIECES[1][1].split())).all()
+
+
+def test_bytes_of_a_byte_level_tokenizer_are_read_on_both_sides(tmp_path: Path) -> None:
+    model = _random(tmp_path, byte_level)
+    for query in ("predicts", "reads"):
+        result = attnscan.classify("the cat", "le café", model=model, attention="cross", unit="word", query=query)
+        assert "café" in [unit.strip() for unit in result.units]
+
+
+def test_a_model_in_memory_gives_what_its_checkpoint_gives() -> None:
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(TRANSLATOR)
+    pair = translator.pairs(1)[0][:2]
+    options = {"attention": "cross", "keep_attention": False}
+    held = attnscan.classify(*pair, model=model, tokenizer=AutoTokenizer.from_pretrained(TRANSLATOR), **options)
+    named = attnscan.classify(*pair, model=TRANSLATOR, **options)
+    assert_allclose(held.scores.every_key.score, named.scores.every_key.score)
+
+
+class TestCommands:
+    """`heads` and `classify` with the options of encoder-decoders."""
+
+    def test_all_kinds_are_told_apart_by_a_column(self) -> None:
+        source, target, _ = translator.pairs(1)[0]
+        shown = run("classify", source, target, "--model", str(TRANSLATOR), "--attention", "all", "--csv")
+        rows = list(csv.DictReader(StringIO(shown.stdout)))
+        assert list(rows[0])[:4] == ["model", "kind", "layer", "head"]
+        assert [row["kind"] for row in rows] == ["encoder"] * 8 + ["decoder"] * 8 + ["cross"] * 8
+        alone = run("classify", source, target, "--model", str(TRANSLATOR), "--csv")
+        assert "kind" not in next(csv.reader(StringIO(alone.stdout)))
+
+    def test_many_pairs_with_links(self, tmp_path: Path) -> None:
+        pairs = translator.pairs(6)
+        (file := tmp_path / "p.tsv").write_text(
+            "source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target, _ in pairs)
+        )
+        options = ["--pairs", str(file), "--alignments", str(_links(tmp_path / "links", pairs))]
+        screen = run("heads", *options, "--model", str(TRANSLATOR), "--attention", "cross").stdout
+        assert "A aligned" in screen and "c1-1" in screen
+        top = run("heads", *options, "--model", str(TRANSLATOR), "--attention", "cross", "-p", "A", "--csv").stdout
+        assert {row["pattern"] for row in csv.DictReader(StringIO(top))} == {"aligned"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "line"),
+        [
+            (["classify", "a", "b", "--query", "reads"], 2, "--query is for cross attention"),
+            (["classify", "a", "b", "--attention", "decoder", "--query", "reads"], 2, "--query is for cross"),
+            (["heads", "--alignments", "LINKS"], 2, "--alignments is for cross attention"),
+            (["heads", "--attention", "cross", "--per-pair", "x.parquet"], 2, "--attention other than encoder"),
+            (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
+            (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
+            (["classify", "a", "--attention", "cross", "--save-weights", "x.npz"], 2, "--save-weights keeps"),
+            (["show", "0-0", "a", "b", "--attention", "cross"], 2, "--attention"),
+        ],
+    )
+    def test_what_has_no_meaning_is_one_line(
+        self, arguments: list[str], code: int, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "LINKS").write_text("0-0\n")
+        result = CliRunner().invoke(app, [*arguments, "--model", str(TRANSLATOR)])
+        assert result.exit_code == code and line in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("attention", ["decoder", "cross"])
+def test_a_model_without_that_attention_is_refused_by_name(attention: Any, tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    BertModel(BertConfig(vocab_size=len(ending()), **sizes)).save_pretrained(tmp_path)
+    ending().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=f"is no encoder-decoder .* no {attention} attention"):
+        attnscan.classify("a", "b", model=tmp_path, attention=attention)
+
+
+def test_what_load_returned_has_no_decoder() -> None:
+    with pytest.raises(ModelError, match="was loaded without its decoder"):
+        attnscan.classify("bado", "ODAB", model=attnscan.load(TRANSLATOR), attention="cross")
+
+
+def test_profiles_are_of_encoders() -> None:
+    with pytest.raises(OptionError, match="profiles are of an encoder's attention"):
+        attnscan.heads([("bado", "ODAB")], model=TRANSLATOR, attention="decoder", profile=True)
