@@ -90,14 +90,20 @@ class InputReading:
         chosen: Chosen | None = None,
         in_two: bool = False,
     ) -> None:
-        """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept."""
+        """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept.
+
+        Where that is of some heads, labels by the reading are made, but neither statements nor profiles.
+        """
         assert keep or not in_two
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
         self.batch = scanner.collate([encoded])
         self._targets = targets = Targets(self.batch, scanner.options.patterns, helps)
-        self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
-        self._by_weight = _Scorers(targets, scanner.options, keep=keep)
-        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, keep=keep)
+        self._in_full = chosen is None or chosen.heads is None
+        carries = self._in_full or scanner.options.reading.carried
+        self._projections = None if isinstance(scanner.carrying, str) or not carries else scanner.carrying
+        how = {"keep": keep, "in_full": self._in_full}
+        self._by_weight = _Scorers(targets, scanner.options, **how)
+        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, **how)
         self._keeper = AttentionKeeper(self._projections, chosen) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
@@ -106,13 +112,13 @@ class InputReading:
 
         `on_output` may change what heads put out. Raises: CaptureError.
         """
-        cut = Cut(self.batch.unit, previews=True)
+        cut = Cut(self.batch.unit, previews=self._in_full)
         self._scanner.with_options(by=None).run(model_inputs, self._take, on_output, cut)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):
             scorers.words(own)
-            if not self._in_two:
+            if self._in_full and not self._in_two:
                 scorers.rest(own)
         if self._carried is not None and self._projections is not None and not block.preview:
             self._carried.take_outputs(block, self._projections.outputs(block)[0])
@@ -241,14 +247,17 @@ def _kept(result: Classification, attention: Attention, targets: Targets) -> Cla
 class _Scorers:
     """Consumers of the attention of one input: each word's scores, and beside them what profiles need.
 
-    With `keep`, heads are stated with special tokens in and out, else as the options say.
+    With `keep`, heads are stated with special tokens in and out, else as the options say; without `in_full`, they are
+    neither stated nor profiled.
     """
 
-    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool) -> None:
+    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
         self.words, batch, layouts = Scorer(targets, by_query=True), targets.batch, targets.layouts
         special = not options.reading.among_words
         self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, layouts=layouts)
+        self._in_full = in_full
         stated: Sequence[Special] = get_args(Special) if keep else (options.behaviour.special,)
+        stated = stated if in_full else ()
         self._classes = {
             which: ClassScorer(batch, special=which == "in", by_query=True, layouts=layouts) for which in stated
         }
@@ -261,7 +270,9 @@ class _Scorers:
 
     @property
     def fit(self) -> Callable[[], Fit] | None:
-        """What fits every head's profile; None if there are too many heads to be quick."""
+        """What fits every head's profile; None if that is not wanted, or there are too many heads to be quick."""
+        if not self._in_full:
+            return None
         sums = self.profiler.sums()
         return Deferred(partial(fitted, sums)) if sums["squares"].size <= MOST_PROFILED else None
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.results.attention import Attention
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import DISTANCES, Example, Link, Look, Measure, Spent
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
@@ -48,6 +48,7 @@ LOOKED_AT = 64
 """Pairs, at most, that are looked at word by word."""
 EXPLAINED_BY = 16
 """Pairs, at most, that are read with something changed."""
+_ROWS = 1 << 27  # weights of an input's rows that are looked at: 1 GB in float64
 _CELLS = 1 << 22  # pairs of words that links are counted over, at most
 _TOGETHER = 1 << 17  # weights of a head in inputs that are read together: eight of 128 tokens
 _SHUFFLES = 4
@@ -124,7 +125,7 @@ class _Seen:
         inputs, among_words = [self.inputs[number] for number in numbers], self.scanner.options.reading.among_words
         measurer = yield from _Measurer.of(self.scanner, inputs, self.measures)
         profiler = Profiler(measurer.batch, (), special=not among_words)
-        keepers = [AttentionKeeper() for _ in inputs]
+        keepers = [AttentionKeeper(chosen=self._rows(encoded)) for encoded in inputs]
 
         def consume(block: AttentionBlock) -> None:
             bare = replace(block, query=None, key=None)
@@ -132,12 +133,11 @@ class _Seen:
                 measurer(bare)
                 profiler(bare)
             first, _, _ = block.inputs.indices(len(inputs))
-            for row, weights in enumerate(block.weights):
+            for row, weights in enumerate(block.weights if not block.preview else ()):
                 length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
-                own = weights[None, :, :length, :length]
-                keepers[first + row](replace(bare, inputs=place, weights=own, visible=block.visible[place, :, :]))
+                keepers[first + row](replace(bare, inputs=place, weights=weights[None, :, :length, :length]))
 
-        self.scanner.run(measurer.batch.model_inputs, consume)
+        self.scanner.run(measurer.batch.model_inputs, consume, cut=Cut(measurer.batch.unit, previews=True))
         sums = profile_sums(profiler.sums(), [encoded.known_pair.key for encoded in inputs])
         self._profile, self._parts = added(self._profile, sums), profiler.parts
         for head, measured in self.measured.items():
@@ -145,16 +145,24 @@ class _Seen:
         for number, keeper in zip(numbers, keepers, strict=True):
             self._look_at(number, keeper.attention(self.inputs[number]).in_words(self.inputs[number].units))
 
+    def _rows(self, encoded: EncodedInput) -> Chosen:
+        """The rows of all heads that are looked at: those of all words or, of a long input, of some spread over it."""
+        grid, tokens = self.scanner.grid(), np.arange(len(encoded.tokens))
+        words, unit = np.flatnonzero(np.array(encoded.unit_sentence) >= 0), np.array(encoded.unit)
+        most = max(1, min(len(words), _ROWS // (len(grid) * len(tokens))))
+        some = words[np.linspace(0, len(words) - 1, most).astype(int)]
+        return Chosen(grid, tuple(tokens[np.isin(unit, some)].tolist()), tuple(grid))
+
     def _look_at(self, number: int, attention: Attention) -> None:
         """Count what an input's words have of each other, and see whether it is an example."""
         sentence, among_words = np.array(attention.sentence), self.scanner.options.reading.among_words
-        words, keys = np.flatnonzero(sentence >= 0), np.flatnonzero(sentence >= (0 if among_words else -1))
-        rows = attention.weights[:, :, words][..., keys].astype(np.float64)
+        words, keys = np.array(attention.rows), np.flatnonzero(sentence >= (0 if among_words else -1))
+        rows = attention.weights[..., keys].astype(np.float64)
         left = rows.sum(-1, keepdims=True)
         rows /= np.where(left > 0, left, 1)
         units = tuple(attention.tokens[key].strip() for key in keys)
         queries = np.searchsorted(keys, words)  # their places among the keys
-        shares = np.stack([rows.mean((0, 1)), *(rows[head.place] for head in self.measures)])
+        shares = np.stack([rows.mean((0, 1)), *(rows[attention.place(head)] for head in self.measures)])
         self._count_links(units, queries, shares)
         self._count_distances(sentence[keys], queries, shares)
         self._compare(rows)
@@ -332,7 +340,7 @@ def _explained(
     yield Progress("positions and segments changed")
     with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
         for name, model_inputs in changes:
-            scanner.run(model_inputs, measurer)
+            scanner.run(model_inputs, measurer, cut=Cut(batch.unit, previews=True))
             drawn.setdefault(name, []).append({head: measurer.of_pairs(head)[0] for head in measures})
     explained = {}
     for head, measure in measures.items():

@@ -17,7 +17,7 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Record
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Cut
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
@@ -146,7 +146,7 @@ class _Explainer:
                     consumer(block)
 
         yield Progress("neurons of queries and keys")
-        scanner.run(batch.model_inputs, consume)
+        scanner.run(batch.model_inputs, consume, cut=Cut(batch.unit))
         keys = [encoded.known_pair.key for encoded in inputs]
         sums = _Measured(
             scores=scorer.sums(),
@@ -165,7 +165,7 @@ class _Explainer:
         with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
             for name, inputs in changes:
                 again = scorer.fresh()
-                scanner.run(inputs, again)
+                scanner.run(inputs, again, cut=Cut(batch.unit))
                 drawn.setdefault(name, []).append(again)
         not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
         if (why := why_no_segments(model, batch.model_inputs)) is not None:

@@ -24,6 +24,9 @@ from attnscan.studies.draws import generator
 
 _STRONGEST = 4
 _TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
+_MOST_QUERIES = (
+    1024  # of an input that is read in ranges, spread evenly: what two have in common is counted for every two
+)
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
 ROTATIONS = 8
 
@@ -110,19 +113,46 @@ class NeuronScorer:
         if block.query is None or block.key is None or block.scaling is None:
             self._kept.clear()  # all blocks come once more, and these have none
             return
-        assert block.is_whole
         first, last, _ = block.heads.indices(block.grid.shape[1])
         heads = [h for h in range(first, last) if self._only is None or Head(block.layer, h) in self._only]
         if not heads:
             return
         self._grid = block.grid
         start, stop, _ = block.inputs.indices(len(self._batch))
-        part = self._part(start, stop, block)
         chosen = [h - first for h in heads]
-        query, key = block.query[:, chosen].float(), block.key[:, chosen].float()
+        query, key = block.query[:, chosen].float() * block.scaling, block.key[:, chosen].float()
         turns = self._rotations.of(block.layer, heads, query.shape[-1]).to(query.device)
-        sums = _measured(query * block.scaling, key, part, turns).cpu().double().sum(2)
-        self._kept[block.layer, first, start] = heads, list(part.questions), sums.numpy()
+        if block.is_whole:
+            part = self._part(start, stop, block)
+            patterns, sums = list(part.questions), _measured(query, key, part, turns)
+        else:
+            self._add_range(block, query, key)
+            if not block.is_last:
+                return
+            patterns = [p for p, ranges in self._ranges.items() if ranges]
+            sums = _measured_rows([list(zip(*self._ranges[p], strict=True)) for p in patterns], turns)
+        self._kept[block.layer, first, start] = heads, patterns, sums.cpu().double().sum(2).numpy()
+
+    def _add_range(self, block: AttentionBlock, query: Tensor, key: Tensor) -> None:
+        """Keep what is measured of a range's queries, of those that are asked about; of long inputs some are."""
+        if block.is_first:
+            self._ranges: dict[int, list[tuple[Tensor, ...]]] = {p: [] for p in self._chosen}
+        every, word, sentence = slice(None), self._batch.word[block.inputs], self._batch.sentence[block.inputs]
+        first, step = block.rows.start, -(-block.tokens // _MOST_QUERIES)
+        rows = torch.arange(first, block.rows.stop, device=word.device)
+        rows = rows[rows % step == 0] - first
+        visible = block.visible[block.inputs, block.rows, every][:, rows]
+        both = word[:, first + rows, None] & word[:, None]
+        same = sentence[:, first + rows, None] == sentence[:, None]
+        inside, outside = both & same, both & ~same
+        targets = self._targets.of_rows(block, block.inputs)
+        for p, ranges in self._ranges.items():
+            asked = _Queries.of(targets[p].matrix[:, rows].float(), visible)
+            own = asked.queries[0]
+            in_and_out = (_mean(mask[:, own].float())[:, None] @ key for mask in (inside, outside))
+            of_both = inside[:, own].any(-1) & outside[:, own].any(-1)
+            if len(own):
+                ranges.append((query[:, :, rows[own]], asked.contrast[:, None] @ key, *in_and_out, of_both))
 
     def sums(self) -> NeuronSums | None:
         """The batch's sums; None if the model showed no queries."""
@@ -213,6 +243,25 @@ def _measured(query: Tensor, key: Tensor, part: _InputPart, turns: Tensor) -> Te
         ]
         some.append(torch.stack(sums, -1) if sums else turned.new_zeros(len(_SUMS), *turned.shape[:3], 0))
     return torch.cat(some, 1)
+
+
+def _measured_rows(patterns: Sequence[Sequence[Sequence[Tensor]]], turns: Tensor) -> Tensor:
+    """The sums as `_measured` gives them, of each pattern's queries alone, from ranges.
+
+    Shape: of each pattern queries, contrasts, means inside and across [1, head, query, neuron], and which have both.
+    """
+    own = torch.eye(turns.shape[-1], device=turns.device).expand(1, *turns.shape[1:])
+    sums = []
+    for ranges in patterns:
+        *values, both = (torch.cat(list(parts), 1 if parts[0].ndim == 2 else 2) for parts in ranges)
+        asked = _Queries(torch.arange(both.shape[1], device=both.device)[None], torch.ones_like(both), values[1])
+        of_bases = []
+        for basis in torch.cat([own, turns]):
+            query, contrast, inside, outside = (part @ basis for part in values)
+            signs = [(query * mean)[None] for mean in (inside, outside)] if both.any() else []
+            of_bases.append(_measure(query[None], contrast[None], asked, both, signs))
+        sums.append(torch.cat(of_bases, 1))
+    return torch.stack(sums, -1) if sums else turns.new_zeros(len(_SUMS), 1 + len(turns), 1, turns.shape[1], 0)
 
 
 def _measure(query: Tensor, keys: Tensor, question: _Queries, both: Tensor, signs: Sequence[Tensor]) -> Tensor:

@@ -15,11 +15,14 @@ from work import classify
 
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.tokens import Unit
+from attnscan.model import tap
 from attnscan.results.card import DISTANCES, Look, Measure
 from attnscan.results.grid import Head
 from attnscan.scan.events import outcome
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.studies import card
 from attnscan.studies.card import looks
 
 PLAN: Plan = {(0, 0): "next-word", (0, 1): "identical", (1, 0): "next-word", (1, 2): "punctuation"}
@@ -80,6 +83,29 @@ def test_distances_and_links_are_those_of_a_plain_loop(scanner: Scanner, seen: d
         own, average, count = linked[link.query, link.key]
         assert (link.share, link.average) == pytest.approx((own / count, average / count), abs=1e-5)
         assert link.count == count and link.share > link.average
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_ranges_of_queries_and_rows_spread_over_an_input(
+    scanner: Scanner, monkeypatch: pytest.MonkeyPatch, unit: Unit
+) -> None:
+    own = scanner.with_options(unit=unit)
+    whole = _looks(own, PAIRS)
+    monkeypatch.setattr(tap, "_BLOCK", 1)
+    monkeypatch.setattr(tap, "MOST_CELLS", 100)
+    ranges = _looks(own, PAIRS)
+    monkeypatch.setattr(card, "_ROWS", 6 * 12 * 4)  # of about four words
+    few = _looks(own, PAIRS)
+    for head, look in ranges.items():
+        assert_allclose(look.distance, whole[head].distance, atol=1e-6)
+        assert_allclose(few[head].distance, whole[head].distance, atol=0.4)
+        assert look.alike[0][0] == whole[head].alike[0][0]
+        for mine, same in zip(look.examples, whole[head].examples, strict=True):
+            assert (mine.units, mine.query, mine.key) == (same.units, same.query, same.key)
+        assert look.why.score == pytest.approx(whole[head].why.score, abs=1e-6) == few[head].why.score
+        for before, after in zip(whole[head].links, look.links, strict=True):
+            assert (before.query, before.key, before.count) == (after.query, after.key, after.count)
+        assert sum(link.count for link in few[head].links) <= sum(link.count for link in look.links)
 
 
 def test_heads_link_what_they_were_planted_to(seen: dict[Head, Look]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 from scans import RECORDS
 from torch import Tensor
 from toy import save_toy_bert
@@ -20,6 +21,7 @@ from work import explain, explain_input
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record, shipped_pairs
+from attnscan.model import tap
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
@@ -222,6 +224,20 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
 def test_a_fall_within_its_error_is_not_claimed(head: HeadExplanation, effect: str, says: str) -> None:
     assert head.effect(SHUFFLED) == effect
     assert says in head.conclusion
+
+
+def test_ranges_of_queries_explain_as_whole_rows_do(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neurons, causes, and what is kept of the heads that are asked for."""
+    record, heads = _record(Pair("the cat sat on the mat .", "a cat ran on the mat")), [NOTHING, THREE]
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        whole = explain_input(scanner, record, heads)
+        monkeypatch.setattr(tap, "_BLOCK", 1)
+        monkeypatch.setattr(tap, "MOST_CELLS", 300)
+        ranges = explain_input(scanner, record, heads)
+    assert_frame_equal(ranges.to_frame(), whole.to_frame(), atol=1e-4)
+    assert whole.attention is not None and ranges.attention is not None
+    assert_allclose(ranges.attention.weights, whole.attention.weights, atol=1e-6)
+    assert whole.attention.weights.shape[:2] == (1, 2) and whole.attention.place(heads[1]) == (0, 1)
 
 
 def test_no_pair_is_an_error(toy: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
 from attnscan.studies import neurons
-from attnscan.studies.neurons import ROTATIONS, NeuronScorer, Rotations, orthogonal
+from attnscan.studies.neurons import ROTATIONS, NeuronScorer, NeuronSums, Rotations, orthogonal
 
 
 def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
@@ -187,3 +187,29 @@ def test_no_direction_is_preferred() -> None:
     assert_allclose((turns**2).mean(0), np.full((4, 4), 0.25), atol=0.02)
     plain, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((4000, 4, 4)))
     assert np.abs(plain.mean(0)).max() > 0.2
+
+
+@pytest.mark.parametrize("cuts", [(0, 10), (0, 3, 10), (0, 1, 2, 7, 10)])
+def test_ranges_of_queries_say_what_whole_rows_say(cuts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = batch_of("[CLS] a b a . [SEP] c a b [SEP]")
+    query, key = torch.randn(2, 1, 2, 10, 8, generator=torch.Generator().manual_seed(0))
+    block = replace(_block(batch, query, key), inputs=slice(0, 1), heads=slice(0, 2))
+
+    def measured(*, ranges: bool) -> NeuronSums:
+        scorer = NeuronScorer(Targets(batch, PATTERNS), Rotations(7))
+        for start, stop in pairwise(cuts):
+            rows, own = slice(start, stop), (slice(None), slice(None), slice(start, stop))
+            part = replace(block, queries=rows, weights=block.weights[own], query=query[own], length=10)
+            scorer(part if ranges and len(cuts) > 2 else block)
+        sums = scorer.sums()
+        assert sums is not None
+        return sums
+
+    whole, cut = measured(ranges=False), measured(ranges=True)
+    for name in ("effective", "queries", "overlap", "twos", "agree", "with_both"):
+        assert_allclose(getattr(cut, name), getattr(whole, name), atol=1e-4)
+    if len(cuts) > 2:
+        monkeypatch.setattr(neurons, "_MOST_QUERIES", 4)  # every third
+        some = measured(ranges=True)
+        own = [pattern.id for pattern in PATTERNS].index("bag-of-words")
+        assert (whole.queries[0, 0, 0, own], some.queries[0, 0, 0, own]) == (7, 2)  # of words 3 and 6
