@@ -4,6 +4,7 @@ app.py       the addresses, and what each answers
 corpus.py    files of pairs: their ranking, and each pair's own scores
 guard.py     what is refused before anything else sees it
 question.py  JSON from the network, made a question
+search.py    of many pairs, where a head links words alike
 session.py   models, questions, and the answers that are held
 worker.py    the thread that runs models, and what waits for it
 """

@@ -17,6 +17,8 @@ from attnscan.results.scores import MIXED
 from attnscan.run.events import PairScores
 from attnscan.run.reading import Ledger, Pairs
 from attnscan.safe_text import plain
+from attnscan.scan.scanner import Scanner
+from attnscan.server.search import LinkIndex
 
 MOST_PAIRS = 10_000
 _LONGEST, _MOST_TEXT = 8_000, 32 << 20  # characters: of a pair, so that it can be asked again, and of all together
@@ -39,6 +41,8 @@ class Corpus:
     """Which pairs they are."""
     ranking: Ranking
     kept: Sequence[_Kept]
+    links: LinkIndex | None = None
+    """Of these, where heads link alike; None if nothing can be asked of the model."""
 
     def pairs_of(self, head: Head) -> dict[str, Any]:
         """The pairs on which a head follows its label among words most, and least. Raises: OptionError."""
@@ -102,11 +106,12 @@ class PairKeeper(Pairs):
                 known = self._scores.get(place)
                 self._scores[place] = own if known is None else np.where(np.isnan(own), known, own)
 
-    def corpus(self, title: str, ranking: Ranking) -> Corpus:
-        """The pairs that were kept, and a ranking of all."""
+    def corpus(self, title: str, ranking: Ranking, scanner: Scanner | None = None) -> Corpus:
+        """The pairs that were kept, and a ranking of all; with a scanner they can be searched."""
         kept = [
             _Kept(record.pair, record.where, self._scores[place])
             for place, record in self._records.items()
             if place in self._scores
         ]
-        return Corpus(title, ranking, kept)
+        pairs = [(of_pair.pair, of_pair.where) for of_pair in kept]
+        return Corpus(title, ranking, kept, None if scanner is None else LinkIndex(scanner, pairs))

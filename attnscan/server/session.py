@@ -21,6 +21,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.server.corpus import Corpus
 from attnscan.server.question import Question
+from attnscan.server.search import Search
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
 from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_corpus_page, live_page, numbers_of, rest_of
@@ -149,6 +150,23 @@ class Session:
     def pairs(self, head: Head) -> bytes:
         """Pairs that a head follows its pattern on most and least, as JSON. Raises: Gone; OptionError as `numbers`."""
         return encoded(self._known_corpus().pairs_of(head))
+
+    def search(self, asked: Search, client: str) -> Future[bytes]:
+        """Where in the pairs a head links alike, as JSON, and how many pairs were read for that so far.
+
+        Every search reads some more, until all are read; it gives way to answers.
+        Raises: Gone if there are none to search; Stale, Full; by the future, OptionError as `numbers`.
+        """
+        if (links := self._known_corpus().links) is None:
+            raise Gone
+
+        def work() -> bytes:
+            self.worker.check_nobody_waits()
+            if not links.is_done:
+                links.advance()
+            return encoded(links.search(asked))
+
+        return self.worker.submit(work, client, 0, is_answer=False)
 
     def _known_corpus(self) -> Corpus:
         if self.corpus is None:

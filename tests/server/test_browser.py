@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import chromium  # first: without a browser the rest is skipped
@@ -27,6 +28,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.server.app import app_of, listening, served
 from attnscan.server.corpus import Corpus, PairKeeper
 from attnscan.server.question import Question
+from attnscan.server.search import LinkIndex
 from attnscan.server.session import Loaded, Session
 from attnscan.views.behaviour import summary
 
@@ -65,7 +67,8 @@ def address(
         options = [ScanOptions(model=name, predictive="off") for name in ("bundled", str(toy))]
         anew = _loaded_models.anew  # models of its own: they may run when a test has ended
         scanners = [stack.enter_context(Scanner(each, anew(choose(each.model)))) for each in options]
-        session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST), corpus)
+        links = LinkIndex(scanners[0], [(kept.pair, kept.where) for kept in corpus.kept])
+        session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST), replace(corpus, links=links))
         port = own.getsockname()[1]
         stack.enter_context(served(app_of(session, TOKEN, port, bugs.append), own))
         yield f"http://127.0.0.1:{port}/{TOKEN}/"
@@ -209,6 +212,34 @@ class TestTyping:
         answered(page)
         expect(page).not_to_have_url(re.compile("links="))
         expect(page.locator("#question")).to_be_hidden()
+
+    def test_from_a_word_to_the_sentences_where_the_head_links_alike(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=0-2&a=The+cat+sat.&b=")
+        page.click("#search")
+        expect(page.locator("#searched")).to_contain_text("Hold a word")
+        page.focus("#queries button[value='2']")
+        page.keyboard.press("Enter")
+        said = page.locator("#searched")
+        expect(said).to_contain_text(
+            "Where head 0-2 links alike (here “cat” is linked to “the”), in 12 pairs: “cat” stands there 24 times."
+        )
+        counts = page.locator("#matches table")
+        expect(counts.nth(0)).to_have_text("linked tothe12a12")
+        expect(counts.nth(1)).to_have_text("word beforethe12a12")
+        expect(counts.nth(2)).to_have_text("word afternumber12ran12")
+        lines = page.locator("#found li")
+        expect(lines).to_have_count(12)
+        for kind, text in (("query", "cat"), ("key", "the")):
+            assert set(lines.locator(f"mark.{kind}").all_text_contents()) == {text}
+        assert violations(page) == []
+        lines.first.locator("a").click()
+        expect(page.locator("#sentence-a")).to_have_value(re.compile("^The cat number"))
+        answered(page)
+        expect(page.locator("#queries [aria-selected=true]")).to_contain_text("cat")
+        page.click("#keys button[value='2']")
+        expect(said).to_contain_text("words are linked to “cat”")
+        page.click("#search")
+        expect(page.locator("#matches")).to_be_hidden()
 
     def test_what_cannot_be_read_is_said_and_nothing_is_lost(self, page: Page, address: str) -> None:
         opened(page, address)

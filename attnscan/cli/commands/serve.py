@@ -136,4 +136,4 @@ def _corpus(scanner: Scanner, files: FilePairs, on_long: OnLong) -> Corpus:
         raise typer.Exit(130)
     first, *others = map(shown, files.paths)
     name = f"{first} and {counted(len(others), 'other file')}" if others else first
-    return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking)
+    return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking, other)

@@ -40,7 +40,7 @@ _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "pairs"]
 """What a page is of: one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
-_LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
+_LIVE = {"input": ("server", "live", "beside", "search"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
     ("weight", "looks", "Attention weights"),

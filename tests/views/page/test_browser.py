@@ -507,8 +507,11 @@ class TestHeadView:
         expect(shown.locator("#reading[aria-live='polite']")).to_have_text(told_of(attention, 1, 8, 5))
         keys = shown.get_by_role("listbox", name="Tokens that are looked at: keys")  # for screen readers
         told = keys.get_by_role("option").evaluate_all("all => all.map(each => each.ariaLabel)")
-        assert [text.rpartition(", ")[0] for text in told] == [f"{of} {i}" for i, of in enumerate(attention.tokens)]
-        values = [float(text.rpartition(", ")[2]) for text in told]
+        heard = [text.rpartition(", token ") for text in told]
+        assert [(text.rpartition(" ")[0], int(i)) for text, _, i in heard] == [
+            (of, i) for i, of in enumerate(attention.tokens)
+        ]
+        values = [float(text.rpartition(" ")[2]) for text, _, _ in heard]
         np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.0001)
 
     def test_a_token_says_which_words_are_related_to_it(self, opened: Open, saved: Callable[..., Path]) -> None:
@@ -1582,7 +1585,12 @@ class TestEveryView:
         self, opened: Open, article_page: Path, ranking: Ranking, tmp_path: Path, width: int, theme: str
     ) -> None:
         shown = opened(article_page, viewport={"width": width, "height": 844})
-        for view in (*self.VIEWS, "head&heads=1-8,0-2&token=q5", "model&shape=lines&order=identical"):
+        for view in (
+            *self.VIEWS,
+            "head&heads=1-8,0-2&token=q5",
+            "model&shape=lines&order=identical",
+            "head&ghost=identical&links=2-1,5-13",
+        ):
             go(shown, f"#view={view}&theme={theme}")
             assert violations(shown) == [], view
         of_pairs = tmp_path / "pairs.html"

@@ -118,7 +118,7 @@ function paintGhosts(view) {
     if (share === undefined) continue;
     setText(token.lastChild, share.toFixed(DIGITS));
     setVariable(token, "--share", share);
-    setAttribute(token, "aria-label", `${facts.tokens[token.value]} ${token.value}, ${share.toFixed(DIGITS)} in the outlines`);
+    setAttribute(token, "aria-label", `${facts.tokens[token.value]} ${share.toFixed(DIGITS)} in the outlines, token ${token.value}`);
   }
 }
 

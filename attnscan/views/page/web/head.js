@@ -44,7 +44,7 @@ const headView = {
   token(index) {
     const [text, special] = [facts.tokens[index], facts.special[index] ? "special" : ""];
     const about = { type: "button", role: "option", value: index, class: special, title: `${text} · token ${index}` };
-    return make("button", about, make("bdi", {}, text), make("span", { class: "value", "aria-hidden": "true" }));
+    return make("button", about, make("bdi", {}, text), " ", make("span", { class: "value", "aria-hidden": "true" }));
   },
 
   hold(event, side) {
@@ -208,7 +208,7 @@ const headView = {
       setVariable(token.lastChild, "--boxes", box && full.length ? boxes(this.heads, full, box) : "none");
       setVariable(token, "--share", box ? 0 : (values[0] ?? 0));
       const told = box ? texts.map((text, position) => `${this.heads[position].name} ${text}`) : texts;
-      setAttribute(token, "aria-label", [`${facts.tokens[index]} ${index}`, ...told].join(", "));
+      setAttribute(token, "aria-label", `${[facts.tokens[index], ...told].join(" ")}, token ${index}`);
       token.classList.toggle("active", isActive);
     }
   },
