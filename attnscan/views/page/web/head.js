@@ -150,12 +150,11 @@ const headView = {
       : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
     const inSight = -canvas.getBoundingClientRect().top;
     const context = sized(canvas, width, height);
-    this.drawn = lines.map((line) => {
+    for (const line of lines) {
       const [start, end] = [from.get(line.query), to.get(line.key)];
-      return horizontal
-        ? { ...line, x1: start, y1: 0, x2: end, y2: height }
-        : { ...line, x1: 0, y1: start, x2: width, y2: end };
-    });
+      [line.x1, line.y1, line.x2, line.y2] = horizontal ? [start, 0, end, height] : [0, start, width, end];
+    }
+    this.drawn = lines;
     drawLines(context, this.drawn, width, height, printing ? null : inSight);
     const number = `${ofCarried(reading()) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(

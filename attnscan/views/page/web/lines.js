@@ -1,6 +1,6 @@
 // Lines between two lists of tokens, on a canvas: where they go, how they look, and which one the pointer is at.
 
-/** The lines to draw, strongest last: { query, key, weight, head, color }. */
+/** The lines to draw: { query, key, weight, head, color }. */
 function linesOf(heads, weights, queries, keys, from) {
   const lines = [];
   for (const [position, head] of heads.entries()) {
@@ -15,7 +15,7 @@ function linesOf(heads, weights, queries, keys, from) {
       }
     }
   }
-  return lines.sort((a, b) => a.weight - b.weight);
+  return lines;
 }
 
 /** Where each visible token's lines start, relative to the canvas. */
@@ -57,20 +57,29 @@ function drawLines(context, lines, width, height, inSight) {
   next();
 }
 
+const DEPTHS_OF_LINES = 32; // lines of one colour and depth are drawn as one path, the deepest last
+
 function drawBand(context, lines, width, start, step) {
   context.save();
   context.beginPath();
   context.rect(0, start, width, step);
   context.clip();
+  const paths = Array.from({ length: DEPTHS_OF_LINES + 1 }, () => new Map());
   for (const { x1, y1, x2, y2, weight, color } of lines) {
     if (Math.max(y1, y2) < start || Math.min(y1, y2) > start + step) continue;
-    context.globalAlpha = 0.06 + 0.94 * weight;
-    context.lineWidth = 0.75 + 2.25 * weight;
-    context.strokeStyle = color;
-    context.beginPath();
-    context.moveTo(x1, y1);
-    context.lineTo(x2, y2);
-    context.stroke();
+    const alike = paths[Math.round(weight * DEPTHS_OF_LINES)];
+    let path = alike.get(color);
+    if (!path) alike.set(color, (path = new Path2D()));
+    path.moveTo(x1, y1);
+    path.lineTo(x2, y2);
+  }
+  for (const [depth, alike] of paths.entries()) {
+    context.globalAlpha = 0.06 + (0.94 * depth) / DEPTHS_OF_LINES;
+    context.lineWidth = 0.75 + (2.25 * depth) / DEPTHS_OF_LINES;
+    for (const [color, path] of alike) {
+      context.strokeStyle = color;
+      context.stroke(path);
+    }
   }
   context.restore();
 }
@@ -103,10 +112,12 @@ const NEAR = 5; // CSS pixels
 
 /** The strongest line near a point; null if there is none. */
 function lineAt(drawn, x, y) {
-  for (let i = drawn.length - 1; i >= 0; i--) {
-    const { x1, y1, x2, y2 } = drawn[i];
+  let strongest = null;
+  for (const line of drawn) {
+    const { x1, y1, x2, y2, weight } = line;
     const [dx, dy] = [x2 - x1, y2 - y1];
-    if (Math.abs(dx * (y1 - y) - (x1 - x) * dy) <= NEAR * Math.hypot(dx, dy)) return drawn[i];
+    const isNear = Math.abs(dx * (y1 - y) - (x1 - x) * dy) <= NEAR * Math.hypot(dx, dy);
+    if (isNear && weight > (strongest?.weight ?? 0)) strongest = line;
   }
-  return null;
+  return strongest;
 }

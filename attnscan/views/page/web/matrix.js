@@ -15,6 +15,7 @@ function figureRoom(count) {
 function paintMatrices(pane, heads, weights, small, queries, keys, room, read) {
   const there = heads.map((head, position) => ({ head, numbers: weights[position] }));
   if (pane.hidden) return pane.replaceChildren();
+  pane.classList.toggle("many", heads.length > 4);
   refill(
     pane,
     ...there.map(({ head, numbers }) =>
@@ -71,6 +72,7 @@ function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens 
   const figure = make("figure", { class: "matrix" }, make("figcaption", {}, caption), squares);
   figure.style.setProperty("--cell", `${cell}px`);
   figure.style.setProperty("--label", `${cell * step}px`);
+  figure.style.containIntrinsicSize = `${cell * keys.length + NAMES_BESIDE}px ${cell * queries.length + NAMES_BESIDE}px`;
   figure.style.setProperty("--width", `${cell * keys.length}px`);
   figure.style.setProperty("--height", `${cell * queries.length}px`);
   figure.append(sideOf("across", keys, tokens, step), sideOf("down", queries, tokens, step));
