@@ -45,17 +45,21 @@ class Corpus:
     """Of these, where heads link alike; None if nothing can be asked of the model."""
 
     def pairs_of(self, head: Head) -> dict[str, Any]:
-        """The pairs on which a head follows its label among words most, and least. Raises: OptionError."""
+        """The pairs on which a head follows its label among words, `most` of them the most and the others the least.
+
+        Raises: OptionError.
+        """
         if head not in (grid := self.ranking.scores.grid):
             raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
         pattern = self._pattern(head)
         if pattern is None:
-            return {"pattern": None, "pairs": []}
+            return {"pattern": None, "most": 0, "pairs": []}
         p = self.ranking.scores.patterns.index(pattern)
         scores = np.array([kept.scores[(*head.place, p)] for kept in self.kept], dtype=np.float64)
         order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
         shown = [*order[:_MOST], *order[_MOST:][-_LEAST:]]
-        return {"pattern": pattern, "pairs": [self._shown(self.kept[i], scores[i]) for i in shown]}
+        pairs = [self._shown(self.kept[i], scores[i]) for i in shown]
+        return {"pattern": pattern, "most": min(_MOST, len(order)), "pairs": pairs}
 
     def _pattern(self, head: Head) -> str | None:
         """A head's label on the map or, of a mixed one, what it is farthest above chance for."""

@@ -480,6 +480,15 @@ class TestPairs:
         scores = [float(text) for text in rows.locator("span").all_text_contents()]
         assert scores[:8] == sorted(scores[:8], reverse=True)
         assert min(scores[:8]) >= max(scores[8:])
+        lists = page.locator(".examples")
+        expect(lists.nth(0).locator("figcaption")).to_contain_text("follows next-word most")
+        expect(lists.nth(1).locator("figcaption")).to_contain_text("follows next-word least")
+        expect(lists.nth(0).locator("li")).to_have_count(8)
+        expect(lists.last.locator("li:last-child mark.key")).to_have_count(1)
+        marked = [link.locator("mark").all_text_contents() for link in lists.nth(0).locator("a").all()]
+        texts = lists.nth(0).locator("a").all_inner_texts()
+        for (query, key), text in zip(marked, texts, strict=True):  # 1-8 links each word to the next one
+            assert f"{query} {key}" in text or f"{query}{key}" in text
         text = rows.first.locator("a").inner_text()
         rows.first.locator("a").click()
         expect(page.locator("#sentence-a")).to_have_value(text.split(" | ")[0])

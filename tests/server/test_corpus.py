@@ -46,7 +46,7 @@ def test_a_head_shows_where_it_follows_its_label_most_and_least(corpus: Corpus) 
     labels = corpus.ranking.mapped.content_label
     head = next(head for head in corpus.ranking.scores.grid if labels[head.place] == "next-word")
     found = corpus.pairs_of(head)
-    assert found["pattern"] == "next-word" and len(found["pairs"]) == 12
+    assert found["pattern"] == "next-word" and len(found["pairs"]) == 12 and found["most"] == 8
     scores = [pair["score"] for pair in found["pairs"]]
     assert scores == sorted(scores, reverse=True)
     for pair in (found["pairs"][0], found["pairs"][-1]):
