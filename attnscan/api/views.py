@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options
+from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options, text_of
 from attnscan.api.one_input import Weights, weights_input, window_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError, needs
@@ -21,13 +21,15 @@ from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
+from attnscan.results.trees import TreesRead, sentence_numbers
 from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Classify, Rank
+from attnscan.run.requests import Classify, Rank, ReadTrees
 from attnscan.scan.options import OnLong, ScanOptions
 from attnscan.scan.stream import OnBad
 from attnscan.views.page.frame import Page
 from attnscan.views.page.page import page as page_of
 from attnscan.views.page.page import page_options
+from attnscan.views.page.trees import trees_page
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
@@ -76,6 +78,18 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
     )
 
 
+def _trees(a: Any, treebank: Pairs, sentences: str | None, options: dict[str, Any]) -> TreesRead:
+    """Some sentences of a treebank with their trees. Raises: as `run`; OptionError if something else is given, too."""
+    given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
+    if a is not None or given.pairs is not None or given.weights is not None:
+        raise OptionError("one thing can be looked at", "give a treebank alone")
+    numbers = () if sentences is None else sentence_numbers(text_of("sentences", sentences) or "")
+    asked = scan_options(given.model, options, on_long="truncate" if given.truncate else "error")
+    trees = pairs_of(treebank, options, on_bad=given.on_bad)
+    request = ReadTrees(trees, asked, memory_of(given.model, given.tokenizer, asked), numbers)
+    return Callbacks(given.on_bad, given.on_progress).answer(request, TreesRead)
+
+
 @library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
 def report(
     a: Text | Classification | Ranking | None = None,
@@ -85,6 +99,8 @@ def report(
     neurons: bool = True,
     size: float | None = None,
     window: Sequence[int] | None = None,
+    treebank: Pairs = None,
+    sentences: str | None = None,
     output: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Page:
@@ -95,7 +111,9 @@ def report(
     number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
     first and last tokens are the `window`. The page of many pairs has labels and how
     sure they are, scores with errors and profiles, if a ranking was made with `profile=True`. It has no weights, and
-    takes no heads. It is written to `output`, if that is given.
+    takes no heads. Of a `treebank`, as `syntax` takes it, the page has some `sentences` by their numbers ("3,17" or
+    "1-8", the first eight by default) with their trees, and what heads follow in all. It is written to `output`, if
+    that is given.
 
     Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
     size; SelectionError for heads that the model has not got.
@@ -104,9 +122,17 @@ def report(
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
     of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
-    result = _result(a, b, options, of_pairs, Selection(window=window_of(window), is_drawn=True))
-    check_kind("result", result, Classification, Ranking)
-    page = page_of(result, page_options(result, heads, neurons=bool(neurons), megabytes=size))
+    if treebank is None:
+        if sentences is not None:
+            raise OptionError("sentences are of a treebank", "give treebank, or leave them out")
+        result = _result(a, b, options, of_pairs, Selection(window=window_of(window), is_drawn=True))
+        check_kind("result", result, Classification, Ranking)
+    else:
+        if window is not None:
+            raise OptionError("a window is of one input", "leave it out, or give a sentence")
+        result = _trees(a, treebank, sentences, options)
+    asked = page_options(result, heads, neurons=bool(neurons), megabytes=size)
+    page = page_of(result, asked) if treebank is None else trees_page(result, asked)
     if path is not None:
         write_file(path, page.html.encode())
     return page

@@ -84,6 +84,7 @@ _WORK: dict[type[requests.Request], Callable[[Any, Running], Work[object]]] = {
     requests.LookAt: studies.look_at,
     requests.Similar: studies.similar,
     requests.HoldAgainst: studies.hold_against,
+    requests.ReadTrees: studies.read_trees,
     requests.Compare: studies.compare,
     requests.Examine: studies.examine,
     requests.Load: load,

@@ -176,6 +176,14 @@ class HoldAgainst(OfPairs):
 
 
 @dataclass(frozen=True)
+class ReadTrees(OfPairs):
+    """Some sentences of a treebank with trees and attention, beside what heads follow in all: `TreesRead`."""
+
+    numbers: tuple[int, ...] = ()
+    """Which sentences, from 1; the first few if none is named."""
+
+
+@dataclass(frozen=True)
 class Compare(Request):
     """What sets the heads of two models apart: a `Comparison`."""
 

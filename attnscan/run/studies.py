@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from attnscan.errors import SelectionError, TooLongError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
+from attnscan.results.terms import counted
 from attnscan.run import one_input
 from attnscan.run.events import Loading, Note, Progress, Work
 from attnscan.run.ranking import held, on_cluster, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
-from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, HoldAgainst, LookAt, Rank, Similar
+from attnscan.run.requests import (
+    Ablate,
+    Classify,
+    Compare,
+    Examine,
+    Explain,
+    HoldAgainst,
+    LookAt,
+    Rank,
+    ReadTrees,
+    Similar,
+)
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
 from attnscan.scan.options import AblationRequest
 
@@ -28,6 +42,7 @@ if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
     from attnscan.results.similarity import Similarity
     from attnscan.results.syntax import Syntax
+    from attnscan.results.trees import TreesRead
     from attnscan.scan.scanner import Scanner
 
 
@@ -202,11 +217,45 @@ def _against_trees(request: HoldAgainst, scanner: Scanner, running: Running, cou
 def _notes_of_few(result: Syntax) -> Iterator[Note]:
     """That a treebank is small, where it is."""
     from attnscan.results.syntax import FEW
-    from attnscan.results.terms import counted
 
     if result.sentences < FEW:
         few = counted(result.sentences, "sentence is", "sentences are")
         yield Note(f"{few} few: below {FEW}, results may not hold in other texts", True)
+
+
+def read_trees(request: ReadTrees, running: Running) -> Work[TreesRead]:
+    """Some sentences of a treebank as the model reads them, and every head held against all.
+
+    Raises: SelectionError for a sentence that is not there; as the study.
+    """
+    ledger, pairs = running.ledger, request.pairs.ready(running.ledger, 3, "name a file")
+    from attnscan.results.trees import USUAL, ReadTree, TreesRead
+
+    (there,) = yield from _checked([pairs], ledger)
+    numbers = request.numbers or range(1, min(USUAL, there) + 1)
+    if (last := max(numbers)) > there:
+        raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(there, 'sentence')}")
+    scanner = yield from opened(running, request.options, request.memory)
+    options, open_already = request.options.of_trees(), Running(scanner, running.stack, ledger)
+    reader = scanner.with_options(**vars(options)).exact()
+    syntax = yield from _against_trees(HoldAgainst(pairs, options), reader, open_already, there)
+    yield from _notes_of_few(syntax)
+    running.interrupted = open_already.interrupted
+    from attnscan.results.head_weights import Selection
+    from attnscan.scan import one_input
+
+    trees: dict[int, ReadTree] = {}
+    for number, record in enumerate(islice(pairs.read(ledger), last), 1):
+        if number in numbers:
+            yield Progress("reading sentences", len(trees), len(numbers))
+            try:
+                encoded = scanner.encode(record.pair)
+            except TooLongError as error:
+                remedy = "choose other sentences, or pass --on-long truncate"
+                raise TooLongError(f"{record.where}: {error.what}", remedy) from None
+            result = yield from one_input.classify(scanner, record.pair, encoded, keep=Selection(is_drawn=True))
+            trees[number] = ReadTree(number, record.pair.sentences[0], encoded.words, result)
+    return TreesRead(tuple(trees[number] for number in numbers), syntax)
 
 
 def compare(request: Compare, running: Running) -> Work[Comparison]:

@@ -25,7 +25,7 @@ from attnscan.cli.options import (
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.requests import Classify, HoldAgainst, Rank, Request
+from attnscan.run.requests import Classify, HoldAgainst, OfPairs, Rank, Request
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
@@ -85,7 +85,8 @@ def plot(
     if heads is not None:
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    parts = parts_of(files.paths, output) if of_pairs else {}
+    paths = [*files.paths, *(trees.treebank or ()), *(trees.held or ())]
+    parts = parts_of(paths, output) if isinstance(request, OfPairs) else {}
     result, interrupted = answered(request)
     result = result.known_profile() if isinstance(request, Classify) and kind in ("profile", "distance") else result
     with warned(), working("drawing"):

@@ -13,15 +13,27 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, Window, check_one_or_many, heads_option, request_of, window_of
+from attnscan.cli.options import (
+    OneInput,
+    PairFiles,
+    Treebanks,
+    Window,
+    check_one_or_many,
+    check_usage,
+    heads_option,
+    request_of,
+    window_of,
+)
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
+from attnscan.run.requests import ReadTrees, Request
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
     "attnscan report --predictive off -o page.html",
+    "attnscan report --treebank en_pud-ud-test.conllu --sentences 1-8 -o trees.html",
 )
 
 
@@ -50,12 +62,23 @@ def report(
         ),
     ] = None,
     window: Window = None,
+    trees: Annotated[Treebanks, Without("held")],
+    sentences: Annotated[
+        str | None,
+        typer.Option("--sentences", metavar="NUMBERS", help="Sentences of the treebank: 3,17 or 1-8. [default: 1-8]"),
+    ] = None,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files)
-    if of_pairs and (heads is not None or no_neurons or window is not None):
-        only = "--heads, --window and --no-neurons are for the page of a sentence, or two: it holds weights"
-        raise typer.BadParameter(only)
+    of_trees = bool(trees.treebank)
+    of_pairs = not of_trees and check_one_or_many(given, files)
+    check_usage(
+        {
+            "--sentences is for --treebank": sentences is not None and not of_trees,
+            "--window and --no-neurons are for the page of one input": of_trees and (no_neurons or window is not None),
+            "--heads, --window and --no-neurons are for the page of a sentence, or two: it holds weights": of_pairs
+            and (heads is not None or no_neurons or window is not None),
+        }
+    )
     to_stdout = str(output) == "-"
     number = None if to_stdout else descriptor(output)
     if to_stdout:
@@ -68,16 +91,27 @@ def report(
         check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
-    parts = parts_of(files.paths, output) if of_pairs and not to_stdout else {}
-    many = {"labelled": True, "profile": True, "predictive_part": False}
-    from attnscan.results.head_weights import Selection
+    paths = [*files.paths, *(trees.treebank or ())]
+    parts = parts_of(paths, output) if (of_pairs or of_trees) and not to_stdout else {}
+    if of_trees:
+        from attnscan.results.trees import sentence_numbers
 
-    keep = Selection(window=window_of(window), is_drawn=True)
-    result, interrupted = answered(request_of(given, files, scan, keep=keep, **many))
+        asked = trees.request(given, files, scan)
+        numbers = () if sentences is None else sentence_numbers(sentences)
+        request: Request = ReadTrees(asked.pairs, asked.options, numbers=numbers)
+    else:
+        from attnscan.results.head_weights import Selection
+
+        many = {"labelled": True, "profile": True, "predictive_part": False}
+        keep = Selection(window=window_of(window), is_drawn=True)
+        request = request_of(given, files, scan, keep=keep, **many)
+    result, interrupted = answered(request)
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.views.page.page import page, page_options
+        from attnscan.views.page.trees import trees_page
 
-        made = page(result, page_options(result, heads, neurons=not no_neurons, megabytes=size))
+        options = page_options(result, heads, neurons=not no_neurons, megabytes=size)
+        made = trees_page(result, options) if of_trees else page(result, options)
     for note in made.notes:
         say(f"{note}; --size allows more{'' if of_pairs else ', and --heads others'}")
     if to_stdout:

@@ -118,18 +118,22 @@ class Cargo:
 
 
 def of_every_head(
-    attention: Attention, targets: Sequence[NDArray[np.float32]] = (), strategy: int = zlib.Z_FILTERED
+    attention: Attention,
+    targets: Sequence[NDArray[np.float32]] = (),
+    strategy: int = zlib.Z_FILTERED,
+    *,
+    inputs: int = 1,
 ) -> Cargo:
     """What a page of any size holds: thumbnails of each reading, masks, and the patterns' targets.
 
     Shape: `targets` of each layer [pattern, query, key], of tokens; or none.
     `strategy` compresses the thumbnails: by the usual one they are small, by `zlib.Z_RLE` they are made in a tenth of
-    the time.
+    the time. The more `inputs` a page holds, the smaller they are.
     """
     (rows, keys), words = _passage(attention), _words(attention)
     shown_words = words[keys]
     readings = {"weight": "words"} | ({} if attention.norms is None else {"carried": "carried-words"})
-    side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings)))
+    side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings) * inputs))
     small: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in chain(*readings.items())}
     for layer, weights in enumerate(attention.weights):  # layer by layer, for the memory
         for name, among in readings.items():
@@ -145,7 +149,7 @@ def of_every_head(
     masks, mask_of_layer = _masks(attention.visible[:, rows][..., keys])
     first = [mask_of_layer.index(mask) for mask in range(len(masks))] or [0]  # layers of each mask
     of_masks = [targets[layer] for layer in first] if targets else []
-    packed = [compressed(_planes(np.rint(_TARGET_STEPS * of_mask).astype(np.uint16))) for of_mask in of_masks]
+    packed = [compressed(planes(np.rint(_TARGET_STEPS * of_mask).astype(np.uint16))) for of_mask in of_masks]
     return Cargo(thumbnails, sides, masks=masks, mask_of_layer=mask_of_layer, targets=packed)
 
 
@@ -256,7 +260,7 @@ def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     (places, keys), words = _passage(attention), _words(attention)
     columns, weights = np.append(0, 1 + keys), attention.weights[head.place][places]
     split = _split(weights, words, steps)[:, columns]
-    packed = compressed(_planes(split.astype(np.uint16)))
+    packed = compressed(planes(split.astype(np.uint16)))
     if attention.norms is None:
         return Weights(packed, "")
     rows = _split(carried_shares(weights, attention.norms[head.place]), words, steps)[:, columns]
@@ -265,7 +269,7 @@ def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     shares = rows[:, 1:]  # a view
     off = shares - _carried_steps(np.where(words, split[:, 1:], 0), norms, steps)
     shares[:] = np.where(words, np.where(off < 0, -2 * off - 1, 2 * off), shares)
-    return Weights(packed, compressed(_planes(np.vstack([np.append(0, norms), rows]).astype(np.uint16))))
+    return Weights(packed, compressed(planes(np.vstack([np.append(0, norms), rows]).astype(np.uint16))))
 
 
 def _split(weights: NDArray[np.float32], words: NDArray[np.bool_], steps: int) -> NDArray[np.int64]:
@@ -294,10 +298,10 @@ def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     rounded, scaling = whole * worth, attention.scaling[head.layer]
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
     query, key = map(float, worth.ravel())
-    return Neurons(compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
+    return Neurons(compressed(planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
 
 
-def _planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
+def planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """All high bytes, then all low ones: the high ones are nearly all equal, and so take no room."""
     return np.stack([values >> 8, values & 0xFF]).astype(np.uint8)
 

@@ -37,9 +37,10 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-Kind = Literal["input", "pairs"]
-"""What a page is of: one input, or many pairs."""
+Kind = Literal["input", "trees", "pairs"]
+"""What a page is of: one input, some sentences with trees, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
+_VIEWS["trees"] = (*_VIEWS["input"], "tree")
 _LIVE = {"input": ("server", "live", "beside", "search"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
@@ -63,6 +64,8 @@ class PageOptions:
     size: int | None = SIZE
     """Bytes that it takes at most, though never less than every head's scores need at their fewest decimals; None for
     no limit."""
+    inputs: int = 1
+    """How many it holds."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,7 @@ def _template(kind: Kind, live: bool, has_neurons: bool) -> Any:
     added = _LIVE[kind] if live else ()
     views = (*_VIEWS[kind], *(("neuron",) * has_neurons))
     scripts = ("dom", "data", "state", "heads", "model", *views, "doubt", "table", *added, "main")
-    styles = ("style", "live") if live else ("style",)
+    styles = ("style", *(["live"] if live else []), *(["tree"] if kind == "trees" else []))
     style = "\n".join(without_comments(_WEB / f"{name}.css") for name in styles)
     script = "\n".join(without_comments(_WEB / f"{name}.js") for name in scripts)
     web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from attnscan.results.head_weights import check_drawn
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import By
+from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import remarks, summary
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
@@ -37,6 +38,10 @@ class InputPage:
     order: Sequence[Head]
     """Which heads' weights are there first."""
     subject: Subject
+    tree: Mapping[str, Any] = field(default_factory=dict)
+    """What the scripts read of its dependency tree, if it has one."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What else is packed."""
 
     @classmethod
     def of(cls, result: Classification, options: PageOptions) -> InputPage:
@@ -50,6 +55,11 @@ class InputPage:
 
     def made(self) -> Page:
         """With as much as fits."""
+        cargo, table, notes = self.packed()
+        return Page(self.html(cargo, table, notes, neurons=bool(cargo.neurons)), notes)
+
+    def packed(self) -> tuple[Cargo, Table, tuple[str, ...]]:
+        """As much as fits of the attention and of the scores, and what does not."""
         empty, room = self.cargo_of_every_head(), float("inf")
         wanted = self.options.neurons and self.attention.query is not None
         for table in tables(self.subject.readings):
@@ -58,8 +68,7 @@ class InputPage:
             if room >= 0:
                 break
         cargo = load(empty, self.attention, self.order, room, neurons=wanted)
-        notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
-        return Page(self.html(cargo, table, notes, neurons=bool(cargo.neurons)), notes)
+        return cargo, table, (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
 
     def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
@@ -68,7 +77,8 @@ class InputPage:
         keys, first = unit[attention.passage], unit[attention.rows[0]]
         of_units = {id(target): target for target in self.result.targets}
         of_tokens = {key: target[:, keys - first][..., keys] for key, target in of_units.items()}
-        return of_every_head(self.attention, [of_tokens[id(target)] for target in self.result.targets], strategy)
+        targets = [of_tokens[id(target)] for target in self.result.targets]
+        return of_every_head(attention, targets, strategy, inputs=self.options.inputs)
 
     def html(
         self,
@@ -92,10 +102,15 @@ class InputPage:
             "why_no_neurons": _why_no_neurons(self.result, self.attention, self.options),
             "weight_error": at_most(cargo.weight_error),
             "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
-            "texts": texts_of(table, profiles(self.result, carried=self.attention.norms is not None)) | cargo.texts,
+            "texts": self.texts_of_input(cargo, table),
         }
-        facts = self.subject.facts(table) | self.facts_of_input(cargo)
-        return html_of(frame, facts, kind="input", live=live)
+        facts = {**self.subject.facts(table), **self.facts_of_input(cargo), **self.tree}
+        return html_of(frame, facts, kind="trees" if self.tree else "input", live=live)
+
+    def texts_of_input(self, cargo: Cargo, table: Table) -> dict[str, str]:
+        """What is packed, by the ids under which the scripts find it."""
+        packed = texts_of(table, profiles(self.result, carried=self.attention.norms is not None))
+        return {**packed, **cargo.texts, **self.texts}
 
     @property
     def tokens(self) -> list[str]:
@@ -250,7 +265,7 @@ def _best(subject: Subject) -> Head:
 
 
 def page_options(
-    result: Classification | Ranking,
+    result: Classification | Ranking | TreesRead,
     heads: Heads | None = None,
     *,
     neurons: bool = True,
@@ -266,7 +281,8 @@ def page_options(
         return PageOptions(None, neurons, size or SIZE)
     if isinstance(result, Ranking):
         raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
-    return PageOptions(tuple(result.kept_attention().grid.select(heads)), neurons, size)
+    first = result.sentences[0].result if isinstance(result, TreesRead) else result
+    return PageOptions(tuple(first.kept_attention().grid.select(heads)), neurons, size)
 
 
 def page(result: Classification | Ranking, options: PageOptions | None = None) -> Page:

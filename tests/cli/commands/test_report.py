@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pages import Elements
+from toy import save_toy_bert
+from treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
@@ -63,6 +65,36 @@ class TestCommand:
         elements = Elements(path.read_text(encoding="utf-8"))
         assert elements.facts["readings"] == ["weight", "words", "carried", "carried-words"]
         assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["A b.", "--treebank", "x.conllu"], "give a sentence, or --treebank, but not both"),
+            (["--pairs", "x.csv", "--treebank", "x.conllu"], "give --pairs or --treebank, but not both"),
+            (["--weights", "x.npz", "--treebank", "x.conllu"], "give --weights or --treebank, but not both"),
+            (["--sentences", "1-3"], "--sentences is for --treebank"),
+            (["--treebank", "x.conllu", "--no-neurons"], "--window and --no-neurons are for the page of one input"),
+            (["--treebank", "x.conllu", "--window", "1-3"], "--window and --no-neurons are for the page of one input"),
+            (["--treebank", "x.conllu", "--sentences", "0"], "'0' names no sentences; give their numbers, from 1"),
+            (["--treebank", "x.conllu", "--sentences", "1-51"], "names more than 50 sentences; name fewer"),
+        ],
+    )
+    def test_what_does_not_go_with_a_treebank(self, arguments: list[str], words: str, tmp_path: Path) -> None:
+        path = tmp_path / "page.html"
+        done = CliRunner().invoke(app, ["report", *arguments, "-o", str(path)])
+        assert done.exit_code in (1, 2) and words in done.output and not path.exists()
+
+    def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
+        model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
+        path, trees = tmp_path / "page.html", planted_file(tmp_path)
+        asked = ["report", "--treebank", trees, "--model", model, "--predictive", "off", "-o", str(path)]
+        done = CliRunner().invoke(app, [*asked, "--sentences", "289"])
+        assert (done.exit_code, path.exists()) == (1, False)
+        assert done.stderr == "attnscan: there is no sentence 289; the treebank has 288 sentences\n"
+        done = CliRunner().invoke(app, [*asked, "--sentences", "40,2-3"])
+        assert (done.exit_code, done.output) == (0, "")
+        facts = Elements(path.read_text(encoding="utf-8")).facts
+        assert [each["tree"]["number"] for each in facts["sentences"]] == [40, 2, 3]
 
     @pytest.mark.parametrize("option", [["--heads", "0-2"], ["--no-neurons"], ["--window", "0-9"]])
     def test_options_of_weights_are_not_for_pairs(self, option: list[str], tmp_path: Path) -> None:

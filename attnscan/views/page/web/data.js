@@ -128,8 +128,12 @@ function holds(kind, head) {
   return cargo.has(`${kind}-${head.name}`);
 }
 
+async function factsIn(text) {
+  return JSON.parse(new TextDecoder().decode(await unpackedBytes(text)));
+}
+
 async function factsOfHeads(id) {
-  return JSON.parse(new TextDecoder().decode(await bytesOf(id)));
+  return factsIn(await cargo.text(id));
 }
 
 async function bytesOf(id) {
