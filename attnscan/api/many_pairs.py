@@ -85,9 +85,8 @@ def heads(
     data frame of the scores of some pairs as they come, those of `predictive` at the end. What such a function raises
     ends the run, and is raised as it is.
 
-    Of an encoder-decoder, `attention` is the encoder's, the decoder's or "cross", and sentence B the target, which the
-    model writes where it is missing, in at most `max_target_tokens`. A `query` of cross attention stands for the word
-    that its position predicts, or that it reads; `alignments` is a file of gold links, a line a pair.
+    Of an encoder-decoder, `attention` names what is read, and B is the target, which the model writes where it is
+    missing; `alignments` is a file of gold links, a line a pair.
 
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
     of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the

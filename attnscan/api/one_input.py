@@ -80,8 +80,7 @@ def classify(
     arrays that it would hold; `name` then stands for the model in the result. With `pairs`, an iterator gives the
     result of each, one by one, by a model that is loaded once.
 
-    Of an encoder-decoder, `attention`, `query`, `alignments` and `max_target_tokens` are those of `heads`; B is the
-    target. Of cross attention, `.attention` has the target's tokens behind the source's.
+    For encoder-decoders see `heads`; of cross attention, `.attention` has the target's tokens behind the source's.
 
     Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
     entry a token.

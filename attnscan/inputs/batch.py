@@ -209,8 +209,7 @@ class EncodedBatch:
     visible: Tensor | None = None
     """Bool [batch, query, key]: which units a unit may see; None where every unit may see all."""
     asks: Tensor | None = None
-    """Bool: of cross attention, the units of the target, which are queries, while the others are keys; None where every
-    unit is both."""
+    """Bool: of cross attention, the target's units; others are keys. None where every unit is both."""
     queries: slice = field(default_factory=lambda: slice(None))
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
