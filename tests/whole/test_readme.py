@@ -101,10 +101,10 @@ def test_the_names_of_columns_are_all_told_in_their_order() -> None:
     assert told == list(COLUMNS)
 
 
-def test_every_check_of_families_that_the_docs_name_is_there() -> None:
-    written = (README.parent / "tests" / "whole" / "test_families.py").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(test_\w+)`", (DOCS / "families.md").read_text(encoding="utf-8")))
-    assert named and not {name for name in named if f"def {name}(" not in written}
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_of_tests_that_a_page_names_is_there(page: Path) -> None:
+    named = set(re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text(encoding="utf-8")))
+    assert not {name for name in named if not (README.parent / name).exists()}
 
 
 def test_the_readme_is_short() -> None:
