@@ -8,7 +8,9 @@ from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 
-COLORS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *PATTERNS)}
+_STATED = {candidate.id: candidate.letter for candidate in CANDIDATES}
+_CROSS = {pattern.id: pattern for pattern in CROSS_PATTERNS if pattern.id not in _STATED}  # `even` is a statement, too
+COLORS = {pattern.id: pattern.color for pattern in (*_CROSS.values(), *PATTERNS)}
 MIXED_COLOR, STATED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#b9c3e3", "#56567f", "#111111"
 """On paper: of `mixed`, of statements, of a user's own pattern, and of text."""
 STATED_SCREEN_COLOR = "#6a70b8"
@@ -35,9 +37,7 @@ PARKS = 0.5
 
 _DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
 _LETTERS = (
-    {candidate.id: candidate.letter for candidate in CANDIDATES}
-    | {pattern.id: pattern.letter for pattern in (*CROSS_PATTERNS, *PATTERNS)}
-    | {MIXED: "·", AVERAGE: "·"}
+    _STATED | {pattern.id: pattern.letter for pattern in (*_CROSS.values(), *PATTERNS)} | {MIXED: "·", AVERAGE: "·"}
 )
 
 
