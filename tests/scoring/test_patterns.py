@@ -40,7 +40,9 @@ def test_the_seven_in_the_order_of_every_table() -> None:
         "delimiter",
         "bag-of-words",
     ]
-    assert len({pattern.letter for pattern in PATTERNS}) == len({pattern.color for pattern in PATTERNS}) == 7
+    assert (
+        len({pattern.letter for pattern in PATTERNS}) == len({pattern.color for pattern in PATTERNS}) == len(PATTERNS)
+    )
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
