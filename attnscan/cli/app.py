@@ -52,6 +52,11 @@ COMMANDS = {
     "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
 }
 """What each command does, for its own help and for the list of commands, which imports none of them."""
+_PYDANTIC = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "give a whole number",
+    "Input should be a valid number, unable to parse string as a number": "give a number",
+}
 _OPTION = 26  # columns of an option in help, unless it is longer
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
 
@@ -247,6 +252,8 @@ def _options(command: str) -> set[str]:
 
 
 def _end(said: str, path: str) -> None:
-    """Say it in one line; where pydantic says it, without what it begins with."""
-    say(f"{' '.join(said.replace('Value error, ', '').split()).removesuffix('.')} ({path} --help)")
+    """Say it in one line; where pydantic says it, in plain words."""
+    for theirs, ours in _PYDANTIC.items():
+        said = said.replace(theirs, ours)
+    say(f"{' '.join(said.split()).removesuffix('.')} ({path} --help)")
     raise typer.Exit(2) from None

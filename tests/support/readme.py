@@ -126,15 +126,15 @@ def _own_options(command: str) -> str:
 
 
 def _shared_options() -> str:
-    """A table for each heading of help, below the commands that have most of it; an option says if others have it."""
-    table = ""
+    """A list for each heading of help, below the commands that have most of it; an option says if others have it."""
+    listed = ""
     for heading, names in {"Most used": USUAL, **GROUPS}.items():
         rows = [(_whose(name), name) for name in names if _is_shared(name)]
         if rows:
             most = Counter(which for which, _ in rows).most_common(1)[0][0]
             cells = "".join(_shared_row(name, "" if which == most else f" ({which})") for which, name in rows)
-            table += f"### {heading}\n\nCommands: {most}.\n\n| option | what it does |\n| --- | --- |\n{cells}\n"
-    return table
+            listed += f"### {heading}\n\nCommands: {most}.\n\n{cells}\n"
+    return listed
 
 
 def _whose(name: str) -> str:
@@ -148,7 +148,7 @@ def _whose(name: str) -> str:
 def _shared_row(name: str, whose: str) -> str:
     options = (group for groups in _options().values() for group in groups.values() if name in group)
     typed, about = next(options)[name]
-    return f"| {typed} | {about}{whose} |\n"
+    return f"- {typed}: {about}{whose}\n".replace(r"\|", "|")
 
 
 def _gallery() -> str:
