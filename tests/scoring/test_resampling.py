@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from scans import BUNDLED
 
+from attnscan.inputs.pairs import shipped_pairs
 from attnscan.results.labels import RESAMPLINGS
 from attnscan.results.scores import Race, Scores
 from attnscan.results.terms import Scored
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.merging import blocks_of_words
+from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.resampling import stability
-from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.sums import KINDS, PAIR_SUMS, PairSums, ScoreSums
+from attnscan.scoring.targets import Targets
 
 SCORED = (Scored("next-word"), Scored("delimiter"))
 
@@ -115,3 +123,31 @@ def test_sums_that_are_those_of_all_heads_count_for_each() -> None:
     found, expected = (stability(scores, each, 0.25, 0) for each in (words, apart))
     assert found is not None and expected is not None
     assert found.label.tolist() == expected.label.tolist() and 0 < found.label.min() < found.label.max() < 1
+
+
+def test_blocks_of_neighbouring_words_are_as_sure_as_words_one_by_one() -> None:
+    """The bundled model's heads on 1,000 words of shipped pairs, as if these were one input; beside another seed."""
+    of_pairs: list[PairSums] = []
+    with Scanner(BUNDLED) as scanner:
+        for record in shipped_pairs():
+            batch = scanner.collate([scanner.encode(record.pair)])
+            scorer = Scorer(Targets(batch, PATTERNS), by_query=True)
+            scanner.run(batch.model_inputs, scorer)
+            of_pairs.append(scorer.word_sums())
+            if sum(len(sums["every_key.n"]) for sums in of_pairs) >= 1000:
+                break
+    words = {name: np.concatenate([sums[name] for sums in of_pairs])[:1000] for name in of_pairs[0]}
+    block = blocks_of_words(torch.ones(1000, dtype=torch.bool)).numpy()
+    blocks = {name: np.add.reduceat(sums, np.flatnonzero(np.diff(block, prepend=0))) for name, sums in words.items()}
+    assert len(words["every_key.n"]) == 1000 and len(blocks["every_key.n"]) == 512
+    total = {name: sums.sum(0, keepdims=True) for name, sums in words.items()}
+    scored, grid = tuple(pattern.scored for pattern in PATTERNS), np.zeros((6, 12))
+    scores = ScoreSums.of(total, scored, grid, grid + 1000).finish()
+    one_by_one, by_blocks, again = (
+        stability(scores, units, 0.25, seed) for units, seed in ((words, 0), (blocks, 0), (words, 1))
+    )
+    assert one_by_one is not None and by_blocks is not None and again is not None
+    for kind in ("label", "content_label"):
+        true, near, other = (getattr(sure, kind) for sure in (one_by_one, by_blocks, again))
+        assert np.nanmean(np.abs(near - true)) < 0.005 and np.nanmax(np.abs(near - true)) < 0.08
+        assert np.nanmax(np.abs(other - true)) > 0  # what drawing alone makes of it
