@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
+from attnscan.results.alignment import AlignmentErrors
 from attnscan.results.behaviour import Behaviours
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
@@ -48,6 +49,8 @@ class Ranking:
     """What every head does beside the average head, with labels: by the reading `behaviour`."""
     behaviour: Reading = BEHAVIOUR
     """By what is told what a head does."""
+    alignment: AlignmentErrors | None = None
+    """Of cross attention, how well heads align words; None without gold links."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -243,6 +246,8 @@ class Ranking:
             for name, (labels, kind_of_label) in told.items():
                 known = None if labels is None else getattr(labels, measure)
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
+        if self.alignment is not None:
+            columns["alignment_error"] = self.alignment.overall.ravel()
         of_statements = table_columns(self.statements, self.scores.grid)
         columns |= {name: values.ravel() for name, values in of_statements.items()}
         frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"})

@@ -17,7 +17,9 @@ from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import Drawn, ScanState, ScanSums, Seen, half
 from attnscan.scan.stream import Encode, OnBad, Stream
 from attnscan.scan.trees import tree_sums
+from attnscan.scoring.alignment import AlignmentScorer
 from attnscan.scoring.classes import ClassScorer, class_sums
+from attnscan.scoring.cross import ALIGNED
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.scorer import Scorer
@@ -151,6 +153,7 @@ def _told(
     """The sums of inputs that scores are told by, with those for profiles and labels."""
     options, carrying = scanner.options, scanner.carrying if scanner.options.labelled else ""
     profilers, carried, own, classes = list[Profiler](), list[Scorer](), list[PairSums](), list[ClassScorer]()
+    aligners = list[AlignmentScorer]()
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
@@ -170,6 +173,10 @@ def _told(
             (of_carried if options.behaviour.carried else consumers).extend(classes)
             consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
 
+        if ALIGNED in options.patterns:
+            halves = [half(one.known_pair, options.seed) for one in inputs]
+            aligners.append(AlignmentScorer(targets.batch, halves))
+            consumers.append(aligners[0])
         return partial(_each, consumers)
 
     def keep(places: Sequence[Place], sums: PairSums) -> None:
@@ -178,8 +185,9 @@ def _told(
             on_pairs(places, sums)
 
     told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
+    alignment = aligners[0].sums() if aligners else None
     if not (options.labelled or options.profile):
-        return ScanSums(told)
+        return ScanSums(told, alignment=alignment)
     keys = [encoded.known_pair.key for encoded in inputs]
     profile = profile_sums(profilers[0].sums(), keys) if profilers else None
     if not options.labelled:
@@ -191,11 +199,13 @@ def _told(
         return LabelSums.of(sums, told.scored, keys, options.threshold)
 
     if not carried:
-        return ScanSums(told, None, profile, labels(own[0]), classes=by_class)
+        return ScanSums(told, None, profile, labels(own[0]), classes=by_class, alignment=alignment)
     of_carried = carried[0].sums()
     if only is not None:
         of_carried = replace(of_carried, entropy=of_carried.entropy * 0, words=of_carried.words * 0)
-    return ScanSums(told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()), by_class)
+    return ScanSums(
+        told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()), by_class, alignment
+    )
 
 
 def _each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:

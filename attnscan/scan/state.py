@@ -24,6 +24,7 @@ from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.label_sums import LabelSums
@@ -36,7 +37,7 @@ from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
-_FORMAT = 3  # rises whenever what a pickled state holds has other fields
+_FORMAT = 4  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -167,6 +168,8 @@ class ScanSums(Adding):
     carried_labels: LabelSums | None = None
     classes: BlockSums | None = None
     """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
+    alignment: AlignmentSums | None = None
+    """Beside the scores of `aligned`."""
     relations: RelationSums | None = None
     """In place of all others: of sentences with trees; None unless options say `relations`."""
 
@@ -278,6 +281,7 @@ class ScanState:
             if sums.classes is None
             else stated(sums.classes.stacked(), special=special, seed=options.seed, of_pairs=True),
             behaviour=behaviour,
+            alignment=None if sums.alignment is None else sums.alignment.finish(),
         )
 
 

@@ -3,6 +3,7 @@
 pattern.py     what a pattern is: its target and all that is said of it
 patterns.py    the seven patterns
 cross.py       the patterns of cross attention
+alignment.py   a consumer of cross attention: links of words, and how many are right
 own_patterns.py  patterns of a user's own, from a Python file
 targets.py     patterns applied to a batch
 readout.py     targets read off weights

@@ -136,6 +136,16 @@ class TestGroundTruth:
         for other in ("before-aligned", "after-aligned", "same-place"):
             assert np.nanmax(table.above_chance[..., names.index(other)]) < 0.1
 
+    def test_alignment_errors_are_those_of_plain_loops_and_the_best_head_has_hardly_any(self, tmp_path: Path) -> None:
+        pairs = translator.pairs(40)
+        errors = _cross(TRANSLATOR, pairs, tmp_path).alignment
+        assert errors is not None
+        assert_allclose(errors.overall, loops().alignment_errors(TRANSLATOR, pairs), atol=1e-9)
+        best = errors.best()
+        assert best is not None and best[1] < 0.1 and errors.halves[0].min() < 0.1
+        shifted = _cross(TRANSLATOR, pairs, tmp_path, query="reads", pattern="aligned").alignment
+        assert shifted is not None and shifted.overall.min() > 0.5
+
     def test_by_what_positions_read_the_same_heads_look_one_word_off(self, tmp_path: Path) -> None:
         """A position reads a word when it predicts the next, whose source word is the one before, in reversed order."""
         result = _cross(TRANSLATOR, translator.pairs(40), tmp_path, query="reads")

@@ -144,7 +144,7 @@ def heads(
         result = result.with_reading(special=scan.special)
         results = [result]
     for result in results:
-        for line in _few_asked(result, named or result.scores.patterns):
+        for line in (*_few_asked(result, named or result.scores.patterns), *_aligned(result)):
             say(line)
     listed = best or bool(pattern or top) or result.labels is None
     from rich.console import Group
@@ -182,6 +182,13 @@ def _best(result: Ranking, names: Sequence[str]) -> str | None:
     ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
     heads = ranked if names else (head for kind in result.behaviours.kinds for head in kind.heads)
     return next((head.name for head in heads), None)
+
+
+def _aligned(result: Ranking) -> Iterator[str]:
+    """What to say of how well the best head aligns words."""
+    if result.alignment is not None and (best := result.alignment.best()) is not None:
+        name, error = result.scores.grid[best[0]].name, best[1]
+        yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"
 
 
 def _few_asked(result: Ranking, names: Sequence[str]) -> Iterator[str]:
