@@ -35,7 +35,9 @@ SIDES = ("before", "after")
 FEWEST, FEW = 30, 200
 """A relation in fewer sentences has no numbers; a treebank of fewer sentences comes with a warning."""
 LEVEL = 0.05
-_LEAST_WEIGHT, _LEAST_PART, _LEAST_TIMES = 0.1, 0.2, 1.5
+LEAST_WEIGHT = 0.1
+"""Among words, of a head that is stated."""
+_LEAST_PART, _LEAST_TIMES = 0.2, 1.5
 
 _GROUPS = {
     "argument": ("S", "nsubj csubj obj iobj ccomp xcomp expl"),
@@ -224,7 +226,7 @@ class Syntax:
                 self.holds
                 & (self.elsewhere > self.follows_offset)
                 & (self.lift > 1)
-                & (self.weight_among_words >= _LEAST_WEIGHT)
+                & (self.weight_among_words >= LEAST_WEIGHT)
             )
         return stated
 

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.syntax import FEW, HEAD, Syntax
+from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, number, wrapped
 
 _LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
-_AROUND = 21  # lines of the screen beside the table's rows and the map's
+_AROUND = 9  # lines at most: names of two treebanks, a blank line, the table's head and end, and what to try next
 _OF_HEAD = "head", "right", "offset", "gain", "elsewhere", "lift", "nearest"
 _DROPPED = "lift", "elsewhere", "nearest"  # where the screen is narrow
 
@@ -42,19 +42,25 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
     rows = sorted(best, key=lambda row: (not result.stated[(*best[row].place, row)], -_gain(result, best[row], row)))
-    layers = result.grid.shape[0]
-    kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - layers)]
+    below = [
+        *wrapped(_KEY, width),
+        *wrapped(" ".join(_cautions(result, best)), width, style=""),
+        "",
+        *_map(result, width),
+    ]
+    kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
     table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *_OF_HEAD, *last))
     blocks += ["", fitted(table, width, *_DROPPED)]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
-    return Group(*blocks, *wrapped(f"{_KEY} {_nearest(result, best)}", width), "", *_map(result, width))
+    return Group(*blocks, *below)
 
 
 _KEY = (
     "right: how often the most attended other word is the one. offset: the best fixed distance. gain: with its 95 % "
     "interval, * if it holds by Holm. elsewhere: right where the offset is wrong / there at the offset. "
-    "lift: weight beyond the head's habit. crossed: right of the best head of each half, on the other half."
+    "lift: weight beyond the head's habit. nearest: the nearest word of a part of speech. "
+    "crossed: right of the best head of each half, on the other half."
 )
 
 
@@ -85,15 +91,27 @@ def _warnings(result: Syntax) -> Iterator[str]:
         yield f"{result.wordless:,} of {counted(result.words, 'word')} without a token: neither asked nor a target."
 
 
-def _nearest(result: Syntax, best: dict[int, Head]) -> str:
-    """Where the nearest word of some part of speech is right more often than the best head."""
-    rules = result.of_rows
-    better = [row for row, head in best.items() if rules.nearest_accuracy[row] > result.accuracy[(*head.place, row)]]
-    if not better:
-        return ""
-    most = max(better, key=lambda row: float(rules.nearest_accuracy[row] - result.accuracy[(*best[row].place, row)]))
-    example = f"{_row_name(result, most)}: {plain(str(rules.nearest[most]))} {number(rules.nearest_accuracy[most])}"
-    return f"nearest: the nearest word of a part of speech; it beats the best head in {len(better)} rows ({example})."
+def _cautions(result: Syntax, best: dict[int, Head]) -> Iterator[str]:
+    """What a reader may take for more than it is, where that applies."""
+    if holds := int(result.holds.sum()):
+        firm = int(result.stated.sum())
+        yield f"A small p is little by itself: {firm} of the {holds} gains pass elsewhere, lift and weight, too."
+    rules, right = result.of_rows, {row: result.accuracy[(*head.place, row)] for row, head in best.items()}
+    light = sum(result.weight_among_words[(*head.place, row)] < LEAST_WEIGHT for row, head in best.items())
+    if light:
+        yield f"In {counted(light, 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
+    if better := {
+        row: rules.nearest_accuracy[row] - right[row] for row in best if rules.nearest_accuracy[row] > right[row]
+    }:
+        most = max(better, key=lambda row: float(better[row]))
+        example = f"{_row_name(result, most)}: {plain(str(rules.nearest[most]))} {number(rules.nearest_accuracy[most])}"
+        yield f"The nearest word of a part of speech beats the best head in {counted(len(better), 'row')} ({example})."
+    if less := {row: right[row] - rules.crossed_accuracy[row] for row in best}:
+        most = max(less, key=lambda row: float(less[row]))
+        yield f"Sizes vary: crossed is up to {number(max(0.0, less[most]))} below right ({_row_name(result, most)})."
+    if few := len({row.relation for row in result.rows} - {result.rows[row].relation for row in best}):
+        yield f"{counted(few, 'relation')} in fewer than {FEWEST} sentences {'has' if few == 1 else 'have'} no numbers."
+    yield "The treebank's guidelines decide what is a head."
 
 
 def _row_name(result: Syntax, row: int) -> str:

@@ -51,6 +51,9 @@ def test_the_screen_fits_and_tells_the_planted_head(toy: str, planted: str) -> N
         "F function word" in line for line in lines
     )
     assert any(line.startswith("Next: attnscan syntax") for line in lines)
+    screened = " ".join(" ".join(lines).split())
+    assert "A small p is little by itself: " in screened and "guidelines decide what is a head." in screened
+    assert "The nearest word of a part of speech beats the best head in" in screened and "no numbers" not in screened
 
 
 def test_one_relation_and_all_rows(toy: str, planted: str) -> None:
