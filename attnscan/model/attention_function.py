@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.errors import CaptureError
 from attnscan.model.running import quiet_transformers, refused
@@ -22,6 +23,7 @@ OnOutput = Callable[[int, Tensor], None]
 """Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
 
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
+_KEPT = 1 << 22  # cells of one mask's ranges: windows of 8,192 tokens fit
 _HIDDEN = -9e3  # what less than this is added to is not to be seen: older models hide with -10,000, others with more
 
 
@@ -148,6 +150,11 @@ class Mask:
         empty = [not bool(bias[i, :, :rows, :columns].any()) for i, (rows, columns) in enumerate(lengths)]
         return cls(mask, bias, visible, empty)
 
+    def of_keys(self, keys: slice) -> Mask:
+        """The same of some keys."""
+        assert self.bias is not None
+        return replace(self, given=None, bias=self.bias[..., keys].clone(), visible=self.visible[..., keys].clone())
+
     def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice, keys: slice) -> None:
         """Add the mask to the logits of a range of queries, in place."""
         if self.bias is not None and not all(self.empty[inputs]):
@@ -168,45 +175,82 @@ def asked_rows(arguments: Mapping[str, Any], queries: slice) -> Tensor:
 
 
 class MaskRows:
-    """The mask of long inputs, worked out for one range of queries after the other: whole, 8,192 tokens take 268 MB."""
+    """The mask of long inputs, worked out for one range of queries after the other: whole, 8,192 tokens take 268 MB.
+
+    Of a range, what is worked out are the keys from the first to the last that any query sees.
+    """
 
     def __init__(
         self, rows: Callable[[slice], Tensor], shape: tuple[int, int, int], device: torch.device, lengths: Sequence[int]
     ) -> None:
         """`rows` gives the model's own mask of a range of queries, as `Mask.of` reads it."""
         self._rows, self._shape, self._device, self._lengths = rows, shape, device, lengths
-        self._last: tuple[slice, Mask] | None = None
+        self._kept: dict[tuple[int, int], tuple[slice, Mask]] = {}
+        self._room = _KEPT
 
     @property
     def visible(self) -> MaskRows:
         """Itself, by what it says when it is indexed."""
         return self
 
-    def _of(self, queries: slice) -> Mask:
+    def _of(self, queries: slice) -> tuple[slice, Mask]:
+        """The keys that a range of queries sees, and its mask by these."""
         start, stop, _ = queries.indices(self._shape[1])
-        if self._last is None or self._last[0] != slice(start, stop):
+        if (start, stop) not in self._kept:
             shape = (self._shape[0], stop - start, self._shape[2])
-            lengths = [(min(stop, length) - start, length) for length in self._lengths]
-            lengths = [(max(0, rows), length) for rows, length in lengths]
-            self._last = slice(start, stop), Mask.of(self._rows(slice(start, stop)), shape, self._device, lengths)
-        return self._last[1]
+            lengths = [(max(0, min(stop, length) - start), length) for length in self._lengths]
+            mask = Mask.of(self._rows(slice(start, stop)), shape, self._device, lengths)
+            keys = slice(0, shape[2])
+            if bool(mask.visible.all()):
+                mask = Mask.of(None, shape, self._device, lengths)
+            elif bool(mask.visible.any(-1).all()):
+                places = mask.visible.any(1).any(0).nonzero()
+                keys = slice(int(places[0]), int(places[-1]) + 1)
+                mask = mask.of_keys(keys)
+            if self._room < 0:
+                self._kept.popitem()  # the one before; of the first, which are kept, there are as many as fit
+            self._kept[start, stop] = keys, mask
+            self._room -= 0 if mask.bias is None else mask.visible.numel()
+        return self._kept[start, stop]
 
     def __getitem__(self, cells: tuple[slice, slice, slice]) -> Tensor:
         """Which keys some queries of some inputs may see. Shape: [batch, query, key], bool."""
         inputs, queries, keys = cells
-        return self._of(queries).visible[inputs, :, keys]
+        seen, mask = self._of(queries)
+        start, first, last, stop = _common(keys, seen, self._shape[2])
+        visible = mask.visible[inputs, :, first - seen.start : last - seen.start]
+        return visible if (start, stop) == (first, last) else pad(visible, (first - start, stop - last))
 
     def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice, keys: slice) -> None:
         """Add the mask to the logits of a range of queries, in place."""
-        self._of(queries).add_to(logits, inputs, heads, slice(None), keys)
+        seen, mask = self._of(queries)
+        start, first, last, _ = _common(keys, seen, self._shape[2])
+        own = slice(first - seen.start, last - seen.start)
+        mask.add_to(logits[..., first - start : last - start], inputs, heads, slice(None), own)
+        for hidden in (logits[..., : first - start], logits[..., last - start :]):
+            hidden += torch.finfo(torch.float32).min
 
     def seen(self, number: int, queries: slice, length: int) -> slice:
         """The keys of an input that any of some queries may see, and those between; all if a query sees none."""
-        visible = self[slice(number, number + 1), queries, slice(length)][0]
-        if not bool(visible.any(-1).all()):
+        keys, mask = self._of(queries)
+        visible = mask.visible[number, :, : length - keys.start]
+        if mask.bias is None or not bool(visible.any(-1).all()):
             return slice(0, length)
-        places = visible.any(0).nonzero()
+        places = visible.any(0).nonzero() + keys.start
         return slice(int(places[0]), int(places[-1]) + 1)
+
+    def width(self, number: int, rows: int, length: int) -> int:
+        """How many keys a range of so many queries of an input sees, the first, in the middle or the last."""
+        starts = {0, (length - rows) // 2, length - rows}
+        seen = [self.seen(number, slice(max(0, start), start + rows), length) for start in starts]
+        return max(int(keys.stop - keys.start) for keys in seen)
+
+
+def _common(keys: slice, seen: slice, length: int) -> tuple[int, int, int, int]:
+    """Where some keys start, where those of them that are seen start and stop, and where they all stop."""
+    start, stop, _ = keys.indices(length)
+    first = min(max(start, seen.start), stop)
+    return start, first, max(first, min(stop, seen.stop)), stop
 
 
 def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:

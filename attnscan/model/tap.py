@@ -339,8 +339,12 @@ class _Run:
                 continue
             if some.start:
                 continue  # its ranges are of all heads
-            rows = rows_of(_most(MOST_CELLS, on_cpu=on_cpu), heads, length)
+            most = _most(MOST_CELLS, on_cpu=on_cpu)
             for number in range(inputs.start, inputs.stop):
+                rows = rows_of(most, heads, length)
+                if isinstance(mask, MaskRows):  # of a window, as many queries as there are keys beside them
+                    width = mask.width(number, rows, length)
+                    rows = max(rows, min(width - rows, rows_of(most, heads, 2 * width)))
                 shared: dict[str, Tensor] = {}
                 for preview in (True, False) if self.cut.previews else (False,):
                     for queries in self.cut.ranges(number, length, rows):
