@@ -43,26 +43,27 @@ def syntax_sheet(result: Syntax, width: float) -> Sheet:
     keyed = titled + LINE * len(title) + 0.03
     bars = keyed + height_of(key, inner) + 0.08
     relations = _relations(result)
-    about, bars_key = wrapped(_about(result), inner), _bars_key(result)
+    about, bars_key = wrapped(_about(result), inner), _bars_key()
     few = f"Below {FEW} sentences, results may not hold in other texts."
     notes = wrapped(few, inner) if result.sentences < FEW else []
-    needed = (len(about) + 2.8) * LINE + height_of(bars_key, inner) + MARGIN
-    room = max(1, int((LONGEST - bars - needed) / _PITCH))
+    top, below = bars + len(about) * LINE, 0.0
+    if relations:
+        top, below = top + 1.2 * LINE, 1.3 * LINE + height_of(bars_key, inner)
+    room = max(1, int((LONGEST - top - below - LINE * len(notes) - MARGIN) / _PITCH))
     if len(relations) > room:
         notes += wrapped(f"{room} of {len(relations)} relations: attnscan syntax --all has all.", inner)
     relations = relations[:room]
-    sheet = Sheet(width, bars + needed + LINE * len(notes) + _PITCH * len(relations))
+    bottom = top + _PITCH * len(relations)
+    sheet = Sheet(width, bottom + below + LINE * len(notes) + MARGIN)
     rulers(sheet, grid, result.grid)
     draw_heads(sheet, grid, result.grid, lambda head: _cell(result.letter(head)))
     sheet.lines(title, titled)
     draw_key(sheet, key, keyed)
     sheet.lines(about, bars)
-    top = bars + (len(about) + 1.2) * LINE
-    bottom = top + _PITCH * len(relations)
     if relations:
         _columns(sheet, result, relations, top)
-    draw_key(sheet, bars_key, bottom + 1.3 * LINE)
-    sheet.lines(notes, bottom + 1.3 * LINE + height_of(bars_key, inner), FAINT)
+        draw_key(sheet, bars_key, bottom + 1.3 * LINE)
+    sheet.lines(notes, bottom + below, FAINT)
     return sheet
 
 
@@ -88,9 +89,7 @@ def _about(result: Syntax) -> str:
     return f"Accuracy: how often the most attended other word is the right one, {result.signature.reading}{held}."
 
 
-def _bars_key(result: Syntax) -> list[KeyEntry]:
-    if not _relations(result):
-        return [KeyEntry("")]
+def _bars_key() -> list[KeyEntry]:
     return [
         KeyEntry("best head, in its kind's colour", SYNTAX_COLORS["S"]),
         KeyEntry("best distance", _OFFSET),

@@ -67,7 +67,7 @@ def _with_a_long_name(profile: Profile) -> Profile:
 def _with_a_long_relation(syntax: Syntax) -> Syntax:
     """All rows but those of `all`, by a name that has no room."""
     rows = tuple(
-        replace(row, relation=row.relation if row.relation == "all" else f"{'x' * 99}{row.relation}")
+        row._replace(relation=row.relation if row.relation == "all" else f"{'x' * 99}{row.relation}")
         for row in syntax.rows
     )
     return replace(syntax, rows=rows, held=replace(syntax, rows=rows))

@@ -71,7 +71,7 @@ const treePane = {
     this.words.dir = facts.rightToLeft ? "rtl" : "ltr";
     this.words.replaceChildren(
       ...words.map((word, place) => {
-        const about = { class: heads[place] === null ? "root" : "", title: known.has(place) ? null : "no token is of this word" };
+        const about = { class: heads[place] === null ? "root" : "", title: known.has(place) ? word : `${word}: no token is of this word` };
         const element = make("bdi", about, word);
         const besideHead = heads[place] !== null && Math.abs(heads[place] - place) === 1; // its arc has room for its name
         element.style.setProperty("--letters", besideHead ? relations[place].length : 0);
