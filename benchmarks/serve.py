@@ -1,5 +1,6 @@
 """What someone waits for who types into the page of `attnscan serve`, beside a warm forward pass in the same process.
 
+    pip install playwright && apt-get install chromium
     python benchmarks/serve.py [--model DIRECTORY] [--runs 15] [--edits 1200]
 
 The model is BERT base's shape with random weights, unless one is named. An edit is a `POST /answer` from the request to
@@ -7,8 +8,8 @@ the last byte, over a socket: each is of a sentence that was not asked before, i
 while. What it stands beside is what the model alone takes for such an input, and the budgets are the project's own.
 
 A second table says what `classify --server URL` would save: a whole process of `attnscan classify`, what is left of it
-once a server runs the model (a process that starts, asks and prints), and the question by itself. A third one, with
-`--edits`, says how memory grows.
+once a server runs the model (a process that starts, asks and prints), and the question by itself. A third one is of
+Chromium: from a change in the box to the painted model view. A last one, with `--edits`, says how memory grows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import http.client
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import torch
+from playwright.sync_api import sync_playwright
 from sidebyside import Cost, cost, in_turn, machine, process_cost
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
@@ -42,6 +45,18 @@ from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
 
 BUDGETS = {20: 0.150, 128: 0.500}  # seconds, by tokens
+PAINTED_BUDGETS = {20: 0.150, 128: 0.450}  # seconds, painting included
+EDIT = """async (text) => {
+    const { dataset } = document.documentElement;
+    const box = document.getElementById('sentence-a');
+    const start = performance.now();
+    box.value = text;
+    box.dispatchEvent(new Event('input'));
+    while (dataset.asking !== 'no' || dataset.settled !== 'yes') await new Promise((next) => setTimeout(next));
+    await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+    return performance.now() - start;
+}"""
+"""Milliseconds from an edit until what it changes is painted."""
 TOKEN = "benchmark"
 WORDS = ("the", "cat", "sat", "on", "mat", "and", "then", "it", "went", "to", "store", "for", "more", "red", "berries")
 ATTNSCAN = [str(Path(sys.executable).with_name("attnscan"))]
@@ -120,6 +135,23 @@ def edits(scanner: Scanner, connection: http.client.HTTPConnection, runs: int) -
         print(f"| {tokens} | {' | '.join(cells)} | {ratio:.2f} | {sizes[-1]:,} |")
 
 
+def painted(port: int, runs: int) -> None:
+    """Print the third table."""
+    print("\n| tokens | an edit until it is painted | budget |\n| ---: | ---: | ---: |")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
+        page.locator("html[data-settled=yes][data-asking=no]").wait_for(state="attached")
+        for tokens, budget in PAINTED_BUDGETS.items():
+            inputs, times = texts(tokens), []
+            for _ in range(runs):
+                with page.expect_response("**/rest/**"):  # what comes later is not of this edit, nor of the next one
+                    times.append(page.evaluate(EDIT, f"{next(inputs)} ."))
+            print(f"| {tokens} | {statistics.median(times):.0f} ms | {budget * 1e3:.0f} ms |")
+        browser.close()
+
+
 def processes(model: Path, connection: http.client.HTTPConnection, port: int, runs: int) -> None:
     """Print the second table."""
     text = next(texts(20))
@@ -141,7 +173,7 @@ def processes(model: Path, connection: http.client.HTTPConnection, port: int, ru
 
 
 def memory(connection: http.client.HTTPConnection, many: int) -> None:
-    """Print the third table: what the process takes as inputs of many lengths are edited, each finished."""
+    """Print the last table: what the process takes as inputs of many lengths are edited, each finished."""
     inputs = [texts(tokens) for tokens in range(8, 96, 4)]
     print("\n| edits | peak memory |\n| ---: | ---: |")
     for turn in range(many + 1):
@@ -183,6 +215,7 @@ def main() -> None:
             with connected(session) as (connection, port):
                 edits(scanner, connection, options.runs)
                 processes(model, connection, port, max(3, options.runs // 3))
+                painted(port, options.runs)
                 if options.edits:
                     memory(connection, options.edits)
             session.worker.close()

@@ -1,7 +1,7 @@
 // Beside the lines, the same numbers as squares: queries downwards, keys across, one matrix a head.
 
 const WIDEST_CELL = 20; // CSS pixels
-const LABELLED_CELL = 12; // from here on, all rows and columns have names
+const LABELLED_CELL = 10; // from here on, all rows and columns have names
 const EVERY = 8; // of smaller ones, every eighth, or every sixteenth, and so on
 const NAMES_BESIDE = 72;
 
