@@ -11,12 +11,13 @@ Object.assign(allowed, {
 
 const question = { marking: false, q: null, k: null, from: null, brushed: null, ranked: "" };
 
-/** The links that are drawn, as { query, key }. */
+/** The links that are drawn, as { query, key }; those that another input has no tokens for are left out. */
 const linked = () =>
-  state.links.split(",").filter(Boolean).map((link) => {
-    const [query, key] = link.split("-").map(Number);
-    return { query, key };
-  });
+  state.links
+    .split(",")
+    .map((link) => link.split("-").map(Number))
+    .map(([query, key]) => ({ query, key }))
+    .filter(({ query, key }) => query < LENGTH && key < LENGTH && !facts.special[query]);
 
 const linkName = (query, key) => `${query}-${key}`;
 
@@ -83,12 +84,12 @@ async function ranking() {
 
 async function paintQuestion() {
   const box = find("question");
-  box.hidden = !state.links;
+  box.hidden = !linked().length;
   setAttribute(find("marking"), "aria-pressed", String(question.marking));
   find("matrices").classList.toggle("marking", question.marking);
   paintMarks();
   const now = JSON.stringify([state.links, reading(), inputs]);
-  if (!state.links || question.ranked === now) return chosenInRanking();
+  if (box.hidden || question.ranked === now) return chosenInRanking();
   const { known, average } = await ranking();
   if (now !== JSON.stringify([state.links, reading(), inputs])) return; // another question was drawn meanwhile
   question.ranked = now;
