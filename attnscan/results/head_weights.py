@@ -103,13 +103,10 @@ class Selection:
         return HeadWeights(result, heads, average, self.queries(*of), self.keys(*of))
 
 
-def check_drawn(tokens: int) -> None:
+def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047") -> None:
     """Raises: SelectionError for more tokens than are drawn one by one."""
     if tokens > MOST_DRAWN:
-        raise SelectionError(
-            f"{tokens:,} tokens are too many to be drawn one by one",
-            f"choose a passage of at most {MOST_DRAWN:,}, as in --window 0-{MOST_DRAWN - 1}",
-        )
+        raise SelectionError(f"{tokens:,} tokens are too many to be drawn one by one", remedy)
 
 
 @dataclass(frozen=True)

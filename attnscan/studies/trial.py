@@ -21,6 +21,7 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward
 from attnscan.results.change import Change, Prediction
 from attnscan.results.classification import Classification
+from attnscan.results.head_weights import check_drawn
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
@@ -115,6 +116,8 @@ class Trial:
     def __init__(self, trials: Trials, scanner: Scanner, pair: Pair, change: Change) -> None:
         self._trials, self._change = trials, change
         self._written = scanner.encode(pair)
+        check_drawn(len(self._written.tokens), "give a shorter text")
+        scanner.check_room(len(self._written.tokens), copies=2)
         self.tokens = self._written.tokens
         """Of the input as it is, hidden ones by their own texts."""
         tokenizer, seed = scanner.loaded.tokenizer, scanner.options.seed

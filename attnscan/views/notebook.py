@@ -14,6 +14,7 @@ from attnscan.results.behaviour import Behaviours
 from attnscan.results.card import Cards
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
+from attnscan.results.head_weights import MOST_DRAWN
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
@@ -108,7 +109,8 @@ def _whole(parts: Iterable[Markup]) -> str:
 
 def _views(result: Classification) -> Markup:
     """The page of `report` in a frame of its own, which may run its scripts, save its table, and reach nothing else."""
-    if result.attention is None:
+    attention = result.attention
+    if attention is None or len(attention.rows) > MOST_DRAWN or (attention.chosen and attention.chosen.heads):
         return Markup("")
     from attnscan.views.page.frame import PageOptions
     from attnscan.views.page.page import page

@@ -472,3 +472,14 @@ def test_predictive_is_asked_of_the_model_as_it_is_and_the_result_says_so(tmp_pa
     assert told in without.notes and told not in plain.notes
     assert plain.scores.every_key.n[0, 0, place] > 0
     assert_array_equal(*(each.scores.every_key.score[0, :, place] for each in (plain, without)))
+
+
+def test_what_cannot_be_drawn_is_refused_before_it_is_read(
+    directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscan.results.head_weights.MOST_DRAWN", 5)
+    with Scanner(ScanOptions(model=str(directories["bert"]), predictive="off")) as scanner:
+        trials = Trials(scanner)
+        trials.run(Pair("the cat"))
+        with pytest.raises(SelectionError, match=r"6 tokens are too many .*; give a shorter text"):
+            trials.run(Pair("the cat sat on"))

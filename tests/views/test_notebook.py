@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pages import made_up
 
 from attnscan import Ranking, heads
-from attnscan.views.notebook import ranking_html
+from attnscan.results.attention import Chosen
+from attnscan.results.grid import Head
+from attnscan.views.notebook import classification_html, ranking_html
 from attnscan.views.palette import letter
 
 
@@ -37,3 +40,12 @@ def test_what_heads_do_and_the_map_come_first(ranking: Ranking) -> None:
 def test_without_labels_there_are_the_best_heads_alone(ranking: Ranking) -> None:
     html = ranking_html(replace(ranking, labels=None, carried=None))
     assert "95 % interval" in html and "strongest heads" not in html
+
+
+def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, attention = made_up(1, 2, 12)
+    assert "<iframe" in classification_html(result)
+    some = attention.only(Chosen(attention.grid, (0, 1), (Head(0, 1),)))
+    assert "<iframe" not in classification_html(replace(result, attention=some))
+    monkeypatch.setattr("attnscan.views.notebook.MOST_DRAWN", 11)
+    assert "<iframe" not in classification_html(result)
