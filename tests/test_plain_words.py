@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -27,6 +28,15 @@ INSTEAD = {
     r"what comes of it": "the result",
     r"by the looks|by (?:its|their) looks": "detected",
     r"leads? on\b": "continues",
+    r"no answer for": "timed out after",
+    r"\bsound (?:file|CSV|JSON)\b|not a sound|is not sound": "valid",
+    r"farthest above chance, by": "closest",
+    r"\bheeded\b": "used",
+    r"(?:errors|bars?|) ?of nothing\b": "of 0",
+    r"cannot be told (?:from|apart)|cannot tell .{0,20}apart": "is not distinguished from",
+    r"has a way of its own|in a way of its own": "by itself",
+    r"pairs would change": "changed in bootstrap resamples",
+    r"(?<!there )is no (?:window|function|file|model|pattern|list)\b": "is not a",
 }
 """Phrases that are not used, as regular expressions, and what to write."""
 
@@ -47,6 +57,24 @@ def prose(path: Path) -> list[tuple[int, str]]:
     return lines
 
 
+def said(path: Path) -> list[tuple[int, str]]:
+    """The numbered texts of a module that are not documentation: what screens, help and errors are made of."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [(node.lineno, str(node.value)) for node in texts if id(node) not in documented]
+
+
+def unclear(name: Path, texts: list[tuple[int, str]]) -> list[str]:
+    """A line for each phrase that is not used, with what to write."""
+    return [
+        f"{name.relative_to(ROOT)}:{number}: '{match.group()}'; write: {better}"
+        for number, text in texts
+        for phrase, better in INSTEAD.items()
+        for match in re.finditer(phrase, text, re.IGNORECASE)
+    ]
+
+
 def test_all_pages_together_have_at_most_25_000_words_and_the_readme_1_500() -> None:
     counts = {str(page.relative_to(ROOT)): words(page) for page in PAGES}
     longest = sorted(counts.items(), key=lambda item: -item[1])[:5]
@@ -56,12 +84,12 @@ def test_all_pages_together_have_at_most_25_000_words_and_the_readme_1_500() -> 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_say_it_in_plain_words(page: Path) -> None:
-    wrong = [
-        f"{page.relative_to(ROOT)}:{number}: '{match.group()}'; write: {better}"
-        for number, line in prose(page)
-        for phrase, better in INSTEAD.items()
-        for match in re.finditer(phrase, line, re.IGNORECASE)
-    ]
+    wrong = unclear(page, prose(page))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_screens_help_and_errors_say_it_in_plain_words() -> None:
+    wrong = [line for module in sorted((ROOT / "attnscan").rglob("*.py")) for line in unclear(module, said(module))]
     assert not wrong, "\n".join(wrong)
 
 
@@ -75,6 +103,9 @@ def test_a_page_that_says_it_otherwise_is_found(tmp_path: Path) -> None:
     page.write_text("It cannot be had.\n\n```text\nIt cannot be had.\n```\n")
     assert prose(page) == [(1, "It cannot be had."), (2, "")]
     assert [line for _, line in prose(page) if re.search("|".join(INSTEAD), line)] == ["It cannot be had."]
+    module = tmp_path / "module.py"
+    module.write_text('"""It cannot be had."""\n\nWHAT = f"{1} cannot be had"\n"""It cannot be had."""\n')
+    assert said(module) == [(3, " cannot be had")]
 
 
 def test_each_version_in_the_changelog_has_at_most_120_lines_and_each_heading_once() -> None:

@@ -283,7 +283,9 @@ def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
     if callable(wanted):
         return Pattern.of(wanted)
     if not isinstance(wanted, str):
-        raise OptionError(f"{wanted!r:.60} is no pattern", "give names, such as 'next-word', or functions of your own")
+        raise OptionError(
+            f"{wanted!r:.60} is not a pattern", "give names, such as 'next-word', or functions of your own"
+        )
     if (pattern := called(wanted, ours)) is None:
         known = [pattern.id for pattern in ours]
         raise OptionError(f"there is no pattern '{wanted}'", nearest(wanted, known, f"there are {', '.join(known)}"))
