@@ -79,7 +79,7 @@ def test_every_option_that_names_a_file_or_a_model_has_a_role() -> None:
             if role is not None:
                 named[role].add(name)
     assert named == {
-        FileRole.READ: {"pairs", "treebank", "held", "weights", "from_file"},
+        FileRole.READ: {"pairs", "treebank", "held", "weights", "alignments", "from_file"},
         FileRole.WRITTEN: {"output", "save_weights", "state", "per_pair", "signature"},
         FileRole.MODEL: {"model", "model_a", "model_b", "checkpoint", "against"},
     }

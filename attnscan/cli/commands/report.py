@@ -33,7 +33,6 @@ from attnscan.scan.options import ScanOptions
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
     "attnscan report --predictive off -o page.html",
-    "attnscan report --treebank en_pud-ud-test.conllu --sentences 1-8 -o trees.html",
 )
 
 
