@@ -41,7 +41,7 @@ def report(
     *,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is standard output."),
+        typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is stdout."),
         FileRole.WRITTEN,
     ],
     given: OneInput,
