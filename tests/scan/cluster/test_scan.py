@@ -184,6 +184,12 @@ def begun(options: ScanOptions) -> Totals:
     return Totals(ClusterProgress(ScanState(options)))
 
 
+def ranking_of(totals: Totals) -> Ranking:
+    made = totals.result()
+    assert isinstance(made, Ranking)
+    return made
+
+
 def answered(plan: Plan, totals: Totals) -> Totals:
     """The same, and the sample as one worker here asks about it."""
     asker = AskingActor(plan)
@@ -238,8 +244,8 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     once.check(len(files))
     twice.check(len(files))
     with pytest.raises(EngineError, match="lost pairs"):
-        once.ranking()
-    assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
+        once.result()
+    assert_equal(ranking_of(answered(plan, twice)), local(plan.options, files, tmp_path / "local.parquet"))
     found = ScoringActor(plan).score(blocks[0], [])
     assert found.state is not None and found.state.signature is not None
     other = replace(found.state, signature=replace(found.state.signature, torch="1.0"))
@@ -274,7 +280,7 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6, labelled=True)
     plan = replace(plan_of("bundled", files[1:3], per_pair=True), options=options)
     totals = added(plan, [block for file in range(2) for block in blocks_of(plan, file)])
-    found, expected = answered(plan, totals).ranking(), local(options, files[1:3], tmp_path / "local.parquet")
+    found, expected = ranking_of(answered(plan, totals)), local(options, files[1:3], tmp_path / "local.parquet")
     # One machine asks several pairs at once, and on some processors the model's numbers then differ in their last bits
     assert_equal(found, expected, rtol=0, atol=1e-6)
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
@@ -291,7 +297,7 @@ def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str]
     options = ScanOptions(model=toy, on_long="truncate", predictive="off", split=True)
     plan = plan_of(toy, files, options=options)
     totals = added(plan, [block for file in range(len(files)) for block in blocks_of(plan, file)])
-    found, expected = totals.ranking(), local(options, files, tmp_path / "pairs.parquet")
+    found, expected = ranking_of(totals), local(options, files, tmp_path / "pairs.parquet")
     assert_equal(found, expected)
     assert found.ranked_by is not None and expected.ranked_by is not None
     for name in ("score", "n", "pairs"):
@@ -313,7 +319,7 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
         (*_, state) = scan(scanner, read_pairs(names))
         expected = ranked(scanner, state)
     assert_equal_profiles(totals.state.sums.profile, state.sums.profile, 1e-9)
-    found = totals.ranking()
+    found = ranking_of(totals)
     assert_equal(found, expected)
     assert found.profile is not None and expected.profile is not None
     assert found.profile.parts == expected.profile.parts
@@ -400,7 +406,7 @@ def test_a_directory_for_every_pairs_scores_is_new_and_whole(toy: str, files: li
     with pytest.raises(OutputError, match=r"cannot write .*No such file"):
         PairDirectory(tmp_path / "none" / "pairs")
     plan = plan_of(toy, files, block_pairs=300)
-    ranking = answered(plan, added(plan, [block for file in range(4) for block in blocks_of(plan, file)])).ranking()
+    ranking = ranking_of(answered(plan, added(plan, [block for file in range(4) for block in blocks_of(plan, file)])))
     with pytest.raises(OutputError, match=r"2 of 2 files .* all machines"), PairDirectory(tmp_path / "new") as made:
         made.parts |= {"000000-000000-000", "000001-000000-000"}
         made.finish(ranking, 2)
@@ -599,7 +605,7 @@ def test_rows_travel_in_pieces_and_are_written_once_however_often(
             if cell:
                 totals.add(pickle.loads(cell))
     totals.check(2)
-    made.finish(totals.ranking(), totals.rows)
+    made.finish(ranking_of(totals), totals.rows)
     found = pd.read_parquet(tmp_path / "new").astype({"file": str, "pattern": str})
     path = tmp_path / "local.parquet"
     with Scanner(plan.options) as scanner, PerPairWriter(path, [p.id for p in PATTERNS], heads=plan.heads) as writer:

@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a hook": (_hooked, "has the forward hook _hooked.<locals>.<lambda>"),
     "a hook before": (_hooked_before, "has the forward hook"),
     "a patched forward": (_forward, "refers to modules"),
-    "compiled": (_compiled, "no model of transformers"),
+    "compiled": (_compiled, "not a model of transformers"),
     "compiled inside": (_compiled_inside, "is compiled"),
     "quantized": (_quantized, "is quantized"),
     "sparse": (lambda model, draw: _sparse(_linear(model, draw)), "not as plain numbers"),

@@ -94,6 +94,7 @@ def holds(kind: str, changes: list[Change], draw: random.Random) -> str:
     expected = attention(output)
     assert result.attention is not None
     weights, near = torch.from_numpy(result.attention.weights), max(NEAR[values.dtype] for values in given.parameters())
+    near *= 4 if kind.startswith("T5") else 1  # whose logits are not scaled, so that half precision rounds them more
     assert weights.shape == expected.shape, (weights.shape, expected.shape)
     assert torch.allclose(weights, expected, atol=near, rtol=0), float((weights - expected).abs().max())
     whole = adopted(given, _tokenizer()).masked_lm
