@@ -212,6 +212,12 @@ class EncodedBatch:
     """Bool: of cross attention, the target's units; others are keys. None where every unit is both."""
     queries: slice = field(default_factory=lambda: slice(None))
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
+    keys: slice = field(default_factory=lambda: slice(None))
+    """Which units are keys; masks are of all units all the same."""
+    places: Tensor | None = None
+    """Where each unit stands in its input; None where that is its place in the masks. Shape: [batch, unit]."""
+    recurring: Tensor | None = None
+    """What `recurs` is, where keys beyond these tell it. Shape: [batch, query], bool."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
     inputs: tuple[EncodedInput, ...] = ()
@@ -232,14 +238,25 @@ class EncodedBatch:
 
     @property
     def offset(self) -> Tensor:
-        """How far the key stands after the query. Shape: [1, query, key]."""
-        place = torch.arange(self.word.shape[1], device=self.word.device)
-        return (place[None, :] - place[self.queries, None])[None]
+        """How far the key stands after the query. Shape: [1 or batch, query, key]."""
+        place = torch.arange(self.word.shape[1], device=self.word.device)[None] if self.places is None else self.places
+        return place[:, None, self.keys] - place[:, self.queries, None]
 
     @property
     def asked(self) -> Tensor:
         """Which queries are words. Shape: [batch, query], bool."""
         return self.word[:, self.queries]
+
+    @property
+    def delimiters(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Special tokens before the first word, between words, and after the last. Shape: [batch, unit] each, bool."""
+        place, keys = torch.arange(self.word.shape[1], device=self.word.device).expand_as(self.word), self.key_word
+        first = place.where(keys, self.word.shape[1]).amin(1, keepdim=True)
+        start, end = (
+            self.special & (place < first),
+            self.special & (place > place.where(keys, -1).amax(1, keepdim=True)),
+        )
+        return start, self.special & ~start & ~end, end
 
     @cached_property
     def same_sentence(self) -> Tensor:
@@ -255,8 +272,14 @@ class EncodedBatch:
         content = self.word & ~self.punctuation
         alike = self._equal(self.text_id, content)
         if self.related is not None:
-            alike |= self.related[:, self.queries] & content[:, self.queries, None] & content[:, None, :]
+            related = self.related[:, self.queries, self.keys]
+            alike |= related & content[:, self.queries, None] & content[:, None, self.keys]
         return self._seen(alike)
+
+    @cached_property
+    def recurs(self) -> Tensor:
+        """Which queries have another word that is identical or related. Shape: [batch, query], bool."""
+        return (self.alike & (self.offset != 0)).any(-1) if self.recurring is None else self.recurring
 
     @cached_property
     def word_number(self) -> Tensor:
@@ -283,7 +306,7 @@ class EncodedBatch:
     def _equal(self, numbers: Tensor, mask: Tensor) -> Tensor:
         """Where query and key are of the mask, and of one number from 0 on: all else is made unequal."""
         queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
-        return queries[:, self.queries, None] == keys[:, None, :]
+        return queries[:, self.queries, None] == keys[:, None, self.keys]
 
     def under(self, visible: Tensor) -> EncodedBatch:
         """The same batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
@@ -306,23 +329,45 @@ class EncodedBatch:
         assert stop >= len(unit) or unit[stop - 1] != unit[stop]
         return slice(int(unit[start]), int(unit[:stop].max()) + 1)
 
-    def of_range(self, inputs: slice, tokens: slice, visible: Tensor) -> EncodedBatch:
-        """Some inputs with a range of their tokens for queries, under a layer's mask.
+    def of_range(self, inputs: slice, rows: slice, columns: slice, visible: Tensor) -> EncodedBatch:
+        """Some inputs with a range of their tokens for queries, and one for keys, under a layer's mask.
 
-        Shape: `visible` [input, query token of the range, key token], bool. Where words have several tokens, it is of
-        one input, and the range cuts none in two.
+        Shape: `visible` [input, query token of the range, key token of the range], bool. Where words have several
+        tokens, it is of one input, and the ranges cut none in two.
         """
-        queries, width = self.units(inputs.start, tokens), self.word.shape[1]
+        queries, keys = (self.units(inputs.start, tokens) for tokens in (rows, columns))
         if self.unit is not None:
-            unit = self.unit[inputs.start].where(self.unit[inputs.start] >= 0, width)
-            keys = torch.zeros(1, visible.shape[1], width + 1, dtype=torch.int32, device=unit.device)
-            keys.index_add_(2, unit, visible.int())
-            rows = keys.new_zeros(1, queries.stop - queries.start, width)
-            visible = rows.index_add_(1, unit[tokens] - queries.start, keys[..., :width]) > 0
+            unit = self.unit[inputs.start]
+            of_queries = unit[rows] - queries.start
+            of_keys = (unit[columns] - keys.start).clip(0)  # padding, which nothing sees, goes with the first
+            seen = torch.zeros(1, visible.shape[1], keys.stop - keys.start, dtype=torch.int32, device=unit.device)
+            seen.index_add_(2, of_keys, visible.int())
+            visible = seen.new_zeros(1, queries.stop - queries.start, seen.shape[2]).index_add_(1, of_queries, seen) > 0
+        return replace(self._of_inputs(inputs), visible=visible, queries=queries, keys=keys)
+
+    def near(self, keys: slice) -> EncodedBatch:
+        """The same queries with fewer keys."""
+        assert self.visible is not None
+        first = self.keys.start
+        return replace(self, keys=keys, visible=self.visible[..., keys.start - first : keys.stop - first])
+
+    def of_cells(self, cells: Tensor, recurs: Tensor) -> EncodedBatch:
+        """Some cells of the first input, each as an input of two units, of which one is the query and one the key.
+
+        Shape: `cells` [2, cell], queries and keys by their places in the input; `recurs`, as the property, [cell].
+        """
+        both, names = cells.T, ("word", "special", "punctuation", "sentence", "text_id")
+        own: dict[str, Any] = {name: getattr(self, name)[0][both] for name in names}
+        if self.related is not None:
+            own["related"] = self.related[0][tuple(cells)][:, None, None].expand(-1, 2, 2)
+        return EncodedBatch(**own, queries=slice(0, 1), keys=slice(1, 2), places=both, recurring=recurs[:, None])
+
+    def _of_inputs(self, inputs: slice) -> EncodedBatch:
+        """Some of the inputs."""
         masks = ("word", "special", "punctuation", "sentence", "text_id", "frequent", "related", "unit", "asks")
         own: dict[str, Any] = {name: None if (mask := getattr(self, name)) is None else mask[inputs] for name in masks}
         given = {name: values[inputs] for name, values in self.model_inputs.items()}
-        return replace(self, **own, visible=visible, queries=queries, model_inputs=given, inputs=self.inputs[inputs])
+        return replace(self, **own, model_inputs=given, inputs=self.inputs[inputs])
 
     @property
     def related_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:

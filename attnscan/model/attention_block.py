@@ -67,6 +67,9 @@ class AttentionBlock:
     """How many tokens the inputs have, where the columns are not of all keys."""
     preview: bool = False
     """Whether the range comes once more: a consumer that needs no sums over all queries beforehand leaves it out."""
+    norms: Tensor | None = None
+    """Of a preview of what heads carry, what each key's weight is still to be multiplied with, before rows are made
+    shares. Shape: [batch, head, key]."""
     output: Tensor | None = None
     """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
     shared: dict[str, Tensor] = field(default_factory=dict)
@@ -97,6 +100,11 @@ class AttentionBlock:
     def is_whole(self) -> bool:
         """Whether it has the rows of all queries."""
         return self.is_first and self.is_last
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it has some rows of a long input alone; texts that attend to others are short."""
+        return self.kind is not AttentionKind.CROSS and not self.is_whole
 
     @property
     def rows(self) -> slice:

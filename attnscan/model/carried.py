@@ -60,12 +60,15 @@ class OutputProjections:
     def carried(self, block: AttentionBlock) -> AttentionBlock:
         """The same block with what heads carry in place of weights, each row a share of its sum.
 
-        A row that carries nothing at all is zero throughout, and `idle` tells which are.
+        A row that carries nothing at all is zero throughout, and `idle` tells which are. A preview keeps its weights,
+        with `norms` beside them.
         """
         assert block.value is not None and block.logits is not None
         if (norms := block.shared.get("norms")) is None:
             norms = block.shared["norms"] = self.norms(block.layer, block.heads, block.value)
         norms = norms[..., block.columns]
+        if block.preview:
+            return replace(block, norms=norms)
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
         zero = norms == 0

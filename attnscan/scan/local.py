@@ -160,11 +160,11 @@ def _told(
         if options.profile and only is None:
             helps = targets.helps if options.predictive_part else ()
             special = not options.reading.among_words
-            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=special))
+            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=special, units=targets.units))
             consumers.append(profilers[0])
         if options.labelled and only is None:
             special = not options.behaviour.among_words
-            classes.append(ClassScorer(targets.batch, special=special, layouts=targets.layouts))
+            classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
         if isinstance(carrying, str) or options.reading.carried:
             consumers += classes
         else:

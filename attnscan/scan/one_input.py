@@ -252,14 +252,14 @@ class _Scorers:
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
-        self.words, batch, layouts = Scorer(targets, by_query=True), targets.batch, targets.layouts
+        self.words, batch, units = Scorer(targets, by_query=True), targets.batch, targets.units
         special = not options.reading.among_words
-        self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, layouts=layouts)
+        self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, units=units)
         self._in_full = in_full
         stated: Sequence[Special] = get_args(Special) if keep else (options.behaviour.special,)
         stated = stated if in_full else ()
         self._classes = {
-            which: ClassScorer(batch, special=which == "in", by_query=True, layouts=layouts) for which in stated
+            which: ClassScorer(batch, special=which == "in", by_query=True, units=units) for which in stated
         }
 
     def rest(self, block: AttentionBlock) -> None:

@@ -20,12 +20,18 @@ from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.statement import CLASSES, COLUMNS
 from attnscan.scoring.block_sums import BlockSums, most_blocks, squeezed
-from attnscan.scoring.merging import Layouts, Units, blocks_of_words, exact
-from attnscan.scoring.readout import LEAST_LEFT
+from attnscan.scoring.merging import LEAST_LEFT, Units, View, blocks_of_words, exact
 
 _SPECIAL = 3  # the first classes are those of special tokens
 _LINEAR = len(CLASSES) + 2  # the columns that are sums of weights: classes, then frequent and rare words
 _OF_KEYS = [*range(_SPECIAL), len(CLASSES), len(CLASSES) + 1]  # of these, the ones that a key is in whatever the query
+_FAR = (
+    ("punctuation", "earlier", "later", "elsewhere", "elsewhere"),
+    ("punctuation", "elsewhere", "elsewhere", "earlier", "later"),
+)
+"""Of what classes keys far from a query of A, or of B, are: punctuation, other words of A before and after it, of B."""
+_MOVES = (("identical", "later"), ("identical", "earlier"), ("cross-sentence", "elsewhere"))
+"""The class of a far key that is alike to its query, and the one that it would be of."""
 
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
@@ -33,26 +39,18 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 
     Shape: [batch, query, key], int8.
     """
-    word, special, offset = batch.word, batch.special, batch.offset
-    place = torch.arange(word.shape[1], device=word.device).expand_as(word)
-    first, last = (
-        where[:, None]
-        for where in (place.where(batch.key_word, word.shape[1]).amin(1), place.where(batch.key_word, -1).amax(1))
-    )
-    start, end = special & (place < first), special & (place > last)
-    words = batch.asked[:, :, None] & word[:, None, :]
-    own = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, :])
+    offset, sentence, columns = batch.offset, batch.sentence, batch.keys
+    words = batch.asked[:, :, None] & batch.word[:, None, columns]
+    own = words & (sentence[:, batch.queries, None] == sentence[:, None, columns])
 
     def keys(mask: Tensor) -> Tensor:
-        return batch.asked[:, :, None] & mask[:, None, :]
+        return batch.asked[:, :, None] & mask[:, None, columns]
 
     def at(nearest: int, farthest: int) -> Tensor:
         return own & (offset >= min(nearest, farthest)) & (offset <= max(nearest, farthest))
 
     cells = {
-        "start": keys(start),
-        "middle": keys(special & ~start & ~end),
-        "end": keys(end),
+        **{name: keys(mask) for name, mask in zip(CLASSES, batch.delimiters, strict=False)},
         "itself": at(0, 0),
         "identical": batch.alike & own,
         "cross-sentence": batch.alike & ~own,
@@ -67,10 +65,75 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
         "earlier": own & (offset < 0),
         "elsewhere": words & ~own,
     }
-    classes = torch.full(words.shape, -1, dtype=torch.int8, device=word.device)
+    classes = torch.full(words.shape, -1, dtype=torch.int8, device=words.device)
     for number, name in reversed(list(enumerate(CLASSES))):
         classes = classes.masked_fill(cells[name], number)
     return classes
+
+
+def one_hot(classes: Tensor) -> Tensor:
+    """0 or 1: the classes of words that depend on the query. Shape: [...] -> [..., column], float32."""
+    return (classes[..., None] == torch.arange(_SPECIAL, len(CLASSES)).to(classes)).float()
+
+
+@dataclass(frozen=True)
+class _Beyond:
+    """Keys of one input that are far from some queries: their classes follow from key and sentence, but for a few."""
+
+    keys: Tensor
+    """0 or 1: those of `_FAR`. Shape: [key, column], float32."""
+    in_b: Tensor
+    """Which queries are of sentence B. Shape: [query], int64."""
+    cells: Tensor
+    """Queries and keys that are alike. Shape: [2, cell]."""
+    moves: Tensor
+    """Which of `_MOVES` applies to each. Shape: [cell]."""
+
+    @classmethod
+    def of(cls, view: View, rows: slice, columns: slice) -> _Beyond | None:
+        """The keys beyond those that a view lays out; None if there are none."""
+        if (cells := view.beyond) is None:
+            return None
+        batch = view.batch
+        place = torch.arange(batch.word.shape[1], device=batch.word.device)
+        sides = place < view.keys.start, place >= view.keys.stop
+        sentence = batch.sentence[0].masked_fill(batch.punctuation[0], -1)
+        keys = [
+            batch.punctuation[0] & (sides[0] | sides[1]),
+            *((sentence == s) & side for s in (0, 1) for side in sides),
+        ]
+        alike = cells.alike[:, 0, 0]
+        moves = torch.where(cells.same_sentence[:, 0, 0], (cells.offset[:, 0, 0] < 0).long(), len(_MOVES) - 1)
+        places = view.cells - view.cells.new_tensor([[rows.start], [columns.start]])
+        in_b = (batch.sentence[0, rows] == 1).long()
+        return cls(torch.stack(keys, -1)[columns].float(), in_b, places[:, alike], moves[alike])
+
+    def sums(self, rows: Tensor, counts: Tensor, keys: Tensor, into: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows that count, added up: by class beyond, by the columns of all keys, and into which unit that goes.
+
+        Shape: [head, query, key], [head, query], [key, column] and [query] -> [head, sum, class], [head, sum, column]
+        and [sum].
+        """
+        units, group = torch.unique(2 * into + self.in_b, return_inverse=True)
+        if len(units) == len(group):
+            order = group.argsort()
+            summed = rows[:, order] * counts[:, order, None]
+        else:
+            groups = torch.arange(len(units), device=group.device)[:, None] == group
+            summed = (groups & counts[:, None]).to(rows) @ rows
+        on, far = (summed @ columns.to(rows) for columns in (keys, self.keys))
+        of_a, of_b, gained, lost = (_one_hot_of(names).to(rows) for names in (*_FAR, *zip(*_MOVES, strict=True)))
+        picked = rows.flatten(1).index_select(1, self.cells[0] * rows.shape[2] + self.cells[1])
+        moved = rows.new_zeros(len(rows), len(units) * len(_MOVES))
+        moved.index_add_(1, group[self.cells[0]] * len(_MOVES) + self.moves, picked)
+        classes = torch.where((units % 2 == 1)[:, None], far @ of_b, far @ of_a)
+        classes += moved.reshape(len(rows), len(units), len(_MOVES)) @ (gained - lost)
+        return classes.clip(0), on, units // 2
+
+
+def _one_hot_of(names: Sequence[str]) -> Tensor:
+    """0 or 1: the classes of some names. Shape: [name, class], float32."""
+    return one_hot(torch.tensor([CLASSES.index(name) for name in names]))
 
 
 @dataclass(frozen=True)
@@ -81,12 +144,16 @@ class _Layout:
     """Which queries are words. Shape: [batch, query], bool."""
     is_key: Tensor
     """Shape: [batch, key], bool."""
+    near: slice
+    """The keys whose classes are laid out."""
     classes: Tensor
-    """Shape: [batch, query, key], int8."""
+    """Shape: [batch, query, near key], int8."""
     cells: Tensor | None
     """`one_hot` of the classes; None of a range of queries, which makes it again.
 
-    Shape: [batch, query, key, column]."""
+    Shape: [batch, query, near key, column]."""
+    beyond: _Beyond | None
+    """The other keys."""
     keys: Tensor
     """0 or 1: the columns `_OF_KEYS`. Shape: [batch, key, column], float32."""
     even: Tensor
@@ -95,26 +162,20 @@ class _Layout:
     """What that has on each column. Shape: [batch, query, column], float64."""
 
 
-def one_hot(classes: Tensor) -> Tensor:
-    """0 or 1: the classes of words that depend on the query. Shape: [...] -> [..., column], float32."""
-    return (classes[..., None] == torch.arange(_SPECIAL, len(CLASSES)).to(classes)).float()
-
-
 class ClassScorer:
     """A consumer of attention blocks that sums one batch's attention class by class."""
 
     def __init__(
-        self, batch: EncodedBatch, *, special: bool, by_query: bool = False, layouts: Layouts | None = None
+        self, batch: EncodedBatch, *, special: bool, by_query: bool = False, units: Units | None = None
     ) -> None:
         """With `special`, special tokens are keys; without, each word's weights on words are renormalised.
 
         With `by_query`, a batch of one input is summed word by word, or by blocks of neighbours if it has many.
-        Scorers of the same batch may share their `layouts`.
+        Scorers of the same batch may share their `units`.
         """
         assert not by_query or len(batch) == 1
-        self._batch, self._special, self._units = batch, special, Units(batch)
+        self._batch, self._special, self._units = batch, special, Units(batch) if units is None else units
         self._word_block = blocks_of_words(batch.query_word[0]) if by_query else None
-        self._layouts = Layouts() if layouts is None else layouts
         self._all_rows: tuple[Tensor, Tensor] | None = None
         """By the previews of some inputs and heads: all rows added, and how many they are.
 
@@ -145,11 +206,21 @@ class ClassScorer:
 
     def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
         """Sum some inputs of one length."""
+        if block.preview:
+            self._foresee(block)
+            return
         weights = block.weights
-        layout = self._layouts.of(f"classes {self._special}", block, lambda: self._layout(of_tokens, block))
+        layout = self._units.layouts.of(f"classes {self._special}", block, lambda: self._layout(of_tokens, block))
         eligible = layout.is_word[:, None].expand(weights.shape[:3])
         if block.idle is not None:
             eligible = eligible & ~block.idle
+        if not block.is_whole:
+            assert self._all_rows is not None  # ranges are previewed
+            rows, left = (weights, None) if self._special else self._units.among_words(block)
+            eligible = eligible if left is None else eligible & (left >= LEAST_LEFT)
+            column, words = self._all_rows
+            self._add(layout, block, rows, eligible, column[..., block.columns], words)
+            return
         if self._special:
             rows = weights * eligible[..., None]
         else:
@@ -157,23 +228,23 @@ class ClassScorer:
             left = rows.sum(-1)
             eligible = eligible & (left >= LEAST_LEFT)
             rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
-        if block.preview:
-            self._foresee(block, rows, eligible)
-        elif block.is_whole:
-            self._add(layout, block, rows, eligible, rows.sum(2), eligible.sum(-1))
-        else:
-            assert self._all_rows is not None  # ranges are previewed
-            column, words = self._all_rows
-            self._add(layout, block, rows, eligible, column[..., block.columns], words)
+        self._add(layout, block, rows, eligible, rows.sum(2), eligible.sum(-1))
 
-    def _foresee(self, block: AttentionBlock, rows: Tensor, eligible: Tensor) -> None:
-        """Add a range's rows to those of all queries."""
+    def _foresee(self, block: AttentionBlock) -> None:
+        """Add a range's rows to those of all queries, without making them: two products with a vector are less."""
+        weights, word = block.weights, self._batch.word[block.inputs]
         if block.is_first:
-            room = rows.new_zeros(*rows.shape[:2], self._batch.word.shape[1])
-            self._all_rows = room, eligible.new_zeros(rows.shape[:2], dtype=torch.int64)
+            room = weights.new_zeros(*weights.shape[:2], word.shape[1])
+            self._all_rows = room, weights.new_zeros(weights.shape[:2], dtype=torch.int64)
         assert self._all_rows is not None
         column, words = self._all_rows
-        column[..., block.columns] += rows.sum(2)
+        of_keys = weights.new_ones(1) if self._special else word[:, None, block.columns].to(weights)
+        of_keys = (of_keys if block.norms is None else of_keys * block.norms).expand(*weights.shape[:2], -1)
+        left = (weights @ of_keys[..., None].expand(*weights.shape[:2], weights.shape[3], 1))[..., 0]
+        eligible = word[:, None, block.rows] & (left >= LEAST_LEFT)
+        if block.idle is not None:
+            eligible = eligible & ~block.idle
+        column[..., block.columns] += ((eligible / left.clip(LEAST_LEFT))[:, :, None] @ weights)[:, :, 0] * of_keys
         words += eligible.sum(-1)
 
     def _add(
@@ -189,50 +260,73 @@ class ClassScorer:
         # With C the sum of n words' rows, min(a, (C - a) / (n - 1)) is (n min(a, C / n) - a) / (n - 1)
         mean = (column / words.to(column).clip(1))[:, :, None]
         like_mean = torch.minimum(rows, mean, out=common).sum(-1).to(self._on) * words
-        like_others = (like_mean - rows.sum(-1)) / (words - 1).clip(1)
-        common = torch.stack([like_even.to(self._on), like_others], -1)
         counted, cells = eligible.to(self._on), one_hot(layout.classes) if layout.cells is None else layout.cells
+        like_others = (like_mean - (rows.sum(-1) if block.is_whole else 1)) / (words - 1).clip(1)
+        common = torch.stack([like_even.to(self._on), like_others], -1) * counted[..., None]
+        beyond, keys = layout.beyond, layout.keys
+        near = rows if block.is_whole else rows[..., layout.near] * eligible[..., None]
         if self._word_block is not None:
-            own, into = rows[0].transpose(0, 1), self._word_block[block.rows]
-            linear = self._linear(own @ cells[0], own @ layout.keys[0])
-            sums = [(self._on, torch.cat([linear, common[0].transpose(0, 1)], -1))]
-            on_even = self._on.new_zeros(*linear.shape[:2], COLUMNS)
+            own, into = near[0].transpose(0, 1), self._word_block[block.rows]
+            on_keys = (own @ keys[0]) if beyond is None else keys.new_zeros(*own.shape[:2], keys.shape[2])
+            linear = self._linear(own @ cells[0], on_keys)
+            on_even = self._on.new_zeros(*own.shape[:2], COLUMNS)
             on_even[..., :_LINEAR] = counted[0].T[..., None] * layout.on_even[0][:, None]
-            for total, values in (*sums, (self._even, on_even), (self._n, counted[0].T[..., None])):
-                of_heads = total[:, block.layer, block.heads]
-                if block.is_first:
-                    of_heads.zero_()
-                of_heads.index_add_(0, into, values)
+            self._add_words(block, self._on, torch.cat([linear, common[0].transpose(0, 1)], -1), into)
+            self._add_words(block, self._even, on_even, into)
+            self._add_words(block, self._n, counted[0].T[..., None], into)
+            if beyond is not None:
+                on_classes, on_keys, into = beyond.sums(rows[0], eligible[0], keys[0], into)
+                linear = self._linear(on_classes, on_keys).transpose(0, 1)
+                self._on[:, block.layer, block.heads, :_LINEAR].index_add_(0, into, linear)
             return
         place = (block.inputs, block.layer, block.heads)
         # input by input, since the rounding of a product of several depends on how many there are
-        on_cells = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in zip(rows, cells, strict=True)])
-        column = column if block.is_whole else rows.sum(2)
-        linear = self._linear(on_cells, torch.stack([own @ by for own, by in zip(column, layout.keys, strict=True)]))
+        on_cells = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in zip(near, cells, strict=True)])
+        if beyond is None:
+            column = column if block.is_whole else near.sum(2)
+            on_keys = torch.stack([own @ by for own, by in zip(column, keys, strict=True)])
+        else:
+            on_classes, on_keys, _ = beyond.sums(rows[0], eligible[0], keys[0], torch.zeros_like(beyond.in_b))
+            on_cells, on_keys = on_cells + on_classes.sum(1), on_keys.sum(1)[None]
+        linear = self._linear(on_cells, on_keys)
         add_range(self._on, place, torch.cat([linear, common.sum(2)], -1), block)
         add_range(self._even, (*place, slice(_LINEAR)), counted @ layout.on_even, block)
         add_range(self._n, place, counted.sum(-1, keepdim=True), block)
 
+    @staticmethod
+    def _add_words(block: AttentionBlock, total: Tensor, values: Tensor, into: Tensor) -> None:
+        """Add [query, head, column] to the words, or blocks of words, that the queries are of."""
+        of_heads = total[:, block.layer, block.heads]
+        if block.is_first:
+            of_heads.zero_()
+        of_heads.index_add_(0, into, values)
+
     def _layout(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Layout:
         """The columns of some inputs' queries, under their mask."""
         inputs, columns = block.inputs, block.columns
-        batch, place = self._units.view(of_tokens, inputs)
-        if self._classes[0] is not batch:  # of whole inputs it is of the mask's whole batch
-            self._classes = batch, class_of_cells(batch)
-        classes = self._classes[1][place, : block.weights.shape[2], columns].contiguous()
+        view = self._units.view(of_tokens, block)
+        if self._classes[0] is not view.batch:  # of whole inputs it is of the mask's whole batch
+            self._classes = view.batch, class_of_cells(view.batch)
+        classes = self._classes[1][view.own].contiguous()
+        near = slice(view.keys.start - columns.start, view.keys.stop - columns.start)
+        beyond = _Beyond.of(view, block.rows, columns)
         word = self._batch.word[inputs]
         is_word, is_key = word[:, block.rows], word[:, columns]
         even = self._units.even(of_tokens, inputs) * is_word[..., None]
         if not self._special:
             even = even * is_key[:, None]
             even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
-        special = torch.stack([(classes == number).any(1) for number in range(_SPECIAL)], -1)
-        keys = torch.cat([special, self._frequent_and_rare()[inputs, columns]], -1).float()
+        keys = torch.stack([*self._batch.delimiters, *self._frequent_and_rare()], -1)[inputs, columns].float()
         precise = even.to(exact(word.device))
         on_classes = precise.new_zeros(*precise.shape[:2], 1 + len(CLASSES))
-        on_classes.scatter_add_(2, classes.long() + 1, precise)
-        on_even = self._linear(on_classes[..., 1 + _SPECIAL :], precise @ keys.to(precise))
-        return _Layout(is_word, is_key, classes, one_hot(classes) if block.is_whole else None, keys, even, on_even)
+        on_classes.scatter_add_(2, classes.long() + 1, precise[..., near])
+        of_words, on_keys = on_classes[..., 1 + _SPECIAL :], precise @ keys.to(precise)
+        if beyond is not None:
+            of_words = (
+                of_words + beyond.sums(precise, is_word, keys[0], torch.arange(len(beyond.in_b), device=word.device))[0]
+            )
+        on_even, cells = self._linear(of_words, on_keys), one_hot(classes) if block.is_whole else None
+        return _Layout(is_word, is_key, near, classes, cells, beyond, keys, even, on_even)
 
     def _linear(self, cells: Tensor, keys: Tensor) -> Tensor:
         """The columns that are sums of weights, in their order. Shape: [..., column] each."""
@@ -240,15 +334,15 @@ class ClassScorer:
         linear[..., _SPECIAL : len(CLASSES)], linear[..., _OF_KEYS] = cells.to(linear), keys.to(linear)
         return linear
 
-    def _frequent_and_rare(self) -> Tensor:
+    def _frequent_and_rare(self) -> tuple[Tensor, Tensor]:
         """Which words are frequent, and which are neither that nor punctuation; none where that is not known.
 
-        Shape: [batch, unit, 2], bool.
+        Shape: [batch, unit] each, bool.
         """
         batch = self._batch
         if batch.frequent is None:
-            return torch.zeros(*batch.word.shape, 2, dtype=torch.bool, device=batch.word.device)
-        return torch.stack([batch.frequent, batch.word & ~batch.frequent & ~batch.punctuation], -1)
+            return torch.zeros_like(batch.word), torch.zeros_like(batch.word)
+        return batch.frequent, batch.word & ~batch.frequent & ~batch.punctuation
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.

@@ -75,8 +75,8 @@ def same_place(batch: EncodedBatch) -> Tensor:
     last, last_key = (words.sum(1, keepdim=True) - 1 for words in (ask, key))
     place, place_of_key = (words.cumsum(1) - 1 for words in (ask, key))
     goal = (2 * place * last_key + last) // (2 * last).clip(1)
-    cells = goal[:, batch.queries, None] == place_of_key[:, None, :]
-    return cells & ask[:, batch.queries, None] & key[:, None, :]
+    cells = goal[:, batch.queries, None] == place_of_key[:, None, batch.keys]
+    return cells & ask[:, batch.queries, None] & key[:, None, batch.keys]
 
 
 def even(batch: EncodedBatch) -> Tensor:
@@ -88,20 +88,20 @@ def even(batch: EncodedBatch) -> Tensor:
     black   .33   .33   .33     ·     ·     ·
       cat   .33   .33   .33     ·     ·     ·
     """
-    inside = batch.query_word[:, batch.queries, None] & batch.key_word[:, None, :]
+    inside = batch.query_word[:, batch.queries, None] & batch.key_word[:, None, batch.keys]
     return inside / inside.sum(-1)[..., None].clip(1)
 
 
 def _linked(batch: EncodedBatch, keys: Callable[[list[int]], list[int]]) -> Tensor:
     """What target words are linked to, or what `keys` makes of the numbers of the source words linked to each."""
     asks, sources = batch.query_word[:, batch.queries], batch.key_word
-    cells = asks[:, :, None] & sources[:, None, :]
+    cells = asks[:, :, None] & sources[:, None, batch.keys]
     linked = cells & False
     for row, encoded in enumerate(batch.inputs):
         number = batch.word_number[row]
         for word, words in links_of(encoded.known_pair):
             of_words = (number[:, None] == number.new_tensor(keys(words))).any(-1)
-            linked[row] |= (number[batch.queries] == word)[:, None] & of_words
+            linked[row] |= (number[batch.queries] == word)[:, None] & of_words[batch.keys]
     return cells & linked
 
 

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.profile import OFFSETS
-from attnscan.scoring.merging import exact
+from attnscan.scoring.merging import View, exact
 
 _SENTENCES = 2
 _PUNCTUATION = 3  # its place among the kinds of keys
@@ -75,77 +75,106 @@ class SameKeys:
 class Parts:
     """The parts of some queries of some inputs of one length, in the order of `results/profile.py`, but `same-keys`."""
 
-    def __init__(self, batch: EncodedBatch, place: slice, block: AttentionBlock, others: Sequence[Tensor]) -> None:
-        """`batch` is of the block's queries under its mask; its inputs stand at `place` there.
+    def __init__(self, view: View, block: AttentionBlock, others: Sequence[Tensor], *, special: bool) -> None:
+        """With `special`, special tokens are keys.
 
         Shape: `others` [input, query, key] each, the parts that are neither distances nor kinds of keys.
         """
-        rows, self._keys_at = slice(block.weights.shape[2]), block.columns
-        own, self._first = (place, rows, block.columns), block.rows.start - block.columns.start
-        self._sentence, self._of_keys = batch.sentence[place, block.rows], batch.sentence[place, block.columns]
-        self.word = batch.word[place, block.rows]
+        batch, own, self._keys_at, self._is_range = view.batch, view.own, block.columns, not block.is_whole
+        self._near = slice(view.keys.start - block.columns.start, view.keys.stop - block.columns.start)
+        self._first = block.rows.start - block.columns.start
+        self._sentence = batch.sentence[own[0], block.rows]
+        self._of_keys = batch.sentence[own[0], block.columns]
+        self.word = batch.word[own[0], block.rows]
         """Which queries are words. Shape: [batch, query], bool."""
         assert batch.visible is not None
-        visible, same = batch.visible[own], batch.same_sentence[own]
-        self._exact, self._shape = exact(same.device), same.shape[1:]
-        diagonals = {offset: same.diagonal(self._first + offset, dim1=1, dim2=2) for offset in OFFSETS}
+        is_key = torch.ones_like(self._of_keys, dtype=torch.bool) if special else self._of_keys >= 0
+        self._visible, self._open = batch.visible[own] & is_key[:, None, self._near], is_key.clone()
+        """Which of the keys that are laid out each query may see, and which of the others all may see.
+
+        Shape: [batch, query, near key] and [batch, key], bool."""
+        self._open[:, self._near] = False
+        same = batch.same_sentence[own]
+        self._exact, self._shape = exact(same.device), (same.shape[1], self._of_keys.shape[1])
+        diagonals = {o: same.diagonal(self._first - self._near.start + o, dim1=1, dim2=2) for o in OFFSETS}
         self._offsets = {offset: near.to(self._exact) for offset, near in diagonals.items()}
         """By each word that has one at that distance before or behind it: 1. Shape: [batch, word] each."""
         alike = batch.alike[own]
         itself = torch.zeros_like(alike[0])
-        itself.diagonal(self._first).fill_(True)
-        matrices = [alike & same & ~itself, alike & ~same, *(matrix[:, rows, block.columns] for matrix in others)]
-        even = torch.stack([self._even(matrix) for matrix in matrices], 1)
-        self._pick_cells(even)
-        self._keys = self._kinds(batch, place)
+        itself.diagonal(self._first - self._near.start).fill_(True)
+        self._pick_cells(torch.stack([alike & same & ~itself, alike & ~same, *others], -1), view)
+        self._keys = self._kinds(batch, own[0])
         """Which keys are of which kind, those of sentence A and of B at the end. Shape: [batch, key, kind]."""
-        seen = self._by_query(visible.float() @ self._keys).to(self._exact)
+        seen = self._by_query(self._of_seen(self._keys)).to(self._exact)
         self._scale = (seen > 0) * self.word[..., None] / seen.clip(1)
         """What each key of a kind has in a word's row. Shape: [batch, query, kind]."""
-        self.gram = self._products(even, visible)
+        self.gram = self._products()
         """Every two parts' rows multiplied and added. Shape: [batch, part, part]."""
         distances = torch.stack([near.sum(1) for near in self._offsets.values()], -1)
-        self.mass = torch.cat([distances, even.sum((2, 3)), (self._scale > 0).sum(1)], 1)
+        self.mass = torch.cat([distances, self._values.sum(1), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
-        self._columns = self._column_sums(even, visible)
+        self._columns = self._column_sums()
         """What each key gets of every part, over these rows. Shape: [batch, key, part]."""
-        of_words = (visible & self.word[..., None]).to(self._exact)
-        self._seen_by = of_words.sum(1)
+        word = self.word.to(self._exact)
+        self._seen_by = self._of_seeing(word[..., None])[..., 0]
         """How many of these words may see each key. Shape: [batch, key]."""
-        self._even_rows = self.word / of_words.sum(-1).clip(1)
+        sees = self._of_seen(torch.ones_like(self._keys[..., :1]))[..., 0]
+        self._even_rows = word / sees.to(word).clip(1)
         """What each word gives each key that it may see, if it spreads evenly. Shape: [batch, query]."""
 
-    def _even(self, matrix: Tensor) -> Tensor:
-        """Words' rows in proportion, each of them adding up to 1; one of nothing stays so."""
-        rows = (matrix * self.word[..., None]).to(self._exact)
-        whole = rows.sum(-1, keepdim=True)
-        return rows / torch.where(whole > 0, whole, 1)
+    def _of_seen(self, values: Tensor) -> Tensor:
+        """What the keys have that each query may see. Shape: [batch, key, column] -> [batch, query, column]."""
+        near = self._visible.to(values) @ values[:, self._near]
+        return near + (values * self._open[..., None]).sum(1, keepdim=True)
 
-    def _pick_cells(self, rows: Tensor) -> None:
-        """Find the cells that any of some parts has, and what each is in each. Shape: [batch, part, query, key]."""
-        cells = [used.nonzero()[:, 0] for used in (rows != 0).any(1).flatten(1)]
+    def _of_seeing(self, values: Tensor) -> Tensor:
+        """What the queries have that may see each key. Shape: [batch, query, column] -> [batch, key, column]."""
+        columns = self._open[..., None] * values.sum(1, keepdim=True)
+        columns[:, self._near] += self._visible.to(values).mT @ values
+        return columns
+
+    def _pick_cells(self, matrices: Tensor, view: View) -> None:
+        """Find the cells that any of some parts has, and what each is in each. Shape: [batch, query, key, part]."""
+        cells = [used.nonzero()[:, 0] for used in (matrices != 0).any(-1).flatten(1)]
         padded = pad_sequence(cells, batch_first=True, padding_value=-1)
-        self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
-        values = rows.flatten(2).gather(2, self._cells[:, None].expand(-1, rows.shape[1], -1))
-        self._values = (values * (padded >= 0)[:, None]).mT  # [batch, cell, part]
+        places, width = padded.clip(0), matrices.shape[2]  # padding points to the first cell, and weighs nothing
+        self._queries, keys = places // width, places % width + self._near.start
+        values = matrices.flatten(1, 2).gather(1, places[..., None].expand(-1, -1, matrices.shape[3]))
+        self._values = (values * (padded >= 0)[..., None]).to(self._exact)
+        if (far := view.beyond) is not None:
+            alike, same = far.alike[:, 0, 0], far.same_sentence[:, 0, 0]
+            none = torch.zeros(len(alike), matrices.shape[3] - 2, dtype=torch.bool, device=alike.device)
+            beyond = torch.cat([torch.stack([alike & same, alike & ~same], -1), none], -1)
+            queries, of_keys = view.cells - view.cells.new_tensor([[view.batch.queries.start], [self._keys_at.start]])
+            self._queries, keys = torch.cat([self._queries, queries[None]], 1), torch.cat([keys, of_keys[None]], 1)
+            self._values = torch.cat([self._values, beyond[None].to(self._values)], 1)
+        self._values *= self.word.gather(1, self._queries)[..., None]
+        whole = self._added(self._queries, self._values, self._shape[0]).gather(
+            1, self._queries[..., None].expand_as(self._values)
+        )
+        self._values /= torch.where(whole > 0, whole, 1)  # words' rows in proportion, each of them adding up to 1
+        self._cells, self._of_cells = self._queries * self._shape[1] + keys, keys
+
+    @staticmethod
+    def _added(into: Tensor, values: Tensor, count: int) -> Tensor:
+        """Cells added up by query, or by key. Shape: [batch, cell] and [batch, cell, part] -> [batch, count, part]."""
+        sums = values.new_zeros(len(values), count, values.shape[-1])
+        return sums.scatter_add_(1, into[..., None].expand_as(values), values)
 
     def _kinds(self, batch: EncodedBatch, inputs: slice) -> Tensor:
-        word, special, keys = batch.word[inputs], batch.special[inputs], batch.key_word[inputs]
-        length = word.shape[1]
-        place = torch.arange(length, device=word.device).expand_as(word)
-        first, last = (where[:, None] for where in (place.where(keys, length).amin(1), place.where(keys, -1).amax(1)))
-        start, end = special & (place < first), special & (place > last)
-        kinds = [start, special & ~start & ~end, end, batch.punctuation[inputs]]
+        word = batch.word[inputs]
+        kinds = [*(mask[inputs] for mask in batch.delimiters), batch.punctuation[inputs]]
         kinds += [word & (batch.sentence[inputs] == sentence) for sentence in range(_SENTENCES)]
         return torch.stack(kinds, -1).float()[:, self._keys_at]
 
-    def _by_query(self, kinds: Tensor) -> Tensor:
+    def _by_query(self, kinds: Tensor, sentence: Tensor | None = None) -> Tensor:
         """What each query has of every kind, that of its own sentence before the other one's.
 
-        Shape: [batch, ..., query, kind].
+        Shape: [batch, ..., query, kind]; `sentence` [batch, query] if that is not of all queries.
         """
         *others, a, b = kinds.unbind(-1)
-        in_b = self._sentence.reshape(len(kinds), *[1] * (kinds.ndim - 3), -1) == 1
+        sentence = self._sentence if sentence is None else sentence
+        in_b = sentence.reshape(len(kinds), *[1] * (kinds.ndim - 3), -1) == 1
         return torch.stack([*others, torch.where(in_b, b, a), torch.where(in_b, a, b)], -1)
 
     def read(self, weights: Tensor) -> Tensor:
@@ -164,7 +193,10 @@ class Parts:
 
         Shape: `weights` [batch, head, query, key].
         """
-        column = (weights * self.word[:, None, :, None]).sum(2, dtype=self._exact)
+        if self._is_range:
+            column = (self.word.to(weights)[:, None, None] @ weights)[:, :, 0].to(self._exact)
+        else:  # in float64, so that an input's sums do not depend on the inputs beside it
+            column = (weights * self.word[:, None, :, None]).sum(2, dtype=self._exact)
         if column.shape[-1] == keys:
             return AllRows(column, self._columns.clone(), self._seen_by.clone())
         room = (self._keys_at.start, keys - self._keys_at.stop)
@@ -178,45 +210,46 @@ class Parts:
         rows = weights.sum(-1).to(self._exact)
         return (rows @ self._even_rows[..., None])[..., 0], self._even_rows.sum(1, keepdim=True)
 
-    def _column_sums(self, rows: Tensor, visible: Tensor) -> Tensor:
-        """Every part's rows added, key by key. Shape: [batch, part, query, key] -> [batch, key, part]."""
+    def _column_sums(self) -> Tensor:
+        """Every part's rows added, key by key. Shape: [batch, key, part]."""
         distances = [self._by_keys(offset, cells) for offset, cells in self._offsets.items()]
-        same = self._sentence[:, :, None] == self._of_keys[:, None]
-        seen = visible.to(self._exact)
-        *plain, own, other = range(self._scale.shape[-1])
-        is_word = (self._of_keys >= 0)[..., None]
-        kinds = torch.cat(
-            [
-                (seen.mT @ self._scale[..., plain]) * self._keys[..., plain],
-                ((seen * same).mT @ self._scale[..., [own]]) * is_word,
-                ((seen * ~same).mT @ self._scale[..., [other]]) * is_word,
-            ],
-            -1,
-        )
-        return torch.cat([torch.stack(distances, -1), rows.sum(2).mT, kinds], -1)
+        *plain, own, other = self._scale.unbind(-1)
+        in_b = self._sentence == 1
+        by_sentence = [values * of for of in (~in_b, in_b) for values in (own, other)]
+        *plain, own_a, other_a, own_b, other_b = self._of_seeing(torch.stack([*plain, *by_sentence], -1)).unbind(-1)
+        *kinds, a, b = self._keys.unbind(-1)
+        kinds = [kind * values for kind, values in zip(kinds, plain, strict=True)]
+        sums = torch.stack([*distances, *kinds, a * own_a + b * own_b, a * other_b + b * other_a], -1)
+        cells = self._added(self._of_cells, self._values, self._shape[1])
+        return torch.cat([sums[..., : len(OFFSETS)], cells, sums[..., len(OFFSETS) :]], -1)
 
-    def _products(self, rows: Tensor, visible: Tensor) -> Tensor:
-        """Every two parts' rows multiplied and added. Shape: [batch, part, query, key] and [batch, query, key].
+    def _products(self) -> Tensor:
+        """Every two parts' rows multiplied and added. Shape: [batch, part, part].
 
         A word has no two distances to one key, and no key is of two kinds but punctuation.
         """
         near = torch.stack([self._of_queries(offset, cells) for offset, cells in self._offsets.items()], -1)
         # [batch, distance, query, kind]: what is beyond the keys is not near, so that anything may stand there
-        at = (
-            torch.arange(self._shape[0], device=near.device)[None] + near.new_tensor(OFFSETS, dtype=torch.long)[:, None]
-        )
+        offsets = near.new_tensor(OFFSETS, dtype=torch.long)
+        at = torch.arange(self._shape[0], device=near.device)[None] + offsets[:, None]
         nearby = self._keys[:, (at + self._first).clip(0, self._shape[1] - 1)]
-        near_kinds = (self._by_query(nearby) * self._scale[:, None] * near.permute(0, 2, 1)[..., None]).sum(2)
-        punctuation = self._by_query(visible.float() @ (self._keys * self._keys[..., _PUNCTUATION, None]))
+        scaled = self._by_query(nearby) * self._scale[:, None]
+        near_kinds = (scaled * near.permute(0, 2, 1)[..., None]).sum(2)
+        punctuation = self._by_query(self._of_seen(self._keys * self._keys[..., _PUNCTUATION, None]))
         marked = (punctuation * self._scale * self._scale[..., _PUNCTUATION, None]).sum(1)
         kinds = torch.diag_embed(self._scale.sum(1))
         kinds[:, _PUNCTUATION] = kinds[:, :, _PUNCTUATION] = marked
-        on_rows = self.read(rows)
-        before, after = on_rows[..., : len(OFFSETS)], on_rows[..., len(OFFSETS) :]
-        distances = torch.cat([torch.diag_embed(near.sum(1)), before.mT, near_kinds], 2)
-        middle = torch.cat([before, after], 2)
-        last = torch.cat([near_kinds.mT, after[..., rows.shape[1] :].mT, kinds], 2)
-        return torch.cat([distances, middle, last], 1)
+        of_cells = self._queries[..., None].expand(-1, -1, max(near.shape[2], kinds.shape[2]))
+        distance = (self._of_cells - self._queries - self._first)[..., None] == offsets
+        at_distance = distance * near.gather(1, of_cells[..., : near.shape[2]])
+        of_kinds = self._keys.gather(1, self._of_cells[..., None].expand(-1, -1, kinds.shape[2]))
+        of_kinds = self._by_query(of_kinds, self._sentence.gather(1, self._queries))
+        of_kinds = of_kinds * self._scale.gather(1, of_cells[..., : kinds.shape[2]])
+        cells = self._values.mT @ torch.cat([at_distance, self._values, of_kinds], -1)
+        before, itself, after = torch.split(cells, [near.shape[2], cells.shape[1], kinds.shape[2]], -1)
+        first = torch.cat([torch.diag_embed(near.sum(1)), before.mT, near_kinds], 2)
+        last = torch.cat([near_kinds.mT, after.mT, kinds], 2)
+        return torch.cat([first, torch.cat([before, itself, after], 2), last], 1)
 
     def _of_queries(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their queries. Shape: [batch, cell] -> [batch, query]."""

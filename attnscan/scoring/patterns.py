@@ -101,7 +101,7 @@ def identical(batch: EncodedBatch) -> Tensor:
       cat     ·     ·     1     ·     ·     ·     ·     1     ·     ·
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
-    return batch.alike & (batch.alike & (batch.offset != 0)).any(-1)[..., None]
+    return batch.alike & batch.recurs[..., None]
 
 
 IDENTICAL = Pattern(
@@ -161,7 +161,7 @@ def delimiter(batch: EncodedBatch) -> Tensor:
       cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
       ran     1     ·     ·     ·     ·     1     ·     ·     ·     1
     """
-    return batch.asked[:, :, None] & batch.special[:, None, :]
+    return batch.asked[:, :, None] & batch.special[:, None, batch.keys]
 
 
 DELIMITER = Pattern(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,11 +17,10 @@ from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.block_sums import BlockSums, squeezed
 from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.merging import Layouts, Units, exact
+from attnscan.scoring.merging import LEAST_LEFT, Units, exact
 from attnscan.scoring.parts import AllRows, Parts
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.readout import LEAST_LEFT
 from attnscan.scoring.targets import Targets
 
 
@@ -47,18 +45,18 @@ class Profiler:
         helps: Sequence[Help] = (),
         *,
         special: bool = True,
-        layouts: Layouts | None = None,
+        units: Units | None = None,
     ) -> None:
         """With `helps`, those of every input, the words that help to predict are a part.
 
         With `special`, special tokens are keys; without, each word's weights on words are renormalised.
-        Profilers of the same batch and patterns may share their `layouts`.
+        Profilers of the same batch and patterns may share their `units`.
         """
         others = _others(patterns, predictive=bool(helps))
         self._batch, self._targets, self._special = batch, Targets(batch, others, helps), special
         self.parts = parts_of([pattern.id for pattern in others])
         """By name."""
-        self._units, self._layouts = Units(batch), Layouts() if layouts is None else layouts
+        self._units = Units(batch) if units is None else units
         self._all_rows: AllRows | None = None
         """Of the ranges so far of some inputs and heads."""
         self._grid: Grid | None = None
@@ -93,10 +91,12 @@ class Profiler:
 
     def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
         """Sum some queries of some inputs of one length; the last of them bring what `same-keys` needs of all rows."""
-        parts = self._layouts.of(f"profile {self._special}", block, lambda: self._of(of_tokens, block))
+        parts = self._units.layouts.of(f"profile {self._special}", block, lambda: self._of(of_tokens, block))
         sums, weights, words = self._sums, block.weights, self._batch.word[block.inputs].sum(1, keepdim=True)
         layer, place = (block.inputs, block.layer), (block.inputs, block.layer, block.heads)
-        if not self._special:
+        if not self._special and not block.is_whole:
+            weights, _ = self._units.among_words(block)
+        elif not self._special:
             weights = weights * self._batch.word[block.inputs, None, None, block.columns]
             weights = weights / weights.sum(-1, keepdim=True).clip(LEAST_LEFT)
         lengths = torch.linalg.vector_norm(weights, dim=-1) * parts.word[:, None]
@@ -122,12 +122,8 @@ class Profiler:
 
     def _of(self, of_tokens: AttentionBlock, block: AttentionBlock) -> Parts:
         """The parts of some inputs' queries, under their mask."""
-        batch, place = self._units.view(of_tokens, block.inputs)
-        if not self._special:
-            assert batch.visible is not None
-            batch = replace(batch, visible=batch.visible & batch.word[:, None])
-        others = [target.matrix for target in self._targets.of_rows(of_tokens, block.inputs)]
-        return Parts(batch, place, block, others)
+        rows = self._targets.of_rows(of_tokens, block)
+        return Parts(rows.view, block, [target.matrix for target in rows.targets], special=self._special)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums, once every block has come, as `fitted` takes them.

@@ -23,8 +23,6 @@ from attnscan.results.terms import Scored
 from attnscan.scoring.merging import exact
 from attnscan.scoring.targets import Target
 
-LEAST_LEFT = 1e-30
-"""Of a word's weight on words: less is not renormalised, and its row stays zero."""
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
 
@@ -65,58 +63,84 @@ class Columns:
 class Readout:
     """Targets of a range of queries of some inputs, ready to measure weights: over every key, and over words alone."""
 
-    def __init__(self, targets: Sequence[Target], words: Tensor, itself: int | None) -> None:
+    def __init__(
+        self, targets: Sequence[Target], words: Tensor, itself: int | None, near: int = 0, far: Tensor | None = None
+    ) -> None:
         """`itself` is the key that the first of the queries is, None where keys are of another text.
 
-        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1.
+        Of long inputs, targets but even ones are of the keys from `near` on, and of a few `far` cells.
+        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1, `far` [2, cell], queries and keys.
         """
         self._columns = Columns.of(targets)
         self._words = words[:, None, None]
         matrices = [target.matrix for target in targets]
-        self._rows, self._keys = matrices[0].shape[1:]
+        self._rows, self._keys = matrices[0].shape[1], words.shape[1]
         self._first = itself
         self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
         self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
+        self._spans = {p: self._span(matrix) for p, matrix in self._even.items()}
+        """By which keys these are read."""
         self._dense: dict[int, Tensor] = {}
         """By column. Shape: [batch, query, key], zero for the inputs of which the column is sparse."""
-        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
+        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even}, near)
+        if far is not None and far.shape[1]:
+            self._add_far(targets, far)
         self.eligible, self.eligible_on_words = self._with_a_target()
         """Shape: [batch, query, pattern], 0 or 1."""
         self._add_parts()
-        self._on_itself = torch.stack([self._diagonal(matrix) for matrix in matrices], -1).to(self._values)
+        on_itself = [self._diagonal(matrix, near if matrix.shape[2] < self._keys else 0) for matrix in matrices]
+        self._on_itself = torch.stack(on_itself, -1).to(self._values)
         """What each query is among its own targets, in [0, 1]. Shape: [batch, query, pattern]."""
 
-    def _diagonal(self, cells: Tensor) -> Tensor:
+    def _span(self, matrix: Tensor) -> slice:
+        """All keys; of long inputs, from the first to the last that the target has. Shape: [batch, query, key]."""
+        used = (matrix != 0).any(1).any(0).nonzero()
+        if self._rows == self._keys or not len(used):
+            return slice(None)
+        return slice(int(used[0]), int(used[-1]) + 1)
+
+    def _diagonal(self, cells: Tensor, near: int = 0) -> Tensor:
         """What each query has on itself; 0 where keys are of another text. Shape: [..., query, key] -> [..., query]."""
         if self._first is None:
             return torch.zeros_like(cells[..., 0])
-        own = cells.diagonal(self._first, dim1=-2, dim2=-1)
-        before = max(0, -self._first)  # of a range of keys, some queries may be none
+        own = cells.diagonal(self._first - near, dim1=-2, dim2=-1)
+        before = max(0, near - self._first)  # of a range of keys, some queries may be none
         after = cells.shape[-2] - before - own.shape[-1]
         return own if before == after == 0 else pad(own, (before, after))
 
-    def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
+    def _pick_cells(self, matrices: dict[int, Tensor], near: int) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
-        shape = (len(self._words), self._rows, self._keys)
-        most = _DENSE * self._rows * self._keys
+        width = next((matrix.shape[2] for matrix in matrices.values()), self._keys)
+        shape, most = (len(self._words), self._rows, width), _DENSE * self._rows * self._keys
         used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
         sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
         padded = _places(used.values(), shape, self._words.device)
-        if padded.shape[1] > most:
+        if padded.shape[1] > most and width == self._keys:  # few keys of many are sparse
             sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
             padded = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
             for p in (p for p in used if not bool(sparse[p].all())):
                 self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
-        self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
-        self._queries = self._cells // self._keys
-        self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._keys)[:, None]
+        places = padded.clip(0)  # padding points to the first cell, and weighs nothing
+        self._queries, keys = places // width, places % width + near
+        self._cells = self._queries * self._keys + keys
+        self._on_words = self._words[:, 0, 0].gather(1, keys)[:, None]
         """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
         kind = exact(padded.device)
         self._values = torch.zeros(*padded.shape, self._columns.targets, dtype=kind, device=padded.device)
         """Shape: [batch, cell, column]."""
         for p, matrix in matrices.items():
             counts = (padded >= 0) & sparse[p][:, None]
-            self._values[..., p] = matrix.flatten(1).gather(1, self._cells) * counts
+            self._values[..., p] = matrix.flatten(1).gather(1, places) * counts
+
+    def _add_far(self, targets: Sequence[Target], far: Tensor) -> None:
+        """Add cells of the first input. Shape: [2, cell]."""
+        queries, keys = far[:, None]
+        none = self._values.new_zeros(far.shape[1])
+        values = torch.stack([none if target.far is None else target.far.to(none) for target in targets], -1)
+        self._queries = torch.cat([self._queries, queries], 1)
+        self._cells = torch.cat([self._cells, queries * self._keys + keys], 1)
+        self._on_words = torch.cat([self._on_words, self._words[:, 0, :, keys[0]]], 2)
+        self._values = torch.cat([self._values, values[None]], 1)
 
     def _with_a_target(self) -> Iterator[Tensor]:
         """Which queries have a target: over every key, and over words alone."""
@@ -149,11 +173,12 @@ class Readout:
         """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
         return (weights * self._words).sum(-1)
 
-    def __call__(self, weights: Tensor, share: Tensor) -> Tensor:
+    def __call__(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
         """Weight on target, summed over queries.
 
         Shape: [batch, head, query, key], and what a query's weights are multiplied with over words alone
-        [batch, head, query] -> [2, batch, head, column], over every key and over words alone.
+        [batch, head, query] -> [2, batch, head, column], over every key and over words alone. `among_words` is their
+        product, if it is known.
         """
         measured = self._on_cells(weights, share)
         for c, column in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
@@ -161,11 +186,19 @@ class Readout:
             measured[0, ..., c] += on_column.sum((-1, -2))
             measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
         for p, target in self._even.items():
-            measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
-            shared = weights * share[..., None]
-            measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][:, None], out=shared).sum((-1, -2))
+            keys = self._spans[p]
+            measured[0, ..., p] = torch.minimum(weights[..., keys], target[:, None, :, keys]).sum((-1, -2))
+            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words).sum((-1, -2))
         on_itself = [each.sum(2) for each in self._itself(weights, share)]
         return torch.cat([measured, torch.stack(on_itself)], -1)
+
+    def _on_even_words(self, column: int, weights: Tensor, share: Tensor, among_words: Tensor | None) -> Tensor:
+        """What rows over words alone have in common with an even target. Shape: [batch, head, query, key]."""
+        target, keys = self._even_on_words[column][:, None], self._spans[column]
+        if among_words is not None:
+            return torch.minimum(among_words[..., keys], target[..., keys]).mul_((share > 0)[..., None])
+        shared = weights * share[..., None]
+        return torch.minimum(shared, target, out=shared)
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
         """The same for the sparse columns."""
@@ -189,7 +222,7 @@ class Readout:
                 measured[..., p] = torch.minimum(on_itself[..., 0], self._on_itself[:, None, :, p])
             yield measured
 
-    def rows(self, weights: Tensor, share: Tensor) -> Tensor:
+    def rows(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
         """What a call gives, of each query by itself, and for one input at a time.
 
         Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
@@ -206,9 +239,9 @@ class Readout:
             measured[0, ..., c] += on_column.sum(-1).T
             measured[1, ..., c] += (on_column * self._words[0]).sum(-1).T * by_query
         for p, target in self._even.items():
-            measured[0, ..., p] = torch.minimum(weights[0], target[0]).sum(-1).T
-            shared = weights[0] * share[0][..., None]
-            measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][0], out=shared).sum(-1).T
+            keys = self._spans[p]
+            measured[0, ..., p] = torch.minimum(weights[0, ..., keys], target[0, :, keys]).sum(-1).T
+            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words)[0].sum(-1).T
         itself = torch.stack([own[0].transpose(0, 1) for own in self._itself(weights, share)])
         return torch.cat([measured, itself], -1)
 

@@ -13,7 +13,7 @@ from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.merging import Units, blocks_of_words, exact
+from attnscan.scoring.merging import blocks_of_words, exact
 from attnscan.scoring.readout import Columns, Readout
 from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 from attnscan.scoring.targets import Targets
@@ -43,7 +43,7 @@ class Scorer:
         """With `by_query`, a batch of one input is measured word by word, or by blocks of neighbours if it has many."""
         batch = targets.batch
         assert not by_query or len(batch) == 1
-        self._targets, self._units = targets, Units(batch)
+        self._targets, self._units = targets, targets.units
         self._word_block = blocks_of_words(batch.query_word[0]) if by_query else None
         self._columns = Columns.of(targets.scored)
         self._words, self._keys = (is_word.float() for is_word in targets.is_word)
@@ -84,9 +84,9 @@ class Scorer:
         A row that is `idle` counts for nothing.
         """
         weights, idle = block.weights, block.idle
-        part = self._targets.layouts.of("scores", block, lambda: self._part(of_tokens, block))
+        part = self._units.layouts.of("scores", block, lambda: self._part(of_tokens, block))
         place = (block.inputs, block.layer, block.heads)
-        left = part.readout.left(weights)
+        among_words, left = self._units.among_words(block) if block.is_range else (None, part.readout.left(weights))
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         entropy = _row_entropy(weights, block.logits).where(part.is_word, 0.0)
@@ -97,9 +97,11 @@ class Scorer:
             self._rows[place] -= (part.is_word & idle).sum(-1)
         add_range(self._entropy, place, entropy.sum(-1, dtype=self._entropy.dtype), block)
         if self._word_block is not None:
-            self._add_words(block, self._word_block[block.rows], part, part.readout.rows(weights, share), counts[0].T)
+            self._add_words(
+                block, self._word_block[block.rows], part, part.readout.rows(weights, share, among_words), counts[0].T
+            )
             return
-        add_range(self._weight, (slice(None), *place), part.readout(weights, share), block)
+        add_range(self._weight, (slice(None), *place), part.readout(weights, share, among_words), block)
         counted = part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
         add_range(self._counted[0], place, counted, block)
         add_range(self._counted[1], place, counts.to(part.on_words) @ part.on_words, block)
@@ -122,12 +124,12 @@ class Scorer:
     def _part(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Part:
         """The targets of a range of some inputs' queries, under their mask."""
         inputs, rows, columns = block.inputs, block.rows, block.columns
-        targets = [
-            replace(target, matrix=target.matrix[:, : block.weights.shape[2], columns].contiguous())
-            for target in self._targets.of_rows(of_tokens, inputs)
-        ]
+        of_rows = self._targets.of_rows(of_tokens, block)
+        targets = [replace(target, matrix=target.matrix.contiguous()) for target in of_rows.targets]
         itself = None if block.kind is AttentionKind.CROSS else rows.start - columns.start
-        readout = Readout(targets, self._keys[inputs, columns], itself)
+        near, far = of_rows.view.keys.start - columns.start, of_rows.view.cells
+        far = far - far.new_tensor([[rows.start], [columns.start]])
+        readout = Readout(targets, self._keys[inputs, columns], itself, near, far)
         even = self._units.even(of_tokens, inputs)
         on_words = even * self._keys[inputs, None, columns]
         on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)

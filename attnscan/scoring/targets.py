@@ -17,7 +17,7 @@ from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
 from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.merging import Layouts, Units
+from attnscan.scoring.merging import Units, View
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 
@@ -33,6 +33,17 @@ class Target:
     """Score min(weight, target) instead of weight x target."""
     part_of: str | None = None
     """The id of the wider target that this is a part of."""
+    far: Tensor | None = None
+    """What it has on the cells of a view beyond the keys that are laid out; None for nothing. Shape: [cell]."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The targets of some queries: by the keys that a view of them lays out, and cell by cell beyond."""
+
+    targets: Sequence[Target]
+    """An even spread is by all keys of the block."""
+    view: View
 
 
 @dataclass(frozen=True)
@@ -54,11 +65,6 @@ class Targets:
     def units(self) -> Units:
         """The batch by its units."""
         return Units(self.batch)
-
-    @cached_property
-    def layouts(self) -> Layouts:
-        """What follows from masks, shared by all that read the batch."""
-        return Layouts()
 
     @property
     def is_word(self) -> tuple[Tensor, Tensor]:
@@ -100,24 +106,34 @@ class Targets:
                 if rows is None:
                     targets = self.under(seen)
                 else:
-                    batch = self.batch.of_range(slice(0, 1), slice(rows[0], rows[-1] + 1), seen)
+                    every = slice(0, seen.shape[2])
+                    batch = self.batch.of_range(slice(0, 1), slice(rows[0], rows[-1] + 1), every, seen)
                     targets = [self._target(pattern, batch) for pattern in self.patterns]
                 made[mask.tobytes()] = torch.stack([target.matrix[0].float() for target in targets]).cpu().numpy()
         return tuple(made[mask.tobytes()] for mask in visible)
 
-    def of_rows(self, block: AttentionBlock, inputs: slice) -> list[Target]:
-        """The targets of a block's queries, of some of its inputs.
+    def of_rows(self, of_tokens: AttentionBlock, block: AttentionBlock, *, whole: bool = False) -> Rows:
+        """The targets of the queries of a block of units, made from one of tokens; `whole` to lay out all its keys.
 
-        Shape: [input, query, key] over all keys. Patterns that are not ours give whole matrices all the same.
         Raises: OptionError as `under`.
         """
+        own = {pattern.id: self._whole(pattern, block.visible) for pattern in self.patterns if _is_own(pattern)}
+        view = self.units.view(of_tokens, block, whole=whole or bool(own) or self._has_help(block))
         if isinstance(block.visible, Tensor) and block.is_whole:
-            return [replace(target, matrix=target.matrix[inputs]) for target in self.under(block.visible)]
-        batch, _ = self.units.view(block, inputs)
-        return [
-            self._target(pattern, batch, self._whole(pattern, block.visible)[inputs] if _is_own(pattern) else None)
-            for pattern in self.patterns
-        ]
+            made = [replace(target, matrix=target.matrix[view.own]) for target in self.under(block.visible)]
+            return Rows(made, view)
+        cells, targets = view.beyond, list[Target]()
+        for pattern in self.patterns:
+            matrix = own[pattern.id][block.inputs, block.rows, block.columns] if pattern.id in own else None
+            target = self._target(pattern, view.wide if pattern.even else view.batch, matrix)
+            if cells is not None and pattern.target is not None and not pattern.even:
+                target = replace(target, far=self._target(pattern, cells).matrix[:, 0, 0])
+            targets.append(target)
+        return Rows(targets, view)
+
+    def _has_help(self, block: AttentionBlock) -> bool:
+        """Whether a word helps to predict any of a block's queries."""
+        return any(bool(of_words.targets_of(block.rows).any()) for of_words in self.helps[block.inputs])
 
     def _whole(self, pattern: Pattern, visible: Visible) -> Tensor:
         """The whole matrix of a pattern that is not ours, which may look at anything."""
@@ -127,15 +143,14 @@ class Targets:
             self._own[key] = visible, _matrix(pattern, batch)
         return self._own[key][1]
 
-    def _target(self, pattern: Pattern, batch: EncodedBatch, whole: Tensor | None = None) -> Target:
-        if whole is None:
+    def _target(self, pattern: Pattern, batch: EncodedBatch, matrix: Tensor | None = None) -> Target:
+        if matrix is None:
             matrix = self._asked(batch) if pattern.target is None else _matrix(pattern, batch)
-        else:
-            matrix = whole[:, batch.queries]
         if self.only is not None and pattern.id not in self.only:
             matrix = torch.zeros_like(matrix)
-        assert batch.visible is not None
-        return Target(pattern.id, _seen(matrix, batch.visible, even=pattern.even), pattern.even, pattern.part_of)
+        if batch.visible is not None and not (pattern.even and pattern in PATTERNS):
+            matrix = _seen(matrix, batch.visible, even=pattern.even)
+        return Target(pattern.id, matrix, pattern.even, pattern.part_of)
 
     def _asked(self, batch: EncodedBatch) -> Tensor:
         """The target of the pattern that only the model can tell."""
@@ -143,7 +158,7 @@ class Targets:
         of_input = {id(encoded): of_words for encoded, of_words in zip(self.batch.inputs, self.helps, strict=False)}
         for row, encoded in zip(asked, batch.inputs, strict=True):
             if (of_words := of_input.get(id(encoded))) is not None:
-                target = torch.from_numpy(of_words.targets_of(batch.queries)).to(row)
+                target = torch.from_numpy(of_words.targets_of(batch.queries)[:, batch.keys]).to(row)
                 row[: len(target), : target.shape[1]] = target
         return asked
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid, Head
@@ -145,9 +146,10 @@ class NeuronScorer:
         both = word[:, first + rows, None] & word[:, None]
         same = sentence[:, first + rows, None] == sentence[:, None]
         inside, outside = both & same, both & ~same
-        targets = self._targets.of_rows(block, block.inputs)
+        targets = self._targets.of_rows(block, block, whole=True).targets
+        room = (block.columns.start, word.shape[1] - block.columns.stop)  # for the keys that no query of the range sees
         for p, ranges in self._ranges.items():
-            asked = _Queries.of(targets[p].matrix[:, rows].float(), visible)
+            asked = _Queries.of(pad(targets[p].matrix[:, rows].float(), room), visible)
             own = asked.queries[0]
             in_and_out = (_mean(mask[:, own].float())[:, None] @ key for mask in (inside, outside))
             of_both = inside[:, own].any(-1) & outside[:, own].any(-1)

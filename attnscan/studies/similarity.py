@@ -29,7 +29,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.readout import LEAST_LEFT
+from attnscan.scoring.merging import LEAST_LEFT
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
 from attnscan.studies.draws import drawn

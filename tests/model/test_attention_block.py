@@ -26,12 +26,12 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.terms import Scored
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.merging import Layouts
+from attnscan.scoring.merging import Units, View
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Target, Targets
+from attnscan.scoring.targets import Rows, Target, Targets
 
 LAYERS, HEADS = 2, 3
 VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
@@ -207,15 +207,16 @@ class BetweenTexts:
     batch: EncodedBatch
     is_word: tuple[Tensor, Tensor]
     targets: list[Target]
-    layouts: Layouts
+    units: Units
 
     @property
     def scored(self) -> tuple[Scored, ...]:
         return tuple(Scored(target.id, target.part_of) for target in self.targets)
 
-    def of_rows(self, block: AttentionBlock, inputs: slice) -> list[Target]:
-        own = (inputs, block.rows, slice(None))
-        return [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
+    def of_rows(self, _: AttentionBlock, block: AttentionBlock) -> Rows:
+        own = (block.inputs, block.rows, slice(None))
+        targets = [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
+        return Rows(targets, View(self.batch, own, block.columns, self.batch))
 
 
 @settings(deadline=None, max_examples=draws(40))
@@ -237,7 +238,7 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
         Target(name, torch.tensor(matrix)[None], name == "even", part_of.get(name)) for name, matrix in matrices.items()
     ]
     batch = collate([input_of(" ".join(["[CLS]", *["cat"] * (queries - 1)]))])
-    given_targets: Any = BetweenTexts(batch, (batch.word, torch.tensor(is_key)[None]), targets, Layouts())
+    given_targets: Any = BetweenTexts(batch, (batch.word, torch.tensor(is_key)[None]), targets, Units(batch))
     scorer = Scorer(given_targets)
     for start, stop in pairwise(sorted({0, min(cut, queries), queries})):
         rows, given = slice(start, stop), (torch.tensor(visible)[None], None, None, None, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,9 @@ from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, Cut
 from attnscan.model.carried import output_projections
 from attnscan.model.tap import Tap
+from attnscan.results.dependencies import Help
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, PREDICTIVE
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
@@ -34,24 +37,29 @@ WORDS = ("the", "cat", "Cat", "ran", "straw", "##berries", ".", ",")
 VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
 
 
-def batch_of(lengths: list[int], seed: int, unit: Unit = "token") -> EncodedBatch:
-    """Pairs of random words of so many tokens."""
+def batch_of(lengths: list[int], seed: int, unit: Unit = "token", *, related: bool = False) -> EncodedBatch:
+    """Pairs of random words of so many tokens, some of them related."""
     rng, texts = np.random.default_rng(seed), list[str]()
     for length in lengths:
         words = [str(word) for word in rng.choice(WORDS, length - 3)]
         texts.append(" ".join(["[CLS]", *words[: length // 2], "[SEP]", *words[length // 2 :], "[SEP]"]))
     batch = collate([input_of(text, unit) for text in texts], vocabulary=VOCABULARY)
+    some = torch.tensor(rng.random((*batch.word.shape, batch.word.shape[1])) < 0.02)
+    batch = replace(batch, related=(some | some.mT) if related else None)
     present = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.tensor(rng.integers(5, 40, present.shape)) * present
     return EncodedBatch(**{**vars(batch), "model_inputs": {"input_ids": ids, "attention_mask": present.long()}})
 
 
-def read(model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool) -> tuple[dict[str, Any], list[int]]:
+def read(
+    model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool, helps: Sequence[Help] = ()
+) -> tuple[dict[str, Any], list[int]]:
     """All sums of a batch, in blocks of so many weights or whole; and how many weights the blocks had."""
-    targets, sizes = Targets(batch, PATTERNS), list[int]()
-    profiler, classes = Profiler(batch, PATTERNS), ClassScorer(batch, special=False)
-    words = Scorer(targets, by_query=True) if len(batch) == 1 else Scorer(targets)
-    consumers = [Scorer(targets), words, profiler, classes]
+    targets, sizes, one = Targets(batch, PATTERNS, helps), list[int](), len(batch) == 1
+    profiler, classes = Profiler(batch, PATTERNS, helps), ClassScorer(batch, special=False)
+    words = Scorer(targets, by_query=one)
+    beside = Profiler(batch, (), special=False), ClassScorer(batch, special=True, by_query=one, units=targets.units)
+    consumers = [Scorer(targets), words, profiler, classes, *beside]
     projections = output_projections(model, batch.model_inputs) if carried else None
 
     def consume(block: AttentionBlock) -> None:
@@ -68,6 +76,8 @@ def read(model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool) -
     sums |= {f"words.{name}": values for name, values in words.pair_sums().items()}
     sums |= {f"classes.{name}": values for name, values in classes.sums().items()}
     sums |= {f"profile.{name}": values for name, values in profiler.sums().items()}
+    for which, consumer in zip(("profile", "classes"), beside, strict=True):
+        sums |= {f"{which} beside.{name}": values for name, values in consumer.sums().items()}
     return {**sums, "entropy": words.sums().entropy}, sizes
 
 
@@ -75,15 +85,16 @@ def read(model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool) -
 @pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2", "mistral"])
 @settings(deadline=None, max_examples=draws(3))
 @given(
-    lengths=st.lists(st.integers(6, 44), min_size=1, max_size=3),
+    lengths=st.lists(st.integers(6, 44), min_size=1, max_size=3) | st.integers(30, 64).map(lambda length: [length]),
     cells=st.sampled_from([1, 700, 2500, 9000]),
     seed=st.integers(0, 99),
     unit=st.sampled_from(["token", "word"]),
+    related=st.booleans(),
 )
 def test_ranges_say_what_whole_rows_say(
-    family: str, carried: bool, lengths: list[int], cells: int, seed: int, unit: Unit
+    family: str, carried: bool, lengths: list[int], cells: int, seed: int, unit: Unit, related: bool
 ) -> None:
-    model, batch = tiny_model(family, TAPPED[family]), batch_of(lengths, seed, unit)
+    model, batch = tiny_model(family, TAPPED[family]), batch_of(lengths, seed, unit, related=related)
     (whole, _), (ranges, _) = (read(model, batch, size, carried=carried) for size in (None, cells))
     assert whole.keys() == ranges.keys()
     for name, values in whole.items():
@@ -99,6 +110,20 @@ def test_at_300_tokens_the_means_differ_by_less_than_a_millionth() -> None:
     for name, values in whole.items():
         assert_allclose(ranges[name] / 300, values / 300, atol=1e-6, err_msg=name)
     assert max(sizes) <= 20_000
+
+
+def test_words_that_help_to_predict_are_read_where_there_are_any() -> None:
+    model = tiny_model("bert", {**TAPPED["bert"], "max_position_embeddings": 400})
+    batch = batch_of([120], 0)
+    helps = np.zeros((120, 120))
+    helps[40:44, 90:] = np.random.default_rng(0).uniform(0, 3, (4, 30))
+    given = [Help(helps, "cpmi", 4, tuple(range(120)), 117, 120)]
+    (whole, _), (ranges, sizes) = (read(model, batch, size, carried=False, helps=given) for size in (None, 6000))
+    assert max(sizes) <= 6000
+    of_them = PATTERNS.index(PREDICTIVE)
+    assert (whole["scores.every_key.n"][..., of_them] == 4).all()
+    for name, values in whole.items():
+        assert_allclose(ranges[name] / 120, values / 120, atol=1e-6, err_msg=name)
 
 
 def test_a_window_is_read_without_the_keys_beyond_it() -> None:
