@@ -35,7 +35,7 @@ _FRAME = "width:100%;height:680px;border:0"
 # shrinks: parts of the page take what height there is. Where a notebook runs no scripts, it scrolls.
 _FOLLOW = (
     "window.addEventListener('message',e=>{if(e.source===this.contentWindow)"
-    "this.style.height=Math.max(this.offsetHeight,Math.min(1200,Number(e.data.attnscan)||0))+'px'})"
+    "this.style.height=Math.max(this.offsetHeight,Math.min(1300,Number(e.data.attnscan)||0))+'px'})"
 )
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"

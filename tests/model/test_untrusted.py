@@ -112,7 +112,7 @@ def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **chan
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE), f"holds 1 weight .* use: {RELATIVE};"),
+        (lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE), f"holds 1 weight .* load: {RELATIVE};"),
         (lambda place: with_weights(saved(place, "BertForMaskedLM", BERT), f"bert.{RELATIVE}"), "holds 1 weight of"),
         (
             lambda place: configured(saved(place, "BertModel", BERT, num_hidden_layers=2), num_hidden_layers=1),

@@ -25,9 +25,9 @@ def test_places_and_heads_are_sorted_and_told_once_so_that_equal_changes_are_equ
         ({"positions": "shufled"}, "positions cannot be 'shufled'; did you mean 'shuffled'"),
         ({"segments": "both"}, "segments cannot be 'both'; give kept, swapped or zeroed"),
         ({"segments": None}, "segments cannot be None"),
-        ({"hidden": (-1,)}, "no place of a token"),
-        ({"hidden": (True,)}, "no place of a token"),
-        ({"hidden": ("2",)}, "no place of a token"),
+        ({"hidden": (-1,)}, "not the index of a token"),
+        ({"hidden": (True,)}, "not the index of a token"),
+        ({"hidden": ("2",)}, "not the index of a token"),
     ],
 )
 def test_what_there_is_not_is_refused_in_a_line(given: dict[str, Any], said: str) -> None:

@@ -374,6 +374,7 @@ class TestBeside:
             page.locator("#others figure").first,
             page.locator("#others figure").last,
         ):
+            expect(sheet).to_be_visible()
             box = sheet.bounding_box()
             assert box is not None and box["y"] + 200 < 800
         for view in ("head", "model", "neuron", "table"):

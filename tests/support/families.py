@@ -208,7 +208,10 @@ REFUSED: dict[str, tuple[Settings, str]] = {
         {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
         "not a softmax over the tokens",
     ),  # logits
-    "gpt_oss": ({**_GROUPED, "intermediate_size": 32, "head_dim": 8, "num_local_experts": 4}, "no softmax"),  # a sink
+    "gpt_oss": (
+        {**_GROUPED, "intermediate_size": 32, "head_dim": 8, "num_local_experts": 4},
+        "not a softmax",
+    ),  # a sink
     "prophetnet": (
         {
             **_OWN,

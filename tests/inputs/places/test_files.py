@@ -104,7 +104,7 @@ def test_no_permission(directory: Path, monkeypatch: pytest.MonkeyPatch, name: s
         ("-", "standard input"),
         ("nowhere://bucket/a.tsv", "nowhere:// is not known; use one of s3:// "),
         ("file://host/a.tsv", "its file is on another machine"),
-        ("/dev/null", "/dev/null is no file; give files that all machines"),
+        ("/dev/null", "/dev/null is not a file; give files that all machines"),
     ],
 )
 def test_what_is_no_file_of_a_cluster_is_refused(name: str, says: str) -> None:

@@ -170,7 +170,7 @@ def test_a_notebook_shows_the_same_views_cuts_nothing_off_and_saves_the_table(
         settle(frame)
         inner.wait_for_function("() => document.documentElement.scrollHeight <= window.innerHeight")
     assert drawn(frame.locator("canvas").first) > 0
-    assert 680 < shown.locator("iframe").evaluate("frame => frame.offsetHeight") <= 1200
+    assert 680 < shown.locator("iframe").evaluate("frame => frame.offsetHeight") <= 1300
     frame.get_by_role("tab", name="Table").click()
     with shown.expect_download() as download:
         frame.get_by_role("button", name="Save CSV").click()

@@ -38,9 +38,10 @@ def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classific
     assert any(text.endswith("?") for text in expected)
     shown = {str(label) for label in labels.flat}
     expected.update(letter(label) for label in shown)  # the key
-    marks = set(expected) | {letter(pattern) for pattern in COLORS}
+    names = {pattern.id for pattern in PATTERNS}
+    marks = set(expected) | {letter(name) for name in names}
     assert Counter(text for text in texts(svg) if text in marks) == expected
-    for label in {*COLORS, MIXED} - {"next-word"}:  # whose colour also shows how pale cells are
+    for label in {*names, MIXED} - {"next-word"}:  # whose colour also shows how pale cells are
         count = int((labels == label).sum())
         assert svg.count(f"fill: {COLORS.get(label, MIXED_COLOR)}".encode()) == count + (count > 0)
     assert svg.count(f"fill: {COLORS['next-word']}".encode()) == (labels == "next-word").sum() + 1 + 3

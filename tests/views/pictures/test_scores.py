@@ -9,9 +9,11 @@ from drawn import random_weights, texts
 
 from attnscan import PATTERNS, heads
 from attnscan.results.classification import Classification
-from attnscan.views.palette import COLORS, RAMP, letter
+from attnscan.views.palette import RAMP, letter
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
+
+NAMES = [pattern.id for pattern in PATTERNS]
 
 
 def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
@@ -19,7 +21,7 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
     for svg in (picture(result, "scores"), picture(result, "layers")):
         found = texts(svg)
         assert found.count("no eligible word") == 2 and found.count("not measured") == 1
-        assert [text for text in found if text[2:] in COLORS] == [f"{letter(p)} {p}" for p in COLORS]
+        assert [text for text in found if text[2:] in NAMES] == [f"{letter(p)} {p}" for p in NAMES]
     assert "no score" in texts(picture(result, "scores"))
     assert texts(picture(result.with_reading(special="out"), "scores")).count("left out") == 1
 
@@ -42,7 +44,7 @@ def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:
 def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> None:
     score = article.scores.every_key.score
     grid = article.scores.grid
-    best = [grid[np.nanargmax(score[..., p])].name for p, name in enumerate(COLORS) if name != "predictive"]
+    best = [grid[np.nanargmax(score[..., p])].name for p, name in enumerate(NAMES) if name != "predictive"]
     found = [text for text in texts(picture(article, "layers")) if re.fullmatch(r"\d+-\d+", text)]
     assert found == best
 
