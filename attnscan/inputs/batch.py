@@ -213,11 +213,11 @@ class EncodedBatch:
     queries: slice = field(default_factory=lambda: slice(None))
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
     keys: slice = field(default_factory=lambda: slice(None))
-    """Which units are keys; masks are of all units all the same."""
+    """Which units are keys; masks are of all units."""
     places: Tensor | None = None
-    """Where each unit stands in its input; None where that is its place in the masks. Shape: [batch, unit]."""
+    """Where each unit stands in its input, if not at its own number. Shape: [batch, unit]."""
     recurring: Tensor | None = None
-    """What `recurs` is, where keys beyond these tell it. Shape: [batch, query], bool."""
+    """`recurs`, where other keys decide it. Shape: [batch, query], bool."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
     inputs: tuple[EncodedInput, ...] = ()

@@ -264,7 +264,7 @@ def _check_weights(
         raise ModelError(
             f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that transformers "
             f"would not load: {dropped[0]}{' and others' if dropped[1:] else ''}",
-            "see that config.json belongs to the weights; if this version of transformers no longer reads them, install an older one",
+            "see that config.json belongs to the weights; or install a version of transformers that reads them",
         )
     heads = {weight.split(".")[0] for weight in left} - _usual_heads(whole) if left else set()
     if not heads:

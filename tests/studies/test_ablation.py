@@ -135,7 +135,7 @@ def test_an_architecture_beside_the_tap_is_refused(tmp_path: Path) -> None:
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
     for replace in ("zero", "mean"):
-        with pytest.raises(InputError, match="no pair (can be measured|to average heads over)"):
+        with pytest.raises(InputError, match=r"no pair (can be measured|to average heads over)"):
             ablate(toy, reader_of(), each_of(CARRIER, replace=replace))
 
 
