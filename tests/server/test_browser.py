@@ -376,7 +376,7 @@ class TestBeside:
         ):
             expect(sheet).to_be_visible()
             box = sheet.bounding_box()
-            assert box is not None and box["y"] + 200 < 800
+            assert box is not None and box["y"] + 150 < 800
         for view in ("head", "model", "neuron", "table"):
             page.click(f"#tab-{view}")
             answered(page)
