@@ -18,6 +18,7 @@ from toy import ARTICLES, NOUNS, VERBS
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.columns import FileReading
 from attnscan.model.loaded import LoadedModel
+from attnscan.results.ranking import Ranking
 from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
 from attnscan.scan.cluster.progress import ClusterProgress, Totals
@@ -201,7 +202,8 @@ def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
     )
     for block in blocks_of(replace(plan, files=files)):
         totals.add(worker.score(block, []))
-    expected = totals.ranking()
+    expected = totals.result()
+    assert isinstance(expected, Ranking)
     pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels())
     assert found.signature == expected.signature and bad.count == totals.progress.bad.count == 2
