@@ -369,14 +369,10 @@ class TestBeside:
     def test_it_is_in_sight_on_a_small_screen(self, page: Page, address: str) -> None:
         page.set_viewport_size({"width": 1280, "height": 800})
         opened(page, address + "#view=head&heads=2-0&hidden=13&beside=unchanged")
-        for sheet in (
-            page.locator("#stage"),
-            page.locator("#others figure").first,
-            page.locator("#others figure").last,
-        ):
-            expect(sheet).to_be_visible()
-            box = sheet.bounding_box()
-            assert box is not None and box["y"] + 150 < 800
+        for sheet in ("#stage", "#others figure:first-of-type", "#others figure:last-of-type"):
+            expect(page.locator(sheet)).to_be_visible()
+            # asked until it holds: a sheet is drawn again, and between two has no place
+            page.wait_for_function("css => document.querySelector(css)?.getBoundingClientRect().top < 650", arg=sheet)
         for view in ("head", "model", "neuron", "table"):
             page.click(f"#tab-{view}")
             answered(page)
@@ -515,10 +511,8 @@ class TestOtherHands:
         expect(phone.locator("#others figure")).to_have_count(2)
         answered(phone)
         assert phone.evaluate("document.documentElement.scrollWidth") == 360
-        for chip in phone.locator("#words button:enabled").all():
-            box = chip.bounding_box()
-            assert box is not None
-            assert box["height"] >= 24
+        chips = "[...document.querySelectorAll('#words button:enabled')]"
+        phone.wait_for_function(f"() => {chips}.length && {chips}.every(chip => chip.offsetHeight >= 24)")
 
     def test_by_keyboard_alone(self, page: Page, address: str) -> None:
         opened(page, address)
