@@ -108,7 +108,7 @@ def _answered(name: str, ask: Callable[[], _T]) -> _T:
             return within(PATIENCE, ask, "network")
     except PairsError:
         raise
-    except NoAnswer:
+    except (NoAnswer, httpx2.TimeoutException):  # whichever of the two clocks is first
         what = f"cannot read {shown(name)}: timed out after {PATIENCE:.0f} seconds"
         raise PairsError(what, "check the address and the network") from None
     except Exception as error:  # each store raises its own kinds

@@ -114,8 +114,6 @@ def _web_reason(error: BaseException) -> tuple[str, str]:
             return "the server redirects in a circle", "check the address"
         case httpx2.UnsupportedProtocol(request=request):
             return f"the server redirects to {request.url.scheme}://", "check the address"
-        case httpx2.TimeoutException():
-            return "the server timed out", _CHECK
     cause: BaseException | None = error
     while cause is not None:  # httpx2 puts its own errors around those of the system
         if isinstance(cause, ssl.SSLCertVerificationError):
