@@ -6,15 +6,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 from attnscan.errors import OptionError, nearest
+from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.option import check_known, declared
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import QuerySide
+from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.terms import AttentionName
+from attnscan.run.reading import AlignedPairs
+from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import patterns_of as ours_of
@@ -90,6 +96,50 @@ def _without_autocast() -> Iterator[None]:
             if torch is not None and torch.is_autocast_enabled(device):
                 switched_off.enter_context(torch.autocast(device, enabled=False))
         yield
+
+
+@dataclass(frozen=True)
+class OfAttention:
+    """Which attention of an encoder-decoder is read, and how: what several functions take by name."""
+
+    attention: AttentionName | None = None
+    """None for that of the letters of heads, else the encoder's."""
+    query: QuerySide = "predicts"
+    alignments: str | os.PathLike[str] | None = None
+    max_target_tokens: int = 64
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], heads: Heads | None = None) -> OfAttention:
+        """What was given, with the attention that is read, perhaps that of some heads.
+
+        Raises: OptionError for a value that there is not, or links without a meaning; SelectionError for heads of two
+        kinds, or of another than the one asked for.
+        """
+        given = cls(**{field.name: options[field.name] for field in fields(cls)})
+        if (asked := given.attention) is not None:
+            check_known("attention", asked, get_args(AttentionName))
+        read = (asked or "encoder") if heads is None else attention_named(heads_written(heads), asked)
+        given = replace(given, attention=read, alignments=file_of("alignments", given.alignments))
+        if given.alignments is not None and read != "cross":
+            raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
+        return given
+
+    @property
+    def scanned(self) -> dict[str, Any]:
+        """What options of a scan say of it."""
+        return {"attention": self.attention, "query": self.query, "max_target_tokens": self.max_target_tokens}
+
+    def patterns(self, pattern: Patterns) -> tuple[list[str], tuple[Pattern, ...]]:
+        """As `patterns_of`, of the attention that is read."""
+        return patterns_of(pattern, self.attention or "encoder", aligned=self.alignments is not None)
+
+    def pair(self, given: Pair) -> Pair:
+        """A pair with the links of its words, where these are given. Raises: PairsError."""
+        return given if self.alignments is None else Alignments.read(Path(self.alignments)).of_one(given)
+
+    def pairs(self, given: ReadPairs) -> ReadPairs:
+        """Pairs with the links of their words, where these are given."""
+        return given if self.alignments is None else AlignedPairs(given, str(self.alignments))
 
 
 def picked(bundle: type, options: Mapping[str, Any]) -> dict[str, Any]:

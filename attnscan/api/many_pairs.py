@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from attnscan.api.arguments import (
+    OfAttention,
     Patterns,
     check_kind,
     file_of,
@@ -26,7 +27,6 @@ from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import check_known
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
-from attnscan.inputs.tokens import QuerySide
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
@@ -34,8 +34,7 @@ from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
-from attnscan.results.terms import AttentionName
-from attnscan.run.reading import AlignedPairs, FilePairs, OnePair
+from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
 from attnscan.scan.state import ScanState
@@ -46,15 +45,11 @@ from attnscan.views.notebook import ranking_html
 File = str | os.PathLike[str]
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), ClusterOptions())
+@library(ScanOptions(), FileReading(), FilePairs(), ClusterOptions(), shared=OfAttention)
 def heads(
     pairs: Pairs = None,
     *,
     pattern: Patterns = (),
-    attention: AttentionName = "encoder",
-    query: QuerySide = "predicts",
-    alignments: File | None = None,
-    max_target_tokens: int = 64,
     split: bool = False,
     on_long: OnLong = "truncate",
     id: str | int | None = None,
@@ -101,18 +96,18 @@ def heads(
             raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
         by_file = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    links = file_of("alignments", alignments)
-    names, every = patterns_of(pattern, attention, aligned=links is not None)
-    more = {"attention": attention, "query": query, "max_target_tokens": max_target_tokens, "profile": profile}
-    scored = _ranked_options(model, options, names, every, split=split, on_long=on_long, **more)
+    of = OfAttention.of(options, per_pair_heads)
+    names, every = of.patterns(pattern)
+    more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
+    scored = _ranked_options(model, options, names, every, **more)
     given = pairs_of(pairs, options, id=id, on_bad=on_bad)
-    if attention != "encoder" and (state is not None or per_pair is not None or engine != "local"):
+    if of.attention != "encoder" and (state is not None or per_pair is not None or engine != "local"):
         raise OptionError(
-            f"attention={attention!r} is read on this machine, and keeps no sums",
+            f"attention={of.attention!r} is read on this machine, and keeps no sums",
             "leave out state, per_pair and engine",
         )
     request = Rank(
-        given if links is None else AlignedPairs(given, str(links)),
+        of.pairs(given),
         scored,
         memory_of(model, tokenizer, scored),
         state=state_of(state),

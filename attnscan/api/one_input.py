@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, scan_options, text_of
+from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
-from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
-from attnscan.inputs.tokens import QuerySide
 from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
@@ -23,10 +20,10 @@ from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
-from attnscan.results.terms import AttentionName, Side
+from attnscan.results.terms import Side
 from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
-from attnscan.run.reading import AlignedPairs, FilePairs, ObjectPairs
+from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.stream import OnBad
@@ -45,7 +42,7 @@ def classify(
 ) -> Classification: ...
 @overload
 def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
-@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive_pairs",))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive_pairs",), shared=OfAttention)
 def classify(
     a: Text | None = None,
     b: Text | None = None,
@@ -54,10 +51,6 @@ def classify(
     weights: Weights | None = None,
     name: str | None = None,
     pattern: Patterns = (),
-    attention: AttentionName = "encoder",
-    query: QuerySide = "predicts",
-    alignments: str | os.PathLike[str] | None = None,
-    max_target_tokens: int = 64,
     truncate: bool = False,
     keep_attention: bool = True,
     save_weights: str | os.PathLike[str] | None = None,
@@ -86,27 +79,23 @@ def classify(
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    links = file_of("alignments", alignments)
-    names, every = patterns_of(pattern, attention, aligned=links is not None)
-    more = {"attention": attention, "query": query, "max_target_tokens": max_target_tokens, "patterns": every}
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error", **more)
+    of = OfAttention.of(options)
+    names, every = of.patterns(pattern)
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every, **of.scanned)
     memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
     keep = bool(keep_attention) if kept is None else Selection(is_saved=True)
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
         raise OptionError(
             "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
         )
-    if attention != "encoder" and (weights is not None or kept is not None):
+    if of.attention != "encoder" and (weights is not None or kept is not None):
         raise OptionError("saved weights are an encoder's", "leave out attention, or weights and save_weights")
     if pairs is not None:
         if kept is not None:
             raise OptionError("save_weights is of one input", "save each result's attention")
-        read: FilePairs | ObjectPairs | AlignedPairs = pairs_of(pairs, options, on_bad=on_bad)
-        read = read if links is None else AlignedPairs(read, str(links))
+        read = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
         return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
-    given = weights_input(weights, name) if weights is not None else pair_of(a, b)
-    if links is not None and isinstance(given, Pair):
-        given = Alignments.read(links).of_one(given)
+    given = weights_input(weights, name) if weights is not None else of.pair(pair_of(a, b))
     result = Callbacks(on_bad).answer(Classify(given, asked, memory, keep), Classification)
     if kept is not None:
         write_file(kept, write_weights(result.kept_attention().saved()))
@@ -131,7 +120,7 @@ def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...])
             raise event.cause
 
 
-@library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"))
+@library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"), shared=OfAttention)
 def show(
     heads: Heads,
     a: Text | None = None,
@@ -157,9 +146,11 @@ def show(
     """
     if (a is not None) + (weights is not None) != 1:
         raise OptionError("show takes one input", "give a sentence, or two, or weights=, and one of them")
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error")
+    of = OfAttention.of(options, heads)
+    _, patterns = of.patterns(())
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=patterns, **of.scanned)
     selection = Selection(heads_written(heads), text_of("token", token), from_, to, window_of(window))
-    given = weights_input(weights) if weights is not None else pair_of(a, b)
+    given = weights_input(weights) if weights is not None else of.pair(pair_of(a, b))
     request = Classify(given, asked, memory_of(model, tokenizer, asked), selection)
     return selection.of(Callbacks().answer(request, Classification), average=bool(average))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
@@ -23,13 +23,14 @@ from attnscan.cli.destination import (
 )
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.errors import OptionError, nearest
+from attnscan.errors import nearest
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import QuerySide
 from attnscan.model.sources import Device
 from attnscan.results.files import check_suffix, check_writable
+from attnscan.results.grid import attention_named
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.results.terms import AttentionName
@@ -315,12 +316,13 @@ class OfAttention:
     """Which attention of an encoder-decoder is read, and what its queries and targets are."""
 
     attention: Annotated[
-        Literal["encoder", "decoder", "cross", "all"],
+        Literal["encoder", "decoder", "cross", "all"] | None,
         typer.Option(
             "--attention",
-            help="Of an encoder-decoder, which attention to read; B is the target, else the model writes it.",
+            help="Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
+            "[default: encoder, or by the letter of heads]",
         ),
-    ] = "encoder"
+    ] = None
     query: Annotated[QuerySide, replace(_SCAN["query"].option, general=True)] = "predicts"
     alignments: Annotated[
         Path | None,
@@ -331,21 +333,43 @@ class OfAttention:
     ] = None
     max_target_tokens: Annotated[int, replace(_SCAN["max_target_tokens"].option, general=True)] = 64
 
-    def __post_init__(self) -> None:
-        """Raises: OptionError for options that say nothing of the attention that is read."""
-        if self.attention not in ("cross", "all"):
-            for name, usual in (("query", "predicts"), ("alignments", None)):
-                if getattr(self, name) != usual:
-                    raise OptionError(f"{name} is for cross attention", "add --attention cross, or leave it out")
-        if self.attention == "encoder" and self.max_target_tokens != type(self).max_target_tokens:
-            raise OptionError(
-                "max_target_tokens is for --attention decoder, cross or all", "leave it out: no target is read"
-            )
+    def resolved(self, heads: str | None = None) -> Self:
+        """These with the attention that is read: the one asked for, else that of the letters of some heads.
+
+        Raises: SelectionError for heads of two kinds, or of another; typer.BadParameter for options that say nothing of
+        the attention that is read.
+        """
+        if heads is not None and self.attention != "all":
+            of = replace(self, attention=attention_named(heads, self.attention))
+        else:
+            of = replace(self, attention=self.attention or "encoder")
+        across, usual = of.attention in ("cross", "all"), type(self).max_target_tokens
+        remedy = "is for cross attention; add --attention cross, or leave it out"
+        check_usage(
+            {
+                f"--query {remedy}": not across and of.query != "predicts",
+                f"--alignments {remedy}": not across and of.alignments is not None,
+                "--max-target-tokens is for --attention decoder, cross or all; leave it out: no target is read": (
+                    of.attention == "encoder" and of.max_target_tokens != usual
+                ),
+            }
+        )
+        return of
 
     @property
     def kinds(self) -> tuple[AttentionName, ...]:
         """Those that are read, one after the other."""
-        return ("encoder", "decoder", "cross") if self.attention == "all" else (self.attention,)
+        return ("encoder", "decoder", "cross") if self.attention == "all" else (self.attention or "encoder",)
+
+    def typed(self, heads: str = "") -> tuple[str, ...]:
+        """The options as another command takes them, of heads that it names or of all; letters say what is read."""
+        if (kind := self.kinds[0]) == "encoder":
+            return ()
+        read = () if attention_named(heads) == kind else ("--attention", kind)
+        links = () if self.alignments is None else ("--alignments", str(self.alignments))
+        query = () if self.query == "predicts" else ("--query", self.query)
+        usual = self.max_target_tokens == type(self).max_target_tokens
+        return (*read, *links, *query, *(() if usual else ("--max-target-tokens", str(self.max_target_tokens))))
 
     def options(
         self, scan: ScanOptions, kind: AttentionName, asked: Sequence[str] | None
@@ -376,6 +400,20 @@ class OfAttention:
         from attnscan.inputs.alignments import Alignments
 
         return Alignments.read(self.alignments).of_one(read)
+
+
+@dataclass(frozen=True)
+class OfOneAttention(OfAttention):
+    """The same, for commands that read one kind of attention at a time."""
+
+    attention: Annotated[
+        AttentionName | None,
+        typer.Option(
+            "--attention",
+            help="Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
+            "[default: encoder, or by the letter of heads]",
+        ),
+    ] = None
 
 
 def check_usage(wrong: Mapping[str, bool]) -> None:

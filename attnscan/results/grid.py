@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
 from attnscan.errors import SelectionError
 
 if TYPE_CHECKING:
-    pass
+    from attnscan.results.terms import AttentionName
 
 
 class AttentionKind(IntEnum):
@@ -197,9 +197,9 @@ class Grid:
 
     def _head(self, name: str, letter: str, layer: int, head: int) -> Head:
         for kind, layers, heads in self.shapes:
-            if letter in ("", kind.letter):
+            if not letter or _LETTERS[letter].word == kind.word:
                 return Head(_within(name, "layer", layer, layers), _within(name, "head", head, heads), kind=kind)
-        missing = _LETTERS[letter].name.lower()
+        missing = _LETTERS[letter].word
         raise SelectionError(f"{name}: this model has no {missing} attention", f"name heads as {self[0].name}")
 
 
@@ -217,6 +217,30 @@ def check_heads_are_named(text: str) -> None:
     for part in text.split(","):
         if part.strip() != "all" and not _HEAD.fullmatch(part.strip()) and not _LAYER.fullmatch(part.strip()):
             raise SelectionError(f"'{part.strip()}' names no head", _HOW)
+
+
+def attention_named(text: str, asked: AttentionName | None = None) -> AttentionName:
+    """Of which attention the heads of a text are: the one asked for, else that of their letters, else the encoder's.
+
+    >>> attention_named("c1-0,layer:c0"), attention_named("0-2"), attention_named("1-0", "cross")
+    ('cross', 'encoder', 'cross')
+
+    Raises: SelectionError for heads of two kinds, or of another kind than the one asked for.
+    """
+    named: dict[str, str] = {}
+    for part in map(str.strip, text.split(",")):
+        match = _HEAD.fullmatch(part) or _LAYER.fullmatch(part)
+        if match is not None and (match[1] or asked is None):
+            named.setdefault(_LETTERS[match[1]].word, part)
+    other = next(((word, part) for word, part in named.items() if word != asked), None)
+    if asked is not None and other is not None:
+        remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
+        raise SelectionError(f"{other[1]} is of {other[0]} attention, and {asked} attention was asked for", remedy)
+    if len(named) > 1:
+        told = " and ".join(f"{part} is of {word} attention" for word, part in [*named.items()][:2])
+        raise SelectionError(told, "name heads of one kind at a time")
+    known: tuple[AttentionName, ...] = ("encoder", "decoder", "cross")
+    return next((word for word in known if word in named), asked or "encoder")
 
 
 def are_heads(text: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from attnscan.errors import SelectionError
-from attnscan.results.grid import AttentionKind, Grid, Head, heads_written, names
+from attnscan.results.grid import AttentionKind, Grid, Head, attention_named, heads_written, names
 
 GRID = Grid.square(3, 2)
 TRANSLATOR = Grid(((AttentionKind.ENCODER, 2, 3), (AttentionKind.DECODER, 1, 2), (AttentionKind.CROSS, 1, 2)))
@@ -54,6 +56,7 @@ def test_a_grid_is_that_of_its_arrays() -> None:
         (GRID, "layer:1", "1-0,1-1"),
         (GRID, "1-1,layer:1", "1-1,1-0"),
         (GRID, "all", "0-0,0-1,1-0,1-1,2-0,2-1"),
+        (GRID, "e2-0,layer:e1", "2-0,1-0,1-1"),
         (TRANSLATOR, "c0-1,0-2,layer:d0", "c0-1,e0-2,d0-0,d0-1"),
     ],
 )
@@ -88,3 +91,39 @@ def test_no_such_head(text: str, message: str | None) -> None:
     with pytest.raises(SelectionError) as error:
         GRID.select(text)
     assert message is None or str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "attention"),
+    [
+        ("2-0,layer:1", None, "encoder"),
+        ("all", None, "encoder"),
+        ("e2-0, 0-1", None, "encoder"),
+        ("d1-3", None, "decoder"),
+        ("all,c1-0,layer:c0", None, "cross"),
+        ("1-0,c1-1,layer:0,all", "cross", "cross"),
+        ("1-0", "decoder", "decoder"),
+        ("e1-0", "encoder", "encoder"),
+    ],
+)
+def test_letters_tell_of_which_attention_heads_are(text: str, asked: Any, attention: str) -> None:
+    assert attention_named(text, asked) == attention
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "message"),
+    [
+        ("c1-0,0-2", None, "c1-0 is of cross attention and 0-2 is of encoder attention; name heads of one kind at a"),
+        ("layer:d0,c1-0", None, "layer:d0 is of decoder attention and c1-0 is of cross attention; name heads of"),
+        (
+            "0-2,d1-0",
+            "cross",
+            "d1-0 is of decoder attention, and cross attention was asked for; leave out --attention cross, or name "
+            "heads as c1-0",
+        ),
+    ],
+)
+def test_heads_of_two_kinds_are_not_read_together(text: str, asked: Any, message: str) -> None:
+    with pytest.raises(SelectionError) as error:
+        attention_named(text, asked)
+    assert str(error.value).startswith(message)

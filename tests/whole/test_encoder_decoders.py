@@ -209,6 +209,14 @@ class TestCommands:
         alone = run("classify", source, target, "--model", str(TRANSLATOR), "--csv")
         assert "kind" not in next(csv.reader(StringIO(alone.stdout)))
 
+    @pytest.mark.parametrize(("heads", "kind"), [("c1-0", "cross"), ("d1-3", "decoder"), ("e0-2", None), ("0-2", None)])
+    def test_a_letter_says_which_attention_is_read(self, heads: str, kind: str | None) -> None:
+        arguments = ["bado fela", "ALEF ODAB", "--model", str(TRANSLATOR), "--csv"]
+        listed = run("classify", "--heads", heads, *arguments).stdout
+        asked = [] if kind is None else ["--attention", kind]
+        assert listed == run("classify", "--heads", heads.lstrip("edc"), *asked, *arguments).stdout
+        assert run("show", heads, *arguments).stdout == run("show", heads.lstrip("edc"), *asked, *arguments).stdout
+
     def test_many_pairs_with_links(self, tmp_path: Path) -> None:
         pairs = translator.pairs(6)
         (file := tmp_path / "p.tsv").write_text(
@@ -230,7 +238,12 @@ class TestCommands:
             (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
             (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
             (["classify", "a", "--attention", "cross", "--save-weights", "x.npz"], 2, "--save-weights keeps"),
-            (["show", "0-0", "a", "b", "--attention", "cross"], 2, "--attention"),
+            (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),
+            (["show", "d1-0", "a", "b", "--attention", "cross"], 1, "d1-0 is of decoder attention, and cross"),
+            (["show", "c1-0", "a", "b", "--attention", "all"], 2, "--attention"),
+            (["show", "d1-0", "a", "b", "--query", "reads"], 2, "--query is for cross attention"),
+            (["show", "0-0", "a", "b", "--max-target-tokens", "3"], 2, "--max-target-tokens is for --attention"),
+            (["classify", "a", "b", "--heads", "c1-0,0-2"], 1, "c1-0 is of cross attention and 0-2"),
         ],
     )
     def test_what_has_no_meaning_is_one_line(

@@ -106,6 +106,7 @@ def classify(
         FileRole.WRITTEN,
     ] = None,
 ) -> None:
+    of = of.resolved(heads)
     several = bool(files.pairs) or given.a == STDIN
     if several:
         _check_several(given, files, save_weights)

@@ -90,7 +90,7 @@ def heads(
     machines: ClusterOptions,
     where: Where,
 ) -> None:
-    by_file = rows.from_file is not None
+    of, by_file = of.resolved(rows.per_pair_heads), rows.from_file is not None
     check_usage(
         {
             "--from replaces --pairs, --model, --state and --per-pair: leave these out": by_file

@@ -10,7 +10,17 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import HeadsArgument, OneInput, OnLongOption, Token, Where, Window, on_long_of, window_of
+from attnscan.cli.options import (
+    HeadsArgument,
+    OfOneAttention,
+    OneInput,
+    OnLongOption,
+    Token,
+    Where,
+    Window,
+    on_long_of,
+    window_of,
+)
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import check_heads_are_named
@@ -37,6 +47,7 @@ def show(
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights instead of a map.")
     ] = None,
     given: OneInput,
+    of: OfOneAttention,
     on_long: OnLongOption = None,
     scan: Annotated[ScanOptions, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanOptions(
         predictive="off"
@@ -47,13 +58,14 @@ def show(
     if given.a is None and given.weights is None:
         raise typer.BadParameter(f"a sentence, or --weights FILE.npz, is missing: try {suggestion('show', [heads])}")
     given.check()
-    destination = where.destination()
-    options = replace(scan, model=given.model, on_long=on_long_of(on_long, many=False))
+    of, destination = of.resolved(heads), where.destination()
+    kind = of.kinds[0]
+    _, options = of.options(replace(scan, model=given.model, on_long=on_long_of(on_long, many=False)), kind, None)
     from attnscan.results.head_weights import Selection
 
     is_listed = destination.format != "table"
     selection = Selection(heads, token, from_sentence, to_sentence, window_of(window), is_listed)
-    weights = selection.of(answered(Classify(given.input, options, keep=selection)).value, average=average)
+    weights = selection.of(answered(Classify(of.input(given, kind), options, keep=selection)).value, average=average)
     from attnscan.views.terminal.head_weights import head_view
 
     surround = ScreenFrame(
@@ -62,6 +74,6 @@ def show(
         if given.weights is None
         else ("plot", "--kind", "head", "--heads", heads, "-o", "heads.svg"),
         given.sentences,
-        options_of(given.model, weights=given.weights),
+        options_of(given.model, of.typed(heads), given.weights),
     )
     destination.emit(Shown(weights.to_frame, lambda width: head_view(weights, width, top), surround))
