@@ -142,6 +142,8 @@ class EncodedInput:
     @property
     def segments(self) -> tuple[int, ...]:
         """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        if self.source:
+            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
         result, following = list[int](), [*self.sentence]  # the sentence of the word that is or comes next
         for i in reversed(range(len(following) - 1)):
             following[i] = following[i] if following[i] >= 0 else following[i + 1]

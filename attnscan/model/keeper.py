@@ -82,6 +82,8 @@ class AttentionKeeper:
     def attention(self, encoded: EncodedInput) -> Attention:
         """All of it, once every block has come."""
         query, key = (None, None) if self._neurons is None else self._neurons
+        assert self._grid is not None
+        ((kind, _, _),) = self._grid.shapes
         return Attention(
             tokens=encoded.tokens,
             sentence=encoded.sentence,
@@ -94,6 +96,8 @@ class AttentionKeeper:
             unit=encoded.unit,
             norms=None if self._projections is None else self._norms,
             chosen=self._chosen,
+            kind=kind,
+            source=encoded.source,
         )
 
 

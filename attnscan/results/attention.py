@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.grid import Grid, Head, HeadLike, Heads
+from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike, Heads
 from attnscan.results.shown import shaped
 
 PADDING = -2
@@ -59,13 +59,17 @@ class Attention:
     Shape: [layer, head, key]; None if the model does not show it."""
     chosen: Chosen | None = None
     """Which heads and queries `weights`, `query`, `key`, `norms` and the rows of `visible` are of; None for all."""
+    kind: AttentionKind = AttentionKind.ONLY
+    """Of which attention of an encoder-decoder it is."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind them ask."""
 
     __repr__ = shaped
 
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.weights) if self.chosen is None else self.chosen.grid
+        return Grid.of(self.weights, self.kind) if self.chosen is None else self.chosen.grid
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -150,6 +154,7 @@ class Attention:
             unit=tuple(range(len(words))),
             norms=None,
             chosen=self.chosen and replace(self.chosen, rows=tuple(kept.tolist())),
+            source=int(unit[self.source]) if self.source else 0,
         )
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:

@@ -96,9 +96,10 @@ class Grid:
         return cls(((AttentionKind.ONLY, layers, heads),))
 
     @classmethod
-    def of(cls, values: _Shaped) -> Self:
+    def of(cls, values: _Shaped, kind: AttentionKind = AttentionKind.ONLY) -> Self:
         """The heads that an array is of. Shape: [layer, head, ...]."""
-        return cls.square(*values.shape[:2])
+        layers, heads = values.shape[:2]
+        return cls(((kind, layers, heads),))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -272,3 +272,16 @@ def test_what_load_returned_has_no_decoder() -> None:
 def test_profiles_are_of_encoders() -> None:
     with pytest.raises(OptionError, match="profiles are of an encoder's attention"):
         attnscan.heads([("bado", "ODAB")], model=TRANSLATOR, attention="decoder", profile=True)
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_kept_attention_knows_its_heads_and_which_tokens_ask(unit: str, random: Path) -> None:
+    result = attnscan.classify(*PIECES[0][:2], model=random, attention="cross", unit=unit, related=False)
+    whole = result.kept_attention()
+    asked = np.arange(len(whole.tokens)) >= whole.source
+    assert [*map(int, asked)] == list(whole.segments) and 0 < whole.source < len(whole.tokens)
+    assert_allclose(whole.weights.sum(-1), np.broadcast_to(asked, whole.weights.shape[:-1]), atol=1e-6)
+    own = result.shown_attention
+    assert own.grid == result.scores.grid and own.place("c1-3") == (1, 3)
+    assert own.tokens[own.source - 1] == "</s>" and own.tokens[-1] == "</s>"
+    assert not own.weights[:, :, : own.source].any() and not own.weights[..., own.source :].any()
