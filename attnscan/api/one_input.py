@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
-from attnscan.errors import OptionError
+from attnscan.errors import CaptureError, OptionError
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.sentence import Text
@@ -88,17 +89,22 @@ def classify(
         raise OptionError(
             "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
         )
-    if of.attention != "encoder" and (weights is not None or kept is not None):
-        raise OptionError("saved weights are an encoder's", "leave out attention, or weights and save_weights")
+    if of.alignments is not None and weights is not None:
+        raise OptionError("alignments are of words, and weights have tokens alone", "leave alignments out")
     if pairs is not None:
         if kept is not None:
             raise OptionError("save_weights is of one input", "save each result's attention")
         read = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
         return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
     given = weights_input(weights, name) if weights is not None else of.pair(pair_of(a, b))
-    result = Callbacks(on_bad).answer(Classify(given, asked, memory, keep), Classification)
+    request = Classify(given, asked, memory, keep)
+    result = Callbacks(on_bad).answer(request, Classification)
     if kept is not None:
-        write_file(kept, write_weights(result.kept_attention().saved()))
+        kinds = [result]
+        for other in request.beside:  # a file has all kinds that there are
+            with suppress(CaptureError):
+                kinds.append(Callbacks(on_bad).answer(other, Classification))
+        write_file(kept, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     return replace(result, html=classification_html, pattern=tuple(names))
 
 

@@ -392,9 +392,12 @@ class OfAttention:
         """One input, with the links of its words, where these are read. Raises: InputError, PairsError."""
         read = given.input
         if isinstance(read, WeightsInput):
-            if self.attention != "encoder":
-                raise typer.BadParameter("--weights holds one kind of attention: leave out --attention")
+            check_usage(
+                {"--alignments are of words, and --weights has tokens alone: leave it out": bool(self.alignments)}
+            )
             return read
+        if kind == "encoder" and self.attention == "all":
+            return read.source
         if self.alignments is None or kind != "cross":
             return read
         from attnscan.inputs.alignments import Alignments

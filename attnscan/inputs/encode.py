@@ -22,6 +22,7 @@ from attnscan.inputs.tokenizing import (
     tokenized_together,
 )
 from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
+from attnscan.inputs.weights import SavedWeights
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
@@ -115,19 +116,19 @@ def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     return [encoded.pair.texts[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
 
 
-def encode_tokens(
-    tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
-) -> EncodedInput:
-    """An input whose tokens are known and whose tokenizer is not: saved weights."""
+def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
+    """An input whose tokens are known and whose tokenizer is not."""
+    tokens = saved.tokens
     sentence = [
         PADDING if pad else SPECIAL if extra else int(segment)
-        for segment, extra, pad in zip(segments, special, padding, strict=True)
+        for segment, extra, pad in zip(saved.segments, saved.special, saved.padding, strict=True)
     ]
     return EncodedInput(
-        tokens=tuple(tokens),
+        tokens=tokens,
         sentence=tuple(sentence),
         unit=_by_spelling(sentence, tokens) if unit == "word" else tuple(range(len(tokens))),
         punctuation=tuple(is_punctuation(token) for token in tokens),
+        source=saved.source,
     )
 
 

@@ -56,6 +56,11 @@ class Pair:
                 raise _not_unicode(name, text[error.start], error.start + 1) from None
 
     @property
+    def source(self) -> Pair:
+        """Sentence A alone: of a translation, what the encoder reads."""
+        return Pair(self.sentences[0])
+
+    @property
     def a(self) -> str:
         """The text of sentence A."""
         return self.sentences[0].text

@@ -31,7 +31,7 @@ def encode_translations(
     For cross attention, the target's tokens stand behind the source's: those that its positions predict, or read.
     Raises: ModelError if the tokenizer comes to no end, or the decoder is not given a target's tokens one later.
     """
-    sources = encode_pairs(tokenizer, [Pair(pair.sentences[0]) for pair in pairs], unit, limit, truncate)
+    sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)
     with _writing_targets(tokenizer):
         targets = list(encode_pairs(tokenizer, [Pair(pair.sentences[1]) for pair in pairs], unit, limit, truncate))
     for pair, source, target in zip(pairs, sources, targets, strict=True):

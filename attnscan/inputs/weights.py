@@ -9,17 +9,17 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.inputs.tokens import DELIMITERS, PADDING
+from attnscan.inputs.tokens import DELIMITERS, PADDING, QuerySide
 
 MAX_BYTES = 4 << 30
 """The largest file of weights that is read, uncompressed: 384 heads at 1,600 tokens in float32."""
@@ -30,11 +30,21 @@ MAX_HEADS = 1 << 16
 
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=..., segments=...)"
+_NAMES = ("attention", "tokens", "segments", "special")
+_UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read
+
+Kind = Literal["encoder", "decoder", "cross"]
+_TEXTS: dict[Kind, tuple[str, ...]] = {
+    "encoder": ("encoder",),
+    "decoder": ("decoder",),
+    "cross": ("encoder", "decoder"),
+}
+"""Of which texts a kind of attention has tokens; those of its queries are last."""
 
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """The attention of one input.
+    """The attention of one input, of one kind.
 
     Raises: WeightsError if the parts do not fit together, or the rows are not softmax weights.
     """
@@ -48,18 +58,23 @@ class SavedWeights:
     """Which tokens are delimiters."""
     padding: tuple[bool, ...]
     """Which tokens only fill up."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's, which are keys; the target's behind them are queries."""
+    array: str = "attention"
+    """What files call it."""
 
     def __post_init__(self) -> None:
         shape, length = self.attention.shape, len(self.tokens)
         if len(shape) != 4 or 0 in shape:
             raise WeightsError(
-                f"'attention' has shape {list(shape)}", "it must be [layer, head, query, key], without a batch axis"
+                f"'{self.array}' has shape {list(shape)}", "it must be [layer, head, query, key], without a batch axis"
             )
         if shape[0] * shape[1] > MAX_HEADS:
-            raise WeightsError(f"'attention' is of {shape[0] * shape[1]} heads", f"save at most {MAX_HEADS}")
-        if shape[2] != shape[3] or shape[2] != length:
+            raise WeightsError(f"'{self.array}' is of {shape[0] * shape[1]} heads", f"save at most {MAX_HEADS}")
+        if shape[2:] != (length - self.source, self.source or length):
+            tokens = f"{length - self.source} of the target, {self.source} of the source" if self.source else length
             raise WeightsError(
-                f"'attention' is over {shape[2]} queries and {shape[3]} keys, and there are {length} tokens",
+                f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens",
                 "save the weights of one input with all of its tokens",
             )
         for name in ("segments", "special"):
@@ -68,30 +83,32 @@ class SavedWeights:
                     f"'{name}' has {len(getattr(self, name))} entries, and there are {length} tokens",
                     "give one for each token",
                 )
-        if not any(not extra and not pad for extra, pad in zip(self.special, self.padding, strict=True)):
+        is_word = [not extra and not pad for extra, pad in zip(self.special, self.padding, strict=True)]
+        if not any(is_word[self.source :]) or (self.source and not any(is_word[: self.source])):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
         self._check_rows()
 
     def _check_rows(self) -> None:
         for layer, weights in enumerate(self.attention):
             if not np.isfinite(weights).all():
-                raise WeightsError(f"'attention' has NaN or infinity in layer {layer}", "save the softmax weights")
+                raise WeightsError(f"'{self.array}' has NaN or infinity in layer {layer}", "save the softmax weights")
             if (weights < 0).any():
                 raise WeightsError(
-                    f"'attention' has negative numbers in layer {layer}", "save weights after the softmax, not before"
+                    f"'{self.array}' has negative numbers in layer {layer}",
+                    "save weights after the softmax, not before",
                 )
             off = np.abs(weights.sum(-1, dtype=np.float64) - 1)
             if off.max() > _ROW_TOLERANCE:
                 head, query = np.unravel_index(off.argmax(), off.shape)
                 raise WeightsError(
-                    f"'attention' is not softmax weights: the row of layer {layer}, head {head}, query {query} "
+                    f"'{self.array}' is not softmax weights: the row of layer {layer}, head {head}, query {query} "
                     f"sums to {weights[head, query].sum(dtype=np.float64):.6g}",
                     "save weights after the softmax, without dropout",
                 )
 
 
-def read_weights(path: Path) -> SavedWeights:
-    """Read a file with `attention`, `tokens`, `segments` and perhaps `special`.
+def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
+    """Read a kind of attention from a file of what `weights_of` takes.
 
     Raises: WeightsError, which names the file, if it is anything else.
     """
@@ -100,7 +117,7 @@ def read_weights(path: Path) -> SavedWeights:
             warnings.catch_warnings(action="ignore"),
             np.errstate(all="ignore"),
         ):  # a hostile file speaks through us only
-            return _saved(_read_arrays(path))
+            return _saved(_read_arrays(path, kind), kind, query)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except FileNotFoundError:
@@ -128,52 +145,146 @@ def check_saved(heads: int, tokens: int) -> None:
         )
 
 
-def write_weights(saved: SavedWeights) -> bytes:
-    """The bytes of a file that `read_weights` reads."""
+def write_weights(*kinds: SavedWeights) -> bytes:
+    """The bytes of a file that `read_weights` reads: of one attention, or of the kinds of an encoder-decoder.
+
+    Of cross attention that has its queries by what they predict, the decoder's own says what they read.
+    """
+    arrays: dict[str, Any] = {}
+    for saved in sorted(kinds, key=lambda saved: saved.source):  # cross attention last
+        if len(kinds) == 1 and saved.array == "attention":
+            arrays = {name: getattr(saved, name) for name in _NAMES}
+            continue
+        array = "encoder_attention" if saved.array == "attention" else saved.array
+        own = slice(saved.source, None)
+        arrays |= {array: saved.attention}
+        text = array.removesuffix("_attention")
+        if text == "cross":
+            if saved.tokens[own] == arrays.get("decoder_tokens"):
+                continue
+            text = "predicted"
+        arrays |= {f"{text}_tokens": saved.tokens[own], f"{text}_special": saved.special[own]}
     file = io.BytesIO()
-    np.savez_compressed(
-        file,
-        attention=saved.attention,
-        tokens=np.array(saved.tokens),
-        segments=np.array(saved.segments),
-        special=np.array(saved.special),
-    )
+    np.savez_compressed(file, allow_pickle=False, **{name: np.array(values) for name, values in arrays.items()})
     return file.getvalue()
 
 
-def weights_of(arrays: Mapping[str, ArrayLike]) -> SavedWeights:
+def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
     """Saved weights from the arrays of such a file: `attention`, `tokens`, `segments` and perhaps `special`.
 
-    Shape: `attention` is [layer, head, query, key], the others have an entry for each token.
+    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` and `cross_attention`, or the `kind` that is
+    read; `encoder_tokens`, and `decoder_tokens`, which positions read; perhaps `predicted_tokens`; and for each of
+    these lists perhaps which are special, such as `decoder_special`.
+    Shape: attention is [layer, head, query, key], or of encoder-decoders a list of [1, head, query, key]; the others
+    have an entry for each token.
     Raises: WeightsError if they are anything else.
     """
-    return _saved({name: np.asarray(array) for name, array in arrays.items()})
+    return _saved({name: _array(name, arrays[name]) for name in _wanted(arrays, kind)}, kind, query)
 
 
-def _saved(arrays: dict[str, NDArray[Any]]) -> SavedWeights:
-    missing = [name for name in ("attention", "tokens", "segments") if name not in arrays]
-    if missing:
-        raise WeightsError(f"has no array {' and no array '.join(map(repr, missing))}", _REMEDY)
-    attention, tokens = arrays["attention"], _texts(arrays["tokens"])
-    if attention.dtype.kind != "f":
-        raise WeightsError(f"'attention' is of type {attention.dtype}", "save float16, float32 or float64")
-    if "special" in arrays:
-        special = tuple(map(bool, _numbers(arrays["special"], "special")))
-    else:
-        special = tuple(token in DELIMITERS for token in tokens)
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """An array of numbers or texts, or of a tensor for each layer. Raises: WeightsError if it is none."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.is_floating_point() else values)
+    if isinstance(values, list | tuple) and any(hasattr(layer, "detach") for layer in values):
+        values = [_array(name, layer) for layer in values]
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise WeightsError(f"the parts of '{name}' differ in shape", "give layers of one shape") from None
+
+
+def _wanted(names: Container[str], kind: Kind) -> list[str]:
+    """Which arrays are read, of those that are there. Raises: WeightsError if the kind is not among them."""
+    there = [known for known in _TEXTS if f"{known}_attention" in names]
+    wanted: Sequence[str] = _NAMES
+    if kind in there and not (kind == "encoder" and "attention" in names):
+        of_texts = [f"{text}_{what}" for text in (*_TEXTS[kind], "predicted") for what in ("tokens", "special")]
+        wanted = [f"{kind}_attention", *of_texts]
+    elif kind != "encoder" or (there and "attention" not in names):
+        remedy = f"give --attention {' or '.join(there)}" if there else "leave out --attention"
+        raise WeightsError(f"has no array '{kind}_attention'", f"{remedy}, or save it, too")
+    return [name for name in wanted if name in names]
+
+
+def _saved(arrays: dict[str, NDArray[Any]], kind: Kind, query: QuerySide) -> SavedWeights:
+    if f"{kind}_attention" in arrays:
+        return _of_kind(arrays, kind, query)
+    _check_there(("attention", "tokens", "segments"), arrays, _REMEDY)
+    attention, tokens = _floats(arrays, "attention"), _texts(arrays, "tokens")
+    special = _special(arrays, "special", tokens)
     return SavedWeights(
-        attention=attention.astype(np.float32, copy=False),
+        attention=attention,
         tokens=tokens,
         segments=tuple(int(segment) for segment in _numbers(arrays["segments"], "segments")),
         special=special,
-        padding=tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=False)),
+        padding=_padding(tokens, special),
     )
 
 
-def _texts(tokens: NDArray[Any]) -> tuple[str, ...]:
+def _of_kind(arrays: dict[str, NDArray[Any]], kind: Kind, query: QuerySide) -> SavedWeights:
+    """One kind of attention of an encoder-decoder."""
+    array, names = f"{kind}_attention", [f"{text}_tokens" for text in _TEXTS[kind]]
+    _check_there(names, arrays, f"save it with numpy.savez(file, {array}=..., {'=..., '.join(names)}=...)")
+    attention = _floats(arrays, array)
+    if attention.ndim == 5 and attention.shape[1] == 1:  # a batch of one in each layer, as transformers shows it
+        attention = attention[:, 0]
+    texts = [_text_of(arrays, text) for text in _TEXTS[kind]]
+    if kind == "cross" and query == "predicts":
+        tokens, special = texts[-1]
+        read_later = (*tokens[1:], _UNKNOWN), (*special[1:], True)
+        texts[-1] = _text_of(arrays, "predicted") if "predicted_tokens" in arrays else read_later
+    source, target = len(texts[0][0]) if kind == "cross" else 0, texts[-1]
+    return SavedWeights(
+        attention=attention,
+        tokens=sum((tokens for tokens, _ in texts), ()),
+        segments=(0,) * source + (int(kind != "encoder"),) * len(target[0]),
+        special=sum((special for _, special in texts), ()),
+        padding=sum((_padding(*text) for text in texts), ()),
+        source=source,
+        array=array,
+    )
+
+
+def _text_of(arrays: dict[str, NDArray[Any]], text: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """The tokens of a source or target, and which are special: a decoder may start with what others pad with."""
+    tokens, name = _texts(arrays, f"{text}_tokens"), f"{text}_special"
+    special = _special(arrays, name, tokens)
+    if len(special) != len(tokens):
+        what = f"'{name}' has {len(special)} entries, and '{text}_tokens' has {len(tokens)}"
+        raise WeightsError(what, "give one for each token")
+    starts = name not in arrays and tokens[:1] != () and tokens[0] in PADDING
+    return tokens, (True, *special[1:]) if starts else special
+
+
+def _padding(tokens: Sequence[str], special: Sequence[bool]) -> tuple[bool, ...]:
+    return tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=False))
+
+
+def _check_there(names: Sequence[str], arrays: Mapping[str, Any], remedy: str) -> None:
+    if missing := [name for name in names if name not in arrays]:
+        raise WeightsError(f"has no array {' and no array '.join(map(repr, missing))}", remedy)
+
+
+def _floats(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
+    if arrays[name].dtype.kind != "f":
+        raise WeightsError(f"'{name}' is of type {arrays[name].dtype}", "save float16, float32 or float64")
+    return arrays[name].astype(np.float32, copy=False)
+
+
+def _special(arrays: Mapping[str, NDArray[Any]], name: str, tokens: Sequence[str]) -> tuple[bool, ...]:
+    """Which tokens are special: as an array says or, if there is none, by spelling."""
+    if name in arrays:
+        return tuple(map(bool, _numbers(arrays[name], name)))
+    return tuple(token in DELIMITERS for token in tokens)
+
+
+def _texts(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[str, ...]:
+    tokens = arrays[name]
     if tokens.ndim != 1 or tokens.dtype.kind not in "US":
         raise WeightsError(
-            f"'tokens' is of type {tokens.dtype} and shape {list(tokens.shape)}", "save a plain list of strings"
+            f"'{name}' is of type {tokens.dtype} and shape {list(tokens.shape)}", "save a plain list of strings"
         )
     if tokens.dtype.kind == "S":
         return tuple(token.decode("utf-8", errors="replace") for token in tokens.tolist())
@@ -190,13 +301,12 @@ def _numbers(values: NDArray[Any], name: str) -> list[float]:
     return list(values.tolist())
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path, kind: Kind) -> dict[str, NDArray[Any]]:
     if path.exists() and not path.is_file() and not path.is_dir():  # a device may have no end, nor a pipe a beginning
         raise WeightsError("is not a regular file", "save the weights into one")
-    wanted = ("attention", "tokens", "segments", "special")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        present = [name for name in wanted if name in members]
+        present = _wanted(members, kind)
         if sum(members[name].file_size for name in present) > MAX_BYTES:
             raise WeightsError(f"its arrays take more than {MAX_BYTES >> 30} GiB", "save fewer layers or tokens")
         arrays = {}
@@ -218,7 +328,7 @@ def _check_header(member: IO[bytes], name: str, size: int) -> None:
             f"'{name}' holds pickled Python objects, which are never loaded", "save arrays of numbers and strings"
         )
     entries = int(np.prod(shape, dtype=object))
-    if name != "attention" and entries > MAX_TOKENS:
+    if not name.endswith("attention") and entries > MAX_TOKENS:
         raise WeightsError(f"'{name}' has {entries} entries", "save the weights of one input, one entry for each token")
     if entries * dtype.itemsize != size - member.tell():
         raise WeightsError(f"the header of '{name}' does not fit its {size} bytes", _REMEDY)

@@ -174,15 +174,28 @@ class Attention:
         return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod
-    def of(cls, saved: SavedWeights, sentence: tuple[int, ...], unit: tuple[int, ...] = ()) -> Attention:
+    def of(
+        cls,
+        saved: SavedWeights,
+        sentence: tuple[int, ...],
+        unit: tuple[int, ...] = (),
+        kind: AttentionKind = AttentionKind.ONLY,
+    ) -> Attention:
         """The attention that a file of saved weights holds, which has no queries and keys."""
-        visible: NDArray[np.bool_] = np.asarray(saved.attention.any(axis=1))
-        return cls(saved.tokens, sentence, saved.segments, saved.attention, visible, None, None, unit=unit)
+        weights, source = saved.attention, saved.source
+        if source:
+            weights = np.zeros((*weights.shape[:2], *[len(saved.tokens)] * 2), np.float32)
+            weights[:, :, source:, :source] = saved.attention
+        visible: NDArray[np.bool_] = np.asarray(weights.any(axis=1))
+        given = saved.tokens, sentence, saved.segments, weights, visible
+        return cls(*given, None, None, unit=unit, kind=kind, source=source)
 
     def saved(self) -> SavedWeights:
         """What a file of weights keeps of it."""
         special = tuple(sentence == -1 for sentence in self.sentence)
-        return SavedWeights(self.weights, self.tokens, self.segments, special, (False,) * len(special))
+        weights = self.weights[:, :, self.source :, : self.source] if self.source else self.weights
+        array = "attention" if self.kind is AttentionKind.ONLY else f"{self.kind.word}_attention"
+        return SavedWeights(weights, self.tokens, self.segments, special, (False,) * len(special), self.source, array)
 
 
 def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -39,8 +39,9 @@ def classify(request: Classify, running: Running) -> Work[Classification]:
 def _classify_weights(request: Classify, given: WeightsInput) -> Work[Classification]:
     from attnscan.inputs.weights import read_weights, weights_of
 
-    weights = given.weights  # read before torch is imported: a bad file is answered at once
-    saved = read_weights(weights) if isinstance(weights, Path) else weights_of(weights)
+    weights, of = given.weights, (request.options.attention, request.options.query)
+    # read before torch is imported: a bad file is answered at once
+    saved = read_weights(weights, *of) if isinstance(weights, Path) else weights_of(weights, *of)
     yield Loading(given.name)
     from attnscan.scan.one_input import classify_weights
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OptionError
-from attnscan.results.terms import QUERIES, WITHIN, Match
+from attnscan.results.terms import QUERIES, WITHIN, AttentionName, Match
 from attnscan.run.reading import Pairs
 from attnscan.scan.options import AblationRequest, ClusterOptions, ScanOptions
 
@@ -62,6 +62,21 @@ class Classify(Request):
     memory: InMemory | None = None
     keep: bool | Selection = False
     """Whether the result carries the attention, or which part of it."""
+
+    @property
+    def beside(self) -> list[Classify]:
+        """Where the decoder's or cross attention is read, the same by the others; the encoder's is of the source."""
+        from attnscan.scoring.cross import patterns_of
+
+        if self.options.attention == "encoder" or isinstance(self.input, WeightsInput):
+            return []
+        requests: list[Classify] = []
+        for kind in get_args(AttentionName):
+            options = replace(self.options, attention=kind, query="predicts", patterns=patterns_of(kind))
+            requests.append(
+                replace(self, options=options, input=self.input.source if kind == "encoder" else self.input)
+            )
+        return [request for request in requests if request.options.attention != self.options.attention]
 
 
 @dataclass(frozen=True)

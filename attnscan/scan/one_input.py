@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Cut
 from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.kinds import Behind
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
@@ -202,18 +203,24 @@ def classify_weights(
     """
     if options.reading.carried:
         raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")
-    encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
+    encoded = encode_tokens(saved, options.unit)
     batch = collate([encoded])
-    grid = Grid.of(saved.attention)
+    grid = Grid.of(saved.attention, options.kind)
     targets = Targets(batch, options.patterns)
     scorers = _Scorers(targets, options, keep=bool(keep))
-    everything = slice(None)
-    seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
+    everything, source, (queries, keys) = slice(None), saved.source, saved.attention.shape[2:]
+    seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
     visible, cut = torch.zeros(0), Cut(batch.unit, previews=True)
+    across = Behind(seen[:, None].expand(1, queries, keys), [(queries, keys)]) if source else None
+    place: dict[str, Any] = {"kind": options.kind}
+    if across is not None:
+        rows = slice(source, source + queries)
+        place |= {"queries": rows, "keys": slice(source), "begins": source, "length": rows.stop}
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        visible = same_or(visible, visible_keys(weights, seen))
-        whole = AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None)
-        for block in cut.cut(whole, MOST_CELLS):
+        visible = visible if across is not None else same_or(visible, visible_keys(weights, seen))
+        given = (grid, layer, everything, everything, weights, across or visible, None, None, None, None)
+        whole = AttentionBlock(*given, **place)
+        for block in (whole,) if across is not None else cut.cut(whole, MOST_CELLS):
             scorers.words(block)
             scorers.rest(block)
     signature = signed(
@@ -232,7 +239,7 @@ def classify_weights(
     result = replace(result, not_measured=_not_measured(options, "there is no model to ask"))
     if not keep:
         return result
-    result = _kept(result, Attention.of(saved, encoded.sentence, encoded.unit), targets)
+    result = _kept(result, Attention.of(saved, encoded.sentence, encoded.unit, options.kind), targets)
     return keep.cut(result) if isinstance(keep, Selection) else result
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,9 +27,11 @@ from attnscan.inputs.weights import (
     MAX_BYTES,
     MAX_HEADS,
     MAX_TOKENS,
+    Kind,
     SavedWeights,
     check_saved,
     read_weights,
+    weights_of,
     write_weights,
 )
 
@@ -72,10 +75,10 @@ def saved_at(path: Path, **changes: Any) -> Path:
     return path
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, kind: Kind = "encoder") -> str:
     """The line that says why a file is refused."""
     with pytest.raises(WeightsError) as caught:
-        read_weights(path)
+        read_weights(path, kind)
     line = str(caught.value)
     assert str(path) in line
     assert len(line.splitlines()) == 1
@@ -235,6 +238,70 @@ MALFORMED: dict[str, tuple[Parts, str]] = {
 @pytest.mark.parametrize(("parts", "words"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_file_is_refused(file: Path, parts: Parts, words: str) -> None:
     assert words in refusal(saved_at(file, **parts))
+
+
+CROSS = np.full((2, 1, 2, N), 1 / N, np.float32)
+KINDS: Parts = {
+    "cross_attention": CROSS,
+    "decoder_attention": softmax_rows(2, 1, 2),
+    "encoder_tokens": np.array(TOKENS),
+    "decoder_tokens": np.array(["<pad>", "le"]),
+    "predicted_tokens": np.array(["le", "</s>"]),
+}
+BAD_KINDS: dict[str, tuple[Parts, str]] = {
+    "no source": ({"encoder_tokens": None}, "no array 'encoder_tokens'; save it with numpy.savez(file, cross_"),
+    "no tokens": ({"encoder_tokens": None, "decoder_tokens": None}, "'encoder_tokens' and no array 'decoder_tokens'"),
+    "square": ({"cross_attention": ATTENTION}, "4 queries and 4 keys, and there are 2 of the target, 4 of the source"),
+    "turned round": ({"cross_attention": np.full((1, 1, N, 2), 0.5)}, "'cross_attention' is over 4 queries and 2 keys"),
+    "batch of two": ({"cross_attention": np.stack([CROSS, CROSS], 1)}, "'cross_attention' has shape [2, 2, 1, 2, 4]"),
+    "NaN": ({"cross_attention": CROSS * np.nan}, "'cross_attention' has NaN or infinity in layer 0"),
+    "logits": ({"cross_attention": CROSS * 3}, "'cross_attention' is not softmax weights: the row of layer 0, head 0"),
+    "integers": ({"cross_attention": np.ones((1, 1, 2, N), int)}, "'cross_attention' is of type int64"),
+    "ids for tokens": ({"decoder_tokens": np.arange(2)}, "'decoder_tokens' is of type int64"),
+    "fewer predicted": ({"predicted_tokens": np.array(["le"])}, "there are 1 of the target, 4 of the source"),
+    "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' has 2 entries, and 'encoder_tokens' has 4"),
+    "no word": ({"predicted_tokens": np.array(["</s>", "</s>"])}, "every token is special"),
+    "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),
+    "nothing of it": ({"cross_attention": None}, "no array 'cross_attention'; give --attention decoder"),
+    "one kind": ({**dict.fromkeys(KINDS), **GOOD}, "no array 'cross_attention'; leave out --attention"),
+}
+
+
+@pytest.mark.parametrize(("parts", "words"), BAD_KINDS.values(), ids=BAD_KINDS.keys())
+def test_malformed_kinds_are_refused(file: Path, parts: Parts, words: str) -> None:
+    arrays = {name: array for name, array in {**KINDS, **parts}.items() if array is not None}
+    np.savez(file, **arrays)
+    line = refusal(file, "cross")
+    assert words in line
+    with pytest.raises(WeightsError) as caught:
+        weights_of(arrays, "cross")
+    assert str(caught.value) == line.removeprefix(f"{file}: ")
+
+
+class TestKinds:
+    def test_queries_are_what_is_predicted_or_read_behind_the_source(self, file: Path) -> None:
+        np.savez(file, **KINDS)
+        saved = read_weights(file, "cross")
+        assert saved.tokens == (*TOKENS, "le", "</s>") and saved.source == N
+        assert saved.special == (True, False, False, True, False, True) and not any(saved.padding)
+        assert read_weights(file, "cross", "reads").tokens[N:] == ("<pad>", "le")
+        assert read_weights(file, "decoder").segments == (1, 1)
+
+    def test_padding_behind_a_target_is_no_token_that_a_decoder_starts_with(self) -> None:
+        tokens = ["<pad>", "le", "<pad>"]
+        saved = weights_of({"decoder_attention": softmax_rows(1, 1, 3), "decoder_tokens": tokens}, "decoder")
+        assert saved.special == (True, False, False) and saved.padding == (False, False, True)
+
+    def test_layers_of_several_shapes_are_refused(self) -> None:
+        layers = [torch.ones(1, 1, 2, 2), torch.ones(1, 1, 3, 3)]
+        with pytest.raises(WeightsError, match="the parts of 'decoder_attention' differ in shape"):
+            weights_of({"decoder_attention": layers, "decoder_tokens": ["a", "b"]}, "decoder")
+
+    def test_a_pickled_kind_is_never_loaded(self, file: Path, tmp_path: Path) -> None:
+        marker = tmp_path / "marker"
+        np.savez(file, **{**KINDS, "decoder_tokens": np.array([Bomb(marker)], dtype=object)})
+        assert "pickled Python objects, which are never loaded" in refusal(file, "cross")
+        assert not marker.exists()
 
 
 def test_the_name_of_a_file_cannot_break_the_line(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from collections.abc import Callable
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from numpy.testing import assert_allclose
 from reference import Written
 from tokenizers_of_kinds import byte_level, ending
 from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+from translator import TRANSLATOR, loops
 from typer.testing import CliRunner
 
 import attnscan
@@ -27,24 +26,11 @@ from attnscan.cli.app import app
 from attnscan.errors import ModelError, OptionError
 
 pytestmark = pytest.mark.usefixtures("quiet")
-ROOT = Path(__file__).parents[2]
-TRANSLATOR = ROOT / "tests" / "data" / "translator"
 PIECES = [
     ("the cat sat on the mat .", "the dog sat too", "0-0 1-1 2-2 3-3 5-3"),
     ("a cat ran", "dogs and mats", "0-0 2-1"),
     ("strawberries it", "it", "0-0 1-0"),
 ]
-
-
-@cache
-def loops() -> Any:
-    """The plain loops of `benchmarks/rectangles.py`."""
-    spec = importlib.util.spec_from_file_location("rectangles", ROOT / "benchmarks" / "rectangles.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    importlib.import_module("sys").modules["rectangles"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _random(directory: Path, make: Callable[[], Any]) -> Path:
@@ -237,7 +223,6 @@ class TestCommands:
             (["heads", "--attention", "cross", "--per-pair", "x.parquet"], 2, "--attention other than encoder"),
             (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
             (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
-            (["classify", "a", "--attention", "cross", "--save-weights", "x.npz"], 2, "--save-weights keeps"),
             (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),
             (["show", "d1-0", "a", "b", "--attention", "cross"], 1, "d1-0 is of decoder attention, and cross"),
             (["show", "c1-0", "a", "b", "--attention", "all"], 2, "--attention"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
+from attnscan.errors import CaptureError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Head, check_heads_are_named
@@ -117,8 +119,6 @@ def classify(
         raise typer.BadParameter("--save-weights needs a model: --weights FILE.npz is saved already")
     if scan.reading.carried and save_weights is not None:
         raise typer.BadParameter("--save-weights always saves attention weights: leave out --by carried")
-    if of.attention != "encoder" and save_weights is not None:
-        raise typer.BadParameter("--save-weights keeps the attention of an encoder alone: leave out --attention")
     if of.attention == "all" and (several or heads is not None):
         raise typer.BadParameter("--attention all is of one input and all heads: name encoder, decoder or cross")
     if heads is not None:
@@ -142,14 +142,18 @@ def classify(
         from attnscan.results.head_weights import Selection
 
         keep = Selection(is_saved=True)
-    results: list[Classification] = []
-    for options, _ in listings:
-        results.append(answered(Classify(of.input(given, options.attention), options, keep=keep)).value)
+    requests = [Classify(of.input(given, options.attention), options, keep=keep) for options, _ in listings]
+    results: list[Classification] = [answered(request).value for request in requests]
     result = results[0]
     if save_weights is not None:
         from attnscan.inputs.weights import write_weights
 
-        write_file(save_weights, write_weights(result.kept_attention().saved()))
+        kinds = results
+        if len(results) == 1:  # a file has all kinds that there are
+            for request in requests[0].beside:
+                with suppress(CaptureError):
+                    kinds = [*kinds, answered(request).value]
+        write_file(save_weights, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     best = tuple(head.name for head in listing.heads_of(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listing.is_of_heads else ()  # else its tokens are shown
     command = ("show" if given.weights is not None else "head", *best) if best and of.attention == "encoder" else ()
