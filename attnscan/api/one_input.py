@@ -148,6 +148,9 @@ def show(
     Of the queries and keys those of one `token` (a query), those `from_` sentence A or B `to` A or B, and those whose
     indices are in a `window`, both ends included. `to_frame()` has a row a query and key.
 
+    Of an encoder-decoder, heads `"c1-0"` are of cross attention: B, or what the model writes, asks, A is read, each
+    counts its own tokens, and a `window` is of A. See `heads`.
+
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
     if (a is not None) + (weights is not None) != 1:
@@ -156,6 +159,7 @@ def show(
     _, patterns = of.patterns(())
     asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=patterns, **of.scanned)
     selection = Selection(heads_written(heads), text_of("token", token), from_, to, window_of(window))
+    selection.check_attention(asked.attention)
     given = weights_input(weights) if weights is not None else of.pair(pair_of(a, b))
     request = Classify(given, asked, memory_of(model, tokenizer, asked), selection)
     return selection.of(Callbacks().answer(request, Classification), average=bool(average))

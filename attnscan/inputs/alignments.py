@@ -9,10 +9,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.sentence import Sentence
+
+if TYPE_CHECKING:
+    from attnscan.inputs.batch import EncodedInput
 
 _TAG = "aligned"
 _WORD = re.compile(r"\S+")
@@ -101,6 +105,17 @@ def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
     """The number of each linked word of a target, and those of its source words; none of a pair without links."""
     tags = pair.sentences[-1].tags.get(_TAG, ())
     yield from ((word, list(map(int, str(tag).split()))) for word, tag in enumerate(tags) if tag is not None)
+
+
+def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
+    """The links of an input's units: one of the target, and one of the source; none where no links are known."""
+    if encoded.pair is None or not encoded.source or not encoded.words:
+        return ()
+    linked, first = dict(links_of(encoded.pair)), encoded.unit[encoded.source]
+    words = list(enumerate(encoded.unit_words))
+    return tuple(
+        (unit, key) for unit, word in words[first:] if word in linked for key, to in words[:first] if to in linked[word]
+    )
 
 
 def _in_words(sentence: Sentence) -> Sentence:

@@ -63,6 +63,8 @@ class Classification:
     """What else to know of how the scores were had, a line each."""
     related: tuple[tuple[int, int], ...] = ()
     """Units that counted as related and are not identical, by their places, the earlier one first."""
+    links: tuple[tuple[int, int], ...] = ()
+    """The gold links of cross attention, if they are known: a unit of the target, and one of the source."""
     carried: Labels | None = field(default=None, repr=False)
     """Scores and labels by what heads carry; None if that could not be measured."""
     output: FloatArray | None = field(default=None, repr=False)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import SelectionError
+from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.tokens import token_named
 from attnscan.inputs.weights import check_saved
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.classification import Classification
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.signature import Reading
-from attnscan.results.terms import Side
+from attnscan.results.terms import AttentionName, Side
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ class Selection:
     to: Side | None = None
     """The sentence of the keys."""
     window: tuple[int, int] | None = None
-    """The first and the last token of the queries and keys."""
+    """The first and the last token of the queries and keys; in cross attention, of the source, which is the keys."""
     is_listed: bool = False
     """Whether a table is made of it, with a row for every weight."""
     is_drawn: bool = False
@@ -50,25 +50,44 @@ class Selection:
     is_saved: bool = False
     """Whether a file of saved weights is made of it, which has bounds."""
 
-    def queries(self, tokens: Sequence[str], segments: Sequence[int]) -> tuple[int, ...]:
-        """The queries, by their indices. Raises: SelectionError if there are none."""
+    def check_attention(self, attention: AttentionName) -> None:
+        """Raises: OptionError for sentences of an attention that goes from B to A."""
+        if attention == "cross" and (self.from_ or self.to):
+            raise OptionError(
+                "in cross attention the target asks and the source is read",
+                "leave out the sentences to look from and to",
+            )
+
+    def queries(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
+        """The queries, by their indices; of cross attention, those behind so many of the `source`.
+
+        Raises: SelectionError if there are none.
+        """
+        if source:
+            named = None if self.token is None else token_named(self.token, tokens[source:])
+            return tuple(range(source, len(tokens))) if named is None else (source + named,)
         if self.token is None:
             return _within(tokens, segments, self.from_, self.window)
         return _within(tokens, segments, self.from_, None, token_named(self.token, tokens))
 
-    def keys(self, tokens: Sequence[str], segments: Sequence[int]) -> tuple[int, ...]:
+    def keys(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
         """The keys, likewise."""
-        return _within(tokens, segments, self.to, self.window)
+        texts = source or len(tokens)
+        return _within(tokens[:texts], segments[:texts], self.to, self.window)
 
-    def chosen(self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int]) -> Chosen:
+    def chosen(
+        self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
+    ) -> Chosen:
         """What is to be kept of a model's heads on an input: whole rows, of all pieces of words.
 
+        Pictures and files take the rectangle of cross attention from all rows.
         Shape: `unit` of each token, or empty where nobody has said.
         Raises: SelectionError for what is not there, or too much to be drawn; WeightsError for too much to be saved.
         """
-        self.keys(tokens, segments)
+        source = 0 if self.is_drawn or self.is_saved else source
+        self.keys(tokens, segments, source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
-        queries = self.queries(tokens, segments)
+        queries = self.queries(tokens, segments, source)
         if unit:
             words = {unit[query] for query in queries}
             queries = tuple(token for token, word in enumerate(unit) if word in words)
@@ -98,7 +117,7 @@ class Selection:
     def of(self, result: Classification, *, average: bool) -> HeadWeights:
         """The weights, from a result that has kept them."""
         attention = result.kept_attention()
-        of = attention.tokens, attention.segments
+        of = attention.tokens, attention.segments, attention.source
         heads = tuple(attention.grid.select(self.heads or "all"))
         return HeadWeights(result, heads, average, self.queries(*of), self.keys(*of))
 
@@ -129,6 +148,11 @@ class HeadWeights:
         """The input's, as far as it was kept, by what the result is of. Raises: OptionError if it was not."""
         return self.result.shown_attention
 
+    def number(self, token: int) -> int:
+        """A token's number in its own text, from 0: in cross attention, the target's are counted by themselves."""
+        source = self.attention.source
+        return token - source if token >= source else token
+
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
         cut = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
@@ -139,7 +163,10 @@ class HeadWeights:
                 yield (head,), self.attention.weights[self.attention.place(head)][cut]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each query and key; of a mean, layer and head are empty."""
+        """One row for each query and key; of a mean, layer and head are empty.
+
+        Where gold links are known, `aligned` is 1 for those.
+        """
         import pandas as pd
 
         tokens = self.attention.tokens
@@ -147,14 +174,13 @@ class HeadWeights:
         for heads, matrix in self.matrices():
             query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
             layer, head = (None, None) if self.average else heads[0].place
-            columns: dict[str, Any] = {
-                "model": self.result.signature.model,
-                "layer": layer,
-                "head": head,
-                "query": query,
-            }
-            columns |= {"query_token": [tokens[i] for i in query], "key": key, "key_token": [tokens[i] for i in key]}
-            parts.append(pd.DataFrame(columns | {"weight": matrix.ravel().astype(float)}))
+            kind = {} if heads[0].kind is AttentionKind.ONLY else {"kind": heads[0].kind.word}
+            columns: dict[str, Any] = {"model": self.result.signature.model, **kind, "layer": layer, "head": head}
+            columns |= {"query": list(map(self.number, query)), "query_token": [tokens[i] for i in query]}
+            columns |= {"key": key, "key_token": [tokens[i] for i in key], "weight": matrix.ravel().astype(float)}
+            if links := set(self.result.links):
+                columns["aligned"] = [int(pair in links) for pair in zip(query.tolist(), key.tolist(), strict=True)]
+            parts.append(pd.DataFrame(columns))
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
         if self.average:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError, OptionError
 from attnscan.hashing import hashed
+from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
@@ -63,7 +64,7 @@ def classify(
     encoded = encoded or scanner.encode(pair)
     chosen = None
     if isinstance(keep, Selection):
-        chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit)
+        chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
         scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.reading))
     else:
         scanner.check_room(len(encoded.tokens), copies=int(keep))
@@ -169,7 +170,9 @@ class InputReading:
             *([scanner.carrying] if isinstance(scanner.carrying, str) else []),
             *_named(related, encoded.units),
         )
-        result = replace(result, not_measured=_not_measured(scanner.options, unmeasured), notes=notes, related=related)
+        unmeasured_patterns = _not_measured(scanner.options, unmeasured)
+        links = unit_links(encoded)
+        result = replace(result, not_measured=unmeasured_patterns, notes=notes, related=related, links=links)
         return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 
 

@@ -22,6 +22,7 @@ _LABEL = 12  # columns of a token's text, at most
 _BEST = 20  # columns beside a row, for its strongest key
 _LEVELS = ((0.6, "██"), (0.3, "▓▓"), (0.1, "▒▒"), (0.02, "░░"))
 _MARK = COLORS["next-word"]
+_LINKED = "+"  # behind a weight between words that gold links align
 _EDGES = 20
 _SHADES = " ░▒▓█"
 _SHADE_WIDTH = 3
@@ -40,6 +41,9 @@ def head_view(shown: HeadWeights, width: int, top: int | None = None) -> Rendera
             blocks += _map(shown, matrix)
         else:
             blocks += _list(shown, matrix, width, top or _EDGES)
+    if shown.attention.source:
+        gold = f", {_LINKED} behind gold links" if shown.result.links else ""
+        blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
     if len(shown.queries) > 1 and not fits:
         room = max(4, (width - _left(shown) - _BEST) // 2)
         first = shown.keys[0]
@@ -73,7 +77,7 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
 
 def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[RenderableType]:
     """Queries downwards, keys across, each key's text on end above its column."""
-    names = [_name(shown, key) for key in shown.keys]
+    names, links = [_name(shown, key) for key in shown.keys], set(shown.result.links)
     height = min(_LABEL, max(map(len, names)))
     left = _left(shown)
     yield Text("")
@@ -82,8 +86,9 @@ def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Renderable
         yield Text(" " * left + letters, style="dim")
     for query, weights in zip(shown.queries, matrix, strict=True):
         line = _query(shown, query)
-        for weight in weights:
+        for key, weight in zip(shown.keys, weights, strict=True):
             mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
+            mark = mark[0] + _LINKED if (query, key) in links else mark
             line.append(mark, _MARK if weight >= _LEVELS[-1][0] else "dim")
         yield line.append(" ").append_text(_best(shown, weights))
     legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
@@ -100,7 +105,7 @@ def _row(shown: HeadWeights, weights: NDArray[np.float32], width: int, top: int 
     """One query's keys, the strongest first."""
     yield _query(shown, shown.queries[0]).append(" attends to", "dim")
     for _, column in strongest(weights[None], top or _EDGES):
-        yield _edge(shown, None, shown.keys[column], float(weights[column]), width)
+        yield _edge(shown, shown.queries[0], shown.keys[column], float(weights[column]), width)
     if len(weights) > (top or _EDGES):
         rest = len(weights) - (top or _EDGES)
         yield Text(f"and {rest} more; --top {len(weights)} shows all.", style="dim")
@@ -113,14 +118,15 @@ def _list(shown: HeadWeights, matrix: NDArray[np.float32], width: int, count: in
         yield _edge(shown, shown.queries[row], shown.keys[column], float(matrix[row, column]), width)
 
 
-def _edge(shown: HeadWeights, query: int | None, key: int, weight: float, width: int) -> Text:
-    line = Text("    ") if query is None else _query(shown, query).append(" → ", "dim")
-    line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f} ")
+def _edge(shown: HeadWeights, query: int, key: int, weight: float, width: int) -> Text:
+    line = Text("    ") if len(shown.queries) == 1 else _query(shown, query).append(" → ", "dim")
+    linked = _LINKED if (query, key) in shown.result.links else " "
+    line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f}{linked}")
     return line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
 
 
 def _query(shown: HeadWeights, query: int) -> Text:
-    return Text.assemble((f"{query:>3} ", "dim"), _fit(_name(shown, query), _left(shown) - 5) + " ")
+    return Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(_name(shown, query), _left(shown) - 5) + " ")
 
 
 def _left(shown: HeadWeights) -> int:
