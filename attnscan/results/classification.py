@@ -228,28 +228,7 @@ class Classification:
         """
         import pandas as pd
 
-        table = self.table
-        columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
-        columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
-        for pattern in patterns or self.pattern or self.scores.patterns:
-            columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
-        columns["entropy"] = self.scores.entropy.ravel()
-        for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
-            columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
-        unknown = np.full(self.scores.grid.shape, np.nan)
-        kind = self.labels.kind(self.reading.special)
-        labels: dict[str, tuple[Labels | None, str]] = {"label": (self.labels, kind)}
-        labels |= {"content_label": (self.labels, "content_label"), "carried_label": (self.carried, kind)}
-        labels["map_label"] = self.mapped, self.labels.kind(self.behaviour.special)
-        for name, (own, of) in labels.items():
-            stability = None if own is None else own.stability
-            columns[f"{name}_stays"] = (unknown if stability is None else getattr(stability, of)).ravel()
-        columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
-        columns["map_label"] = self.map_label.ravel()
-        columns["output"] = (unknown if self.output is None else self.output).ravel()
-        if statements:
-            of_statements = table_columns(self.statements, self.scores.grid)
-            columns |= {name: values.ravel() for name, values in of_statements.items()}
+        columns = {"model": self.signature.model, **self.columns(patterns, statements=statements)}
         frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"} if statements else {})
         frame.attrs = {
             "signature": asdict(self.signature),
@@ -258,6 +237,41 @@ class Classification:
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
             "related": [list(pair) for pair in self.related],
-            "shares": shares({**labels, "runner_up": (self.labels, self.labels.kind(self.reading.special, 1))}),
+            "shares": shares(
+                {**self._labels_of_columns, "runner_up": (self.labels, self.labels.kind(self.reading.special, 1))}
+            ),
         }
         return frame
+
+    @property
+    def _labels_of_columns(self) -> dict[str, tuple[Labels | None, str]]:
+        """By the column of a table, whose labels stand there, and of which kind."""
+        kind = self.labels.kind(self.reading.special)
+        return {
+            "label": (self.labels, kind),
+            "content_label": (self.labels, "content_label"),
+            "carried_label": (self.carried, kind),
+            "map_label": (self.mapped, self.labels.kind(self.behaviour.special)),
+        }
+
+    def columns(self, patterns: Sequence[str] | None = None, *, statements: bool = True) -> dict[str, NDArray[Any]]:
+        """The columns of the table that `to_frame` makes, but for the model's name. Shape: [head] each."""
+        table = self.table
+        columns: dict[str, NDArray[Any]] = self.scores.grid.columns()
+        columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
+        for pattern in patterns or self.pattern or self.scores.patterns:
+            columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
+        columns["entropy"] = self.scores.entropy.ravel()
+        for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
+            columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
+        unknown = np.full(self.scores.grid.shape, np.nan)
+        for name, (own, of) in self._labels_of_columns.items():
+            stability = None if own is None else own.stability
+            columns[f"{name}_stays"] = (unknown if stability is None else getattr(stability, of)).ravel()
+        columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
+        columns["map_label"] = self.map_label.ravel()
+        columns["output"] = (unknown if self.output is None else self.output).ravel()
+        if statements:
+            of_statements = table_columns(self.statements, self.scores.grid)
+            columns |= {name: values.ravel() for name, values in of_statements.items()}
+        return columns

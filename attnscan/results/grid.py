@@ -163,8 +163,10 @@ class Grid:
 
         heads = list(self) if numbers is None else [self[number] for number in numbers]
         places = np.array([head.place for head in heads], dtype=np.int64).reshape(-1, 2)
-        kinds = {} if all(head.kind is AttentionKind.ONLY for head in heads) else {"kind": [h.kind.word for h in heads]}
-        return {**kinds, "layer": places[:, 0], "head": places[:, 1]}
+        columns = {"layer": places[:, 0], "head": places[:, 1]}
+        if all(head.kind is AttentionKind.ONLY for head in heads):
+            return columns
+        return {"kind": np.array([head.kind.word for head in heads]), **columns}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.

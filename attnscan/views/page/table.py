@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
@@ -31,10 +32,8 @@ from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
 from attnscan.views.summary import reading_title
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _NAMES = 3  # model, layer and head: the first columns of the CSV, which all readings have in common
+_WHOLE = ("statement_rank",)  # whole numbers, though some are unknown
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
@@ -47,6 +46,10 @@ _NAMED = {
 }
 
 
+_Readings = dict[Reading, tuple[Classification | Ranking, dict[str, NDArray[Any]]]]
+"""By reading, a result that tells it, and the columns of its table."""
+
+
 @dataclass(frozen=True)
 class HeadsByReading:
     """What every head is called by one reading, and its line of the CSV."""
@@ -57,7 +60,8 @@ class HeadsByReading:
     """With statements where the result has them by this reading."""
     summary: str
     """How many heads do something, in a sentence."""
-    frame: pd.DataFrame
+    columns: Mapping[str, NDArray[Any]]
+    """Shape: [head] each."""
 
     @property
     def labels(self) -> Labels:
@@ -136,13 +140,11 @@ def _kind(name: str, labelled: bool) -> str:
 
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
     """The heads of one input, by every reading; by what they carry only with `carried`."""
-    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]] = {}
+    readings: _Readings = {}
     for reading in _NAMED:
         if carried or not reading.carried:
             turned = replace(result.with_reading(reading.by, reading.special), behaviour=reading)
-            frame = turned.to_frame()
-            frame.attrs = {}  # which pandas copies for each column that it looks at
-            readings[reading] = turned, frame
+            readings[reading] = turned, turned.columns()
     return _usual_last(readings, result)
 
 
@@ -152,45 +154,44 @@ def readings_of_pairs(result: Ranking) -> tuple[HeadsByReading, ...]:
     Raises: OptionError if the ranking has no labels.
     """
     there = [*([] if result.known_labels().norm else ["weight"]), *([] if result.carried is None else ["carried"])]
-    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]] = {}
+    readings: _Readings = {}
     for reading in _NAMED:
         if reading.by in there:
             turned = result.with_reading(reading.by, reading.special)
-            readings[reading] = replace(turned, behaviour=reading, statements=None), _frame_of_pairs(turned)
+            columns = _columns_of_pairs(turned)
+            readings[reading] = replace(turned, behaviour=reading, statements=None), columns
     return _usual_last(readings, result)
 
 
-def _usual_last(
-    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]], result: Classification | Ranking
-) -> tuple[HeadsByReading, ...]:
+def _usual_last(readings: _Readings, result: Classification | Ranking) -> tuple[HeadsByReading, ...]:
     """The reading by which the result tells what heads do comes last: pages open on it."""
     usual = Reading("carried" if result.mapped.norm else "weight", result.behaviour.special)
     if usual in readings:
         readings[usual] = result, readings[usual][1]
     else:  # what heads carry is not on the page
         usual = Reading("weight", usual.special)
+    model = np.full(len(result.scores.grid), result.signature.model, dtype=object)
     return tuple(
-        HeadsByReading(_NAMED[reading], told.behaviours, summary(told), frame)
-        for reading, (told, frame) in sorted(readings.items(), key=lambda item: item[0] == usual)
+        HeadsByReading(_NAMED[reading], told.behaviours, summary(told), {"model": model, **columns})
+        for reading, (told, columns) in sorted(readings.items(), key=lambda item: item[0] == usual)
     )
 
 
-def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
-    """One row a head: its labels and how sure they are, and its score for each pattern with the 95 % interval."""
-    frame, table = result.to_labels(), result.table
-    low, high = table.interval
+def _columns_of_pairs(result: Ranking) -> dict[str, NDArray[Any]]:
+    """Each head's labels and how sure they are, and its score for each pattern with the 95 % interval."""
+    frame = result.to_labels().drop(columns="model").astype({"statement_rank": float})
+    columns = {str(name): column.to_numpy() for name, column in frame.items()}
+    table, (low, high) = result.table, result.table.interval
     for p, pattern in enumerate(result.scores.patterns):
         for name, values in ((pattern, table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
-            frame[name] = values[..., p].ravel()
-    return frame
+            columns[name] = values[..., p].ravel()
+    return columns
 
 
 def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
     """The labels and scores of all heads with all decimals, then with ever fewer."""
-    first, grid = readings[0].frame, readings[0].labels.scores.grid
-    names = _cells(first.iloc[:, :_NAMES])
-    frames = [reading.frame.iloc[:, _NAMES:] for reading in readings]
-    cells = [_cells(frame) for frame in frames]
+    columns, grid = list(readings[0].columns), readings[0].labels.scores.grid
+    names = [_cells(name, readings[0].columns[name]) for name in columns[:_NAMES]]
     about = {
         "marks": {reading.name: reading.marks for reading in readings},
         "chance": {reading.name: reading.chance for reading in readings},
@@ -204,43 +205,30 @@ def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
         "stated": [reading.name for reading in readings if reading.behaviours.statements is not None],
     }
     for decimals in (DECIMALS, *_COARSER):
-        if decimals < DECIMALS:
-            cells = [_rounded(frame, of, decimals) for frame, of in zip(frames, cells, strict=True)]
-        text = json.dumps({"names": names, "cells": _once(cells), **about}, separators=(",", ":")).encode()
-        yield Table(tuple(first.columns), compressed(text, zlib.Z_DEFAULT_STRATEGY), decimals)
+        text = json.dumps(
+            {"names": names, "cells": _once(readings, columns[_NAMES:], decimals), **about}, separators=(",", ":")
+        )
+        yield Table(tuple(columns), compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY), decimals)
 
 
-def _once(cells: Sequence[Sequence[Sequence[str]]]) -> list[list[Any]]:
-    """By each reading its columns; in place of one that an earlier reading has as well, that one's place."""
+def _once(readings: Sequence[HeadsByReading], columns: Sequence[str], decimals: int) -> list[list[Any]]:
+    """By each reading the cells of its columns; in place of those that an earlier reading has as well, its place."""
+    first: dict[tuple[str, ...], int] = {}
     whole: list[list[Any]] = []
-    for of in cells:
-        earlier = list(enumerate(cells[: len(whole)]))
-        whole.append([next((at for at, other in earlier if other[c] == of[c]), of[c]) for c in range(len(of))])
+    for place, reading in enumerate(readings):
+        cells = {name: _cells(name, reading.columns[name], decimals) for name in columns}
+        earlier = {name: first.setdefault((name, *of), place) for name, of in cells.items()}
+        whole.append([of if earlier[name] == place else earlier[name] for name, of in cells.items()])
     return whole
 
 
-def _rounded(frame: pd.DataFrame, cells: Sequence[Sequence[str]], decimals: int) -> list[Sequence[str]]:
-    return [
-        _fractions(frame[name], decimals) if kind.kind == "f" else column
-        for column, (name, kind) in zip(cells, frame.dtypes.items(), strict=True)
-    ]
-
-
-def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:
-    """The cells of the CSV, column by column."""
-    columns = (column for _, column in frame.items())
-    return [_fractions(column, DECIMALS) if column.dtype.kind == "f" else _texts(column) for column in columns]
-
-
-def _fractions(column: pd.Series, decimals: int) -> list[str]:
-    return ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in column.tolist()]
-
-
-def _texts(column: pd.Series) -> list[str]:
-    """Of a column that holds no fractions, in which most cells are alike; empty where nothing is known."""
-    cells = column.astype(object).where(column.notna(), None).tolist()
-    known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(cells)}
-    return ["" if cell is None else known[cell] for cell in cells]
+def _cells(name: str, column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
+    """The cells of a column of the CSV: empty where nothing is known."""
+    if column.dtype.kind != "f":
+        known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(column.tolist())}
+        return [known[cell] for cell in column.tolist()]
+    form = ".0f" if name in _WHOLE else f".{decimals}f"
+    return ["" if math.isnan(value) else format(value, form) for value in column.tolist()]
 
 
 def profiles(result: Classification, *, carried: bool) -> str:
