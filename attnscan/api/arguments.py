@@ -23,6 +23,7 @@ from attnscan.run.reading import AlignedPairs
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as ours_of
 from attnscan.scoring.own_patterns import with_own
 from attnscan.scoring.pattern import Pattern
@@ -105,7 +106,8 @@ class OfAttention:
     attention: AttentionName | None = None
     """None for that of the letters of heads, else the encoder's."""
     query: QuerySide = "predicts"
-    alignments: str | os.PathLike[str] | None = None
+    alignments: str | os.PathLike[str] | Sequence[str] | None = None
+    """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
     max_target_tokens: int = 64
 
     @classmethod
@@ -119,7 +121,7 @@ class OfAttention:
         if (asked := given.attention) is not None:
             check_known("attention", asked, get_args(AttentionName))
         read = (asked or "encoder") if heads is None else attention_named(heads_written(heads), asked)
-        given = replace(given, attention=read, alignments=file_of("alignments", given.alignments))
+        given = replace(given, attention=read)
         if given.alignments is not None and read != "cross":
             raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
         return given
@@ -133,13 +135,21 @@ class OfAttention:
         """As `patterns_of`, of the attention that is read."""
         return patterns_of(pattern, self.attention or "encoder", aligned=self.alignments is not None)
 
+    @property
+    def links(self) -> str | Alignments | None:
+        """The file of links, or these line by line. Raises: OptionError for what is neither."""
+        given = self.alignments
+        if given is None or isinstance(given, str | os.PathLike):
+            return None if (path := file_of("alignments", given)) is None else str(path)
+        return Alignments("alignments", tuple(listed("alignments", given)))
+
     def pair(self, given: Pair) -> Pair:
-        """A pair with the links of its words, where these are given. Raises: PairsError."""
-        return given if self.alignments is None else Alignments.read(Path(self.alignments)).of_one(given)
+        """A pair with the links of its words, where these are given. Raises: PairsError; as `links`."""
+        return given if (links := self.links) is None else Alignments.read(links).of_one(given)
 
     def pairs(self, given: ReadPairs) -> ReadPairs:
-        """Pairs with the links of their words, where these are given."""
-        return given if self.alignments is None else AlignedPairs(given, str(self.alignments))
+        """Pairs with the links of their words, where these are given. Raises: as `links`."""
+        return given if (links := self.links) is None else AlignedPairs(given, links)
 
 
 def picked(bundle: type, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,19 +194,16 @@ def is_name(model: Model) -> bool:
 
 
 def patterns_of(
-    pattern: Patterns, attention: AttentionName = "encoder", *, aligned: bool = False
+    pattern: Patterns, attention: AttentionName | None = "encoder", *, aligned: bool = False
 ) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of the patterns that are asked for, and ours with those of one's own that are among them.
 
-    Ours are those of an attention, where gold links are known or not.
-    Raises: OptionError for what is no pattern of it, or no attention; for links that nothing is aligned by.
+    Ours are those of an attention, where gold links are known or not; None for those of all.
+    Raises: OptionError for what is no pattern of it.
     """
-    check_known("attention", attention, get_args(AttentionName))
-    if aligned and attention != "cross":
-        raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
     alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
     asked: list[Any] = [pattern] if alone else list(pattern)  # type: ignore[arg-type]
-    return with_own(asked, ours_of(attention, asked, aligned=aligned))
+    return with_own(asked, ALL_PATTERNS if attention is None else ours_of(attention, asked, aligned=aligned))
 
 
 def check_kind(what: str, value: object, *kinds: type) -> None:

@@ -81,7 +81,7 @@ def heads(
     ends the run, and is raised as it is.
 
     Of an encoder-decoder, `attention` names what is read, and B is the target, which the model writes where it is
-    missing; `alignments` is a file of gold links, a line a pair.
+    missing; `alignments` are gold links such as "0-0 1-2", a line a pair, or a file of these.
 
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
     of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the
@@ -94,18 +94,13 @@ def heads(
     if (written := file_of("from_", from_)) is not None:
         if pairs is not None or model is not None or state is not None or per_pair is not None:
             raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
-        by_file = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])), Ranking)
+        by_file = told.answer(RankFile(written, tuple(patterns_of(pattern, None)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
     of = OfAttention.of(options, per_pair_heads)
     names, every = of.patterns(pattern)
     more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
     scored = _ranked_options(model, options, names, every, **more)
     given = pairs_of(pairs, options, id=id, on_bad=on_bad)
-    if of.attention != "encoder" and (state is not None or per_pair is not None or engine != "local"):
-        raise OptionError(
-            f"attention={of.attention!r} is read on this machine, and keeps no sums",
-            "leave out state, per_pair and engine",
-        )
     request = Rank(
         of.pairs(given),
         scored,
@@ -212,7 +207,7 @@ def load(
     return Callbacks().answer(Load(asked, memory_of(model, tokenizer, asked)), LoadedModel)
 
 
-@library(ScanOptions(), FileReading(), FilePairs())
+@library(ScanOptions(), FileReading(), FilePairs(), shared=OfAttention)
 def shard(
     pairs: Pairs,
     *,
@@ -236,15 +231,18 @@ def shard(
 
     Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
+    of = OfAttention.of(options)
     if relations is None:
-        names, every = patterns_of(pattern)
-        asked = _ranked_options(model, options, names, every, split=split, on_long=on_long, profile=profile)
+        names, every = of.patterns(pattern)
+        more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
+        asked = _ranked_options(model, options, names, every, **more)
     else:
-        if pattern or split or profile:
-            raise OptionError("a treebank is scored by relations", "leave out pattern, split and profile")
+        if pattern or split or profile or of.attention != "encoder":
+            raise OptionError("a treebank is scored by relations", "leave out pattern, attention, split and profile")
         check_known("relations", relations, get_args(Relations))
         asked = scan_options(model, options, on_long=on_long).of_trees(subtypes=relations == "subtypes")
-    request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
+    given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
+    request = MakeShard(given, asked, memory_of(model, tokenizer, asked))
     return Callbacks(on_bad).answer(request, ScanState)
 
 

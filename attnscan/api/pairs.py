@@ -168,5 +168,5 @@ def _frame(scores: PairScores, request: Request) -> pd.DataFrame:
     from attnscan.scan.per_pair import pair_frame
 
     assert isinstance(request, Rank)
-    patterns = [pattern.id for pattern in request.options.patterns]
-    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.has_ids())
+    patterns, kind = [pattern.id for pattern in request.options.patterns], request.options.kind
+    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.has_ids(), kind=kind)

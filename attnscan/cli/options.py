@@ -37,7 +37,7 @@ from attnscan.results.terms import AttentionName
 from attnscan.run.reading import AlignedPairs, FilePairs, Pairs
 from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
-from attnscan.scoring.cross import CROSS_PATTERNS, patterns_of
+from attnscan.scoring.cross import ALL_PATTERNS, patterns_of
 from attnscan.scoring.own_patterns import is_own, with_own
 from attnscan.scoring.patterns import PATTERNS, called
 from attnscan.views.pictures.look import Picture
@@ -57,7 +57,7 @@ def pattern_name(name: str) -> str:
 
 def shipped_pattern_name(name: str) -> str:
     """The name of the pattern that ships under a name or a letter. Raises: typer.BadParameter if there is none."""
-    if (pattern := called(name, (*PATTERNS, *CROSS_PATTERNS))) is None:
+    if (pattern := called(name, ALL_PATTERNS)) is None:
         known = [pattern.id for pattern in PATTERNS]
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")

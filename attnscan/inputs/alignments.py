@@ -31,10 +31,12 @@ class Alignments:
     lines: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path) -> Alignments:
-        """Read a file. Raises: PairsError if it cannot be."""
+    def read(cls, path: Path | str | Alignments) -> Alignments:
+        """Read a file, if they are not there already. Raises: PairsError if it cannot be."""
+        if isinstance(path, Alignments):
+            return path
         try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             raise PairsError(f"cannot read the alignments {path}: {why}", "give a text file, a line a pair") from None
@@ -45,17 +47,20 @@ class Alignments:
         (record,) = self.linked(iter([Record(pair, "the input", place=Place(row=1))]))
         return record.pair
 
-    def linked(self, records: Iterator[Record]) -> Iterator[Record]:
+    def linked(self, records: Iterator[Record], *, to_the_end: bool = True) -> Iterator[Record]:
         """Records whose targets know their links, which stand in the line of the record's number.
 
-        Raises: PairsError if there are fewer lines than records, or more, or one that is no alignment of its pair.
+        Raises: PairsError if there are fewer lines than records, or `to_the_end` of a file more; for records of several
+        files; for a line that is no alignment of its pair.
         """
-        number = 0
+        number, files = 0, set[str]()
         for record in records:
             number = record.place.row
-            if not 0 < number <= len(self.lines):
+            files.add(record.place.file)
+            if not 0 < number <= len(self.lines) or len(files) > 1:
+                there = "the pairs are in several files" if len(files) > 1 else f"there is a pair {number}"
                 raise PairsError(
-                    f"{self.path} has {len(self.lines)} lines, and there is a pair {number}",
+                    f"{self.path} has {len(self.lines)} lines, and {there}",
                     "give one file of pairs, and a line of links for each of its pairs",
                 )
             try:
@@ -63,7 +68,7 @@ class Alignments:
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
             yield replace(record, pair=pair)
-        if number < len(self.lines):
+        if to_the_end and number < len(self.lines):
             raise PairsError(
                 f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}",
                 "give one line of links for each pair",

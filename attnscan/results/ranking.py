@@ -247,7 +247,8 @@ class Ranking:
                 known = None if labels is None else getattr(labels, measure)
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
         if self.alignment is not None:
-            columns["alignment_error"] = self.alignment.overall.ravel()
+            errors = self.alignment.overall if self.ranked_by is None else self.alignment.halves[1]
+            columns["alignment_error"] = errors.ravel()
         of_statements = table_columns(self.statements, self.scores.grid)
         columns |= {name: values.ravel() for name, values in of_statements.items()}
         frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"})

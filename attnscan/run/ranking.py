@@ -16,7 +16,7 @@ from attnscan.errors import OptionError, StateError
 from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
-from attnscan.run.reading import FilePairs, Ledger, OnePair, on_bad_of
+from attnscan.run.reading import AlignedPairs, FilePairs, Ledger, OnePair, on_bad_of
 from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank, RankFile
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
@@ -47,10 +47,9 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     if request.state is not None:
         stack.enter_context(held(request.state))
     if request.per_pair is not None:
-        patterns = [pattern.id for pattern in request.options.patterns]
-        writer = stack.enter_context(
-            PerPairWriter(request.per_pair, patterns, ids=pairs.has_ids(), heads=request.per_pair_heads)
-        )
+        patterns, kind = [pattern.id for pattern in request.options.patterns], request.options.kind
+        how: dict[str, Any] = {"ids": pairs.has_ids(), "heads": request.per_pair_heads, "kind": kind}
+        writer = stack.enter_context(PerPairWriter(request.per_pair, patterns, **how))
     scanner = yield from opened(running, request.options, request.memory)
     from attnscan.scan.local import finished
 
@@ -202,13 +201,15 @@ def on_cluster(request: Rank | HoldAgainst, running: Running) -> Work[Any]:
     from attnscan.scan.cluster.blocks import BlockFiles
     from attnscan.scan.cluster.scan import scan_on_ray
 
-    cluster, pairs, ledger, state = request.cluster, request.pairs, running.ledger, request.state
+    cluster, aligned, ledger, state = request.cluster, request.pairs, running.ledger, request.state
     assert cluster is not None
-    if not isinstance(pairs, FilePairs) or not pairs.paths:
+    pairs, links = (aligned.pairs, aligned.alignments) if isinstance(aligned, AlignedPairs) else (aligned, None)
+    if not isinstance(pairs, FilePairs) or not pairs.paths or not isinstance(links, str | None):
         raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
     if request.memory is not None:
         raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
-    blocks = BlockFiles(pairs.paths, pairs.reading, pairs.skip_bad, cluster.block_pairs)
+    links = None if links is None else str(Path(links).absolute())
+    blocks = BlockFiles(pairs.paths, pairs.reading, pairs.skip_bad, cluster.block_pairs, links)
     if state is not None:
         running.stack.enter_context(held(state))
     rows: dict[str, Any] = (

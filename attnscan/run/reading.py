@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attnscan.errors import InputError, PairsError
@@ -16,6 +15,7 @@ from attnscan.inputs.places.names import STDIN
 from attnscan.run.events import Note, Skipped
 
 if TYPE_CHECKING:
+    from attnscan.inputs.alignments import Alignments
     from attnscan.inputs.objects import Objects
     from attnscan.inputs.pairs import Pair, Record
     from attnscan.scan.stream import OnBad
@@ -131,8 +131,8 @@ class AlignedPairs(Pairs):
     """Pairs of source and target, whose words a file of gold alignments links."""
 
     pairs: Pairs
-    alignments: str
-    """The file, with a line for each pair."""
+    alignments: str | Alignments
+    """A line for each pair, or the file that has them."""
 
     @property
     def skip_bad(self) -> bool:  # type: ignore[override]
@@ -147,7 +147,8 @@ class AlignedPairs(Pairs):
         """Begin a pass over all pairs, as `Pairs.read`."""
         from attnscan.inputs.alignments import Alignments
 
-        return Alignments.read(Path(self.alignments)).linked(self.pairs.read(ledger))
+        links = Alignments.read(self.alignments)
+        return links.linked(self.pairs.read(ledger), to_the_end=not self.skip_bad)
 
     def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> AlignedPairs:
         """Pairs that can be read so often, whose first has links; as `Pairs.ready`."""

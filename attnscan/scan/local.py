@@ -140,7 +140,15 @@ def summed(
     sums = _told(scanner, to_tell, helps, on_pairs, only) if to_tell else ScanSums()
     if not to_choose:
         return sums
-    return replace(sums, ranked=scanner.score(to_choose, helps, on_pairs=on_pairs, only=only, products=True))
+    aligners = list[AlignmentScorer]()
+
+    def beside(targets: Targets) -> Consumer:
+        aligners.append(AlignmentScorer(targets.batch, [0] * len(to_choose)))
+        return aligners[0]
+
+    also = beside if ALIGNED in scanner.options.patterns else None
+    ranked = scanner.score(to_choose, helps, also, on_pairs, only, products=True)
+    return sums + ScanSums(ranked=ranked, alignment=aligners[0].sums() if aligners else None)
 
 
 def _told(

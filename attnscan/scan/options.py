@@ -21,7 +21,6 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
-_OF_TARGETS = ("attention", "query", "max_target_tokens")
 SMALLEST_SHARE = 0.01
 """Of a GPU, for a worker."""
 
@@ -169,8 +168,10 @@ class ScanOptions:
         readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}
+        if self.attention != "cross":
+            kept["query"] = None
         if self.attention == "encoder":
-            kept = {name: value for name, value in kept.items() if name not in _OF_TARGETS}
+            kept["max_target_tokens"] = None
         kept["threshold"] = self.threshold if self.labelled else None
         kept["predictive_part"] = self.predictive_part if self.profile else None
         return kept | readings | {"patterns": patterns}

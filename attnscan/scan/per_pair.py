@@ -1,9 +1,10 @@
 """Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own.
 
 Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
-`id`; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is a word's weight on itself) and `n`
-with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words alone, all in 32 bits. A row is
-left out where the pair has no eligible query. The rows of a pair stand together, ordered by layer, head and pattern.
+`id`; `kind`, if it is not an encoder's; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is
+a word's weight on itself) and `n` with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words
+alone, all in 32 bits. A row is left out where the pair has no eligible query. The rows of a pair stand together,
+ordered by layer, head and pattern.
 
 A cluster writes a directory of such files. What one file says of itself in its metadata stands there in
 `_common_metadata`. It is not trusted when it is read: a small file can name a huge model, so sizes are bounded here,
@@ -29,7 +30,7 @@ from attnscan.inputs.option import words_of
 from attnscan.inputs.pairs import Place
 from attnscan.inputs.weights import MAX_HEADS
 from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
-from attnscan.results.grid import Grid
+from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_CODED = ("file", "pair", "id", "layer", "head", "pattern", "n", "words_n")
+_CODED = ("file", "pair", "id", "kind", "layer", "head", "pattern", "n", "words_n")
 PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 KEY = "attnscan"
@@ -49,6 +50,7 @@ MAX_SCORES = 1 << 20
 """Layers x heads x patterns: two and a half times those of the largest model and our patterns."""
 _MAX_PATTERNS = 127  # their numbers in the file have eight bits
 _MAX_TEXT = 1 << 16
+_KINDS = {kind.word: kind for kind in (AttentionKind.DECODER, AttentionKind.CROSS)}
 
 
 class PerPairWriter:
@@ -58,9 +60,18 @@ class PerPairWriter:
     installed.
     """
 
-    def __init__(self, path: Path, patterns: Sequence[str], *, ids: bool = False, heads: str | None = None) -> None:
-        """With `ids`, the pairs' ids are a column; `heads` names those whose rows are wanted, None all."""
-        self._path, self._patterns, self._ids, self._heads = path, list(patterns), ids, heads
+    def __init__(
+        self,
+        path: Path,
+        patterns: Sequence[str],
+        *,
+        ids: bool = False,
+        heads: str | None = None,
+        kind: AttentionKind = AttentionKind.ONLY,
+    ) -> None:
+        """With `ids`, the pairs' ids are a column; `heads` of the `kind` are those whose rows are wanted, None all."""
+        self._path, self._patterns = path, list(patterns)
+        self._how: dict[str, Any] = {"ids": ids, "heads": heads, "kind": kind}
         pyarrow_parquet()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
@@ -74,7 +85,7 @@ class PerPairWriter:
 
     def table(self, scores: PairScores) -> pa.Table:
         """The rows of some pairs, smaller than their scores."""
-        return pair_table(scores.places, scores.sums, self._patterns, ids=self._ids, heads=self._heads)
+        return pair_table(scores.places, scores.sums, self._patterns, **self._how)
 
     def write(self, table: pa.Table) -> None:
         """Add the rows of some pairs."""
@@ -112,8 +123,9 @@ def pair_table(
     *,
     ids: bool = False,
     heads: str | None = None,
+    kind: AttentionKind = AttentionKind.ONLY,
 ) -> pa.Table:
-    """The rows of some pairs, of all heads or those named; with `ids`, these are a column.
+    """The rows of some pairs, of all heads of the kind or those named; with `ids`, these are a column.
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     Raises: SelectionError for a head that is not there.
@@ -121,7 +133,7 @@ def pair_table(
     arrow, _ = pyarrow_parquet()
     eligible = sums["every_key.n"] > 0
     if heads is not None:
-        grid = Grid.of(eligible[0])
+        grid = Grid(((kind, *eligible.shape[1:3]),))
         wanted = np.zeros(grid.shape, dtype=np.bool_)
         for head in grid.select(heads):
             wanted[head.place] = True
@@ -136,6 +148,9 @@ def pair_table(
     if ids:
         names = [None if origin.id is None else _readable(origin.id) for origin in places]
         columns["id"] = arrow.array(names, arrow.string()).take(arrow.array(place[0]))
+    if kind is not AttentionKind.ONLY:
+        codes = np.zeros(len(place[0]), dtype=np.int8)
+        columns["kind"] = arrow.DictionaryArray.from_arrays(codes, [kind.word])
     columns |= {
         "layer": place[1].astype(np.int32),
         "head": place[2].astype(np.int32),
@@ -147,7 +162,12 @@ def pair_table(
 
 
 def pair_frame(
-    places: Sequence[Place], sums: Mapping[str, FloatArray], patterns: Sequence[str], *, ids: bool = False
+    places: Sequence[Place],
+    sums: Mapping[str, FloatArray],
+    patterns: Sequence[str],
+    *,
+    ids: bool = False,
+    kind: AttentionKind = AttentionKind.ONLY,
 ) -> pd.DataFrame:
     """The same rows as a data frame, for which Arrow is not needed."""
     import pandas as pd
@@ -159,6 +179,8 @@ def pair_frame(
     }
     if ids:
         columns["id"] = np.array([origin.id for origin in places], dtype=object)[pair]
+    if kind is not AttentionKind.ONLY:
+        columns["kind"] = pd.Categorical.from_codes(np.zeros_like(pair), pd.Index([kind.word]))
     columns |= {"layer": layer.astype(np.int32), "head": head.astype(np.int32)}
     columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index(list(patterns)))
     return pd.DataFrame(columns | _measured(sums, place))
@@ -225,7 +247,9 @@ class About:
 
     def metadata(self) -> dict[str, str]:
         """The metadata that says it."""
-        about = {"signature": asdict(self.signature), "patterns": list(self.patterns), "grid": list(self.grid.shape)}
+        ((kind, *shape),) = self.grid.shapes
+        grid = shape if kind is AttentionKind.ONLY else [kind.word, *shape]
+        about = {"signature": asdict(self.signature), "patterns": list(self.patterns), "grid": grid}
         return {KEY: json.dumps(about if self.parts is None else {**about, "parts": list(self.parts)})}
 
     @classmethod
@@ -240,8 +264,11 @@ class About:
         _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
         _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
         shape, patterns = about["grid"], _names(about["patterns"], "patterns")
+        kind = AttentionKind.ONLY
+        if isinstance(shape, list) and len(shape) == 3 and shape[0] in _KINDS:
+            kind, *shape = _KINDS[shape[0]], *shape[1:]
         _check(isinstance(shape, list) and len(shape) == 2 and all(map(_is_count, shape)), "it has no valid grid")
-        grid = Grid.square(*shape)
+        grid = Grid(((kind, *shape),))
         _check(0 < len(patterns) <= _MAX_PATTERNS, f"it has {len(patterns)} patterns")
         _check(0 < math.prod(shape) <= MAX_HEADS, f"it is of {shape[0]} layers of {shape[1]} heads")
         _check(len(grid) * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")

@@ -53,7 +53,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
             f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(about.patterns)}",
             "run heads --per-pair again with that --pattern",
         )
-    return Ranking(sums.finish(), about.signature)
+    ((kind, *_),) = about.grid.shapes
+    return Ranking(sums.finish(kind), about.signature)
 
 
 def _told(path: Path) -> tuple[About, list[Path]]:

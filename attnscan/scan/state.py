@@ -26,9 +26,9 @@ from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.block_sums import BlockSums
-from attnscan.scoring.cross import CROSS_PATTERNS
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS
+from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
@@ -195,8 +195,7 @@ class ScanState:
     def __getstate__(self) -> dict[str, Any]:
         """Without functions of one's own, which another process need not find; ranking needs their names alone."""
         patterns = [
-            each if each in (*PATTERNS, *CROSS_PATTERNS) else replace(each, target=_elsewhere)
-            for each in self.options.patterns
+            each if each in ALL_PATTERNS else replace(each, target=_elsewhere) for each in self.options.patterns
         ]
         return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
 

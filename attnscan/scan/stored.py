@@ -31,6 +31,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import signature_read
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
+from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
@@ -48,6 +49,7 @@ _OF_MODEL = {
     "modules": "modules differ, or those of another version of transformers",
     "tokenizer": "tokenizer differs",
 }
+_OF_ATTENTION = ("attention", "query")  # told first: with them, patterns and the model's parts differ, too
 
 
 def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
@@ -128,7 +130,8 @@ def read_state(
 
 def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raises: StateError for what is not equal."""
-    for name in (name for name, value in ours.items() if theirs.get(name) != value):
+    unlike = (name for name, value in ours.items() if theirs.get(name) != value)
+    for name in sorted(unlike, key=lambda name: name not in _OF_ATTENTION):
         if name in _OF_MODEL:
             raise StateError(
                 f"{path} was begun with another model: its {_OF_MODEL[name]}",
@@ -226,6 +229,9 @@ class _Arrays:
             carried=self._scores("sums.carried"),
             carried_labels=self._labels("sums.carried_labels"),
             classes=self._blocks("sums.classes", {"on": columns, "even": columns, "n": (*shape, 1)}),
+            alignment=self._record(AlignmentSums, "sums.alignment", (2, *shape))
+            if self._has("sums.alignment")
+            else None,
             relations=self._relations("sums.relations"),
         )
 

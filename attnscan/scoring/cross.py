@@ -164,6 +164,8 @@ UNALIGNED_PATTERNS: tuple[Pattern, ...] = (SAME_PLACE, IDENTICAL, DELIMITER, EVE
 """The patterns of cross attention that need no links."""
 CROSS_PATTERNS: tuple[Pattern, ...] = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED, *UNALIGNED_PATTERNS)
 """All patterns of cross attention, in the order of every table."""
+ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CROSS_PATTERNS)))
+"""Those of every attention, each once."""
 
 
 def patterns_of(

@@ -16,11 +16,10 @@ from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.block_sums import BlockSums, squeezed
-from attnscan.scoring.cross import CROSS_PATTERNS
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.merging import LEAST_LEFT, Units, exact
 from attnscan.scoring.parts import AllRows, Parts
 from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
 
 
@@ -31,8 +30,7 @@ def profiled(patterns: Sequence[Pattern], *, predictive: bool) -> tuple[str, ...
 
 def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
     """The patterns that are parts by their targets: `predictive` if it was asked for, and those of one's own."""
-    ours = (*PATTERNS, *CROSS_PATTERNS)
-    return [pattern for pattern in patterns if pattern not in ours or (pattern.target is None and predictive)]
+    return [pattern for pattern in patterns if pattern not in ALL_PATTERNS or (pattern.target is None and predictive)]
 
 
 class Profiler:

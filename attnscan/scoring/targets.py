@@ -16,7 +16,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
-from attnscan.scoring.cross import CROSS_PATTERNS
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.merging import Units, View
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
@@ -165,7 +165,7 @@ class Targets:
 
 def _is_own(pattern: Pattern) -> bool:
     """Whether it is a function that is not ours, and may look at anything."""
-    return pattern.target is not None and pattern not in PATTERNS and pattern not in CROSS_PATTERNS
+    return pattern.target is not None and pattern not in ALL_PATTERNS
 
 
 def _seen(matrix: Tensor, visible: Tensor, *, even: bool) -> Tensor:

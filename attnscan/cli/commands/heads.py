@@ -33,6 +33,8 @@ from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank, RankFile
 from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scoring.cross import ALL_PATTERNS
+from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,9 +109,10 @@ def heads(
             "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
             != THRESHOLD
             and bool(pattern or by_file),
-            "--attention other than encoder is for this machine, and keeps no --state and no --per-pair": of.attention
-            != "encoder"
-            and bool(state or rows.per_pair or by_file or engine != "local"),
+            "--state and --per-pair keep one kind of attention: name encoder, decoder or cross": of.attention == "all"
+            and bool(state or rows.per_pair),
+            "--from is of the kind of attention that --per-pair wrote: leave out --attention": by_file
+            and of.attention != "encoder",
             "--split needs the text of pairs, which a file of --per-pair does not hold: give --pairs": by_file
             and split,
         }
@@ -124,7 +127,9 @@ def heads(
     labelled = not pattern and not by_file
     results: list[Ranking] = []
     for kind in of.kinds:
-        named, options = of.options(scan, kind, pattern)
+        named, options = (
+            (with_own(pattern or (), ALL_PATTERNS)[0], scan) if by_file else of.options(scan, kind, pattern)
+        )
         asked = tuple(each for each in options.patterns if not named or each.id in named)
         options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
         request: Rank | RankFile = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import AttnscanError, InputError
+from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.columnar import RowGroups, row_groups
 from attnscan.inputs.pairs import Record, pairs_in
@@ -88,6 +89,8 @@ class BlockFiles:
     reading: FileReading = FileReading()
     skip_bad: bool = False
     block_pairs: int = 1024
+    alignments: str | None = None
+    """A file with a line of gold links for each pair of the only file."""
 
     def cuts(self) -> dict[int, tuple[RowGroups, ...]]:
         """How large Parquet files are shared among readers; every other file has one reader. Raises: PairsError."""
@@ -127,7 +130,11 @@ class BlockFiles:
         try:
             with opened(wanted.file) as stream:
                 on_bad = bad.append if self.skip_bad else None
-                for record in pairs_in(stream, wanted.file, self.reading, on_bad, notes.append, wanted.groups):
+                read = pairs_in(stream, wanted.file, self.reading, on_bad, notes.append, wanted.groups)
+                if self.alignments is not None:
+                    to_the_end = wanted.groups is None and not self.skip_bad
+                    read = Alignments.read(self.alignments).linked(read, to_the_end=to_the_end)
+                for record in read:
                     records.append(record)
                     if len(records) == self.block_pairs:
                         block = taken()

@@ -111,7 +111,8 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
     device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
     most = most or workers or room
     left += max(0, room - most) * cluster.worker_cpus
-    return Share(min(workers or room, most), most, cluster.worker_cpus, gpus, device, left if on_gpu else 0)
+    tokenizers = left if on_gpu and options.attention == "encoder" else 0  # of targets, the model itself makes inputs
+    return Share(min(workers or room, most), most, cluster.worker_cpus, gpus, device, tokenizers)
 
 
 def _check_answers(address: str) -> None:

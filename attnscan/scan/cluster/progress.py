@@ -86,9 +86,10 @@ def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
 
     Raises: PairsError if a file cannot be looked at.
     """
+    read = files.paths if files.alignments is None else (*files.paths, files.alignments)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
-        versions = list(threads.map(version_of, files.paths))
-    told = (f"{name} {version}".encode() for name, version in zip(files.paths, versions, strict=True))
+        versions = list(threads.map(version_of, read))
+    told = (f"{name} {version}".encode() for name, version in zip(read, versions, strict=True))
     return {
         **options.deciding,
         "columns": str(files.reading),

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.errors import AttnscanError, EngineError
+from attnscan.errors import AttnscanError, EngineError, PairsError
 from attnscan.inputs.places.files import files_named
 from attnscan.model.commits import pinned
 from attnscan.model.sources import Source, choose
@@ -72,6 +72,11 @@ def scan_on_ray(
     """
     yield _RUNS
     files = replace(files, paths=tuple(files_named(files.paths, pipes=False)))
+    if files.alignments is not None and len(files.paths) > 1:
+        raise PairsError(
+            f"{files.alignments} links the words of one file of pairs, and there are {len(files.paths)}",
+            "give one file of pairs, and a line of links for each of its pairs",
+        )
     source = choose(options.model)
     say(source.note)
     about = {} if state is None else about_scan(options, files)

@@ -68,7 +68,8 @@ class Plan:
 
         def keep(event: Progress | PairScores) -> None:
             if isinstance(event, PairScores) and self.per_pair:
-                tables.append(pair_table(event.places, event.sums, patterns, ids=ids, heads=self.heads))
+                how: dict[str, Any] = {"ids": ids, "heads": self.heads, "kind": self.options.kind}
+                tables.append(pair_table(event.places, event.sums, patterns, **how))
 
         return keep
 

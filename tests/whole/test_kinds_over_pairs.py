@@ -1,0 +1,190 @@
+"""Decoders and cross attention over many pairs: states, pairs' own scores, shards, halves and clusters."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import translator
+from command_line import run
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan.cli.app import app
+from attnscan.errors import EngineError, PairsError
+from attnscan.run import ranking as ranking_runs
+from attnscan.scan import stored, stream
+
+pytestmark = pytest.mark.usefixtures("quiet")
+TRANSLATOR = str(Path(__file__).parents[1] / "data" / "translator")
+PAIRS = translator.pairs(24)
+TEXTS, LINKS = [pair[:2] for pair in PAIRS], [links for *_, links in PAIRS]
+KINDS = pytest.mark.parametrize("attention", ["decoder", "cross"])
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing of the run goes on."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """A file of pairs, and one of their links."""
+    pairs, links = tmp_path / "pairs.tsv", tmp_path / "links.txt"
+    pairs.write_text("source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target in TEXTS))
+    links.write_text("".join(f"{line}\n" for line in LINKS))
+    return str(pairs), str(links)
+
+
+def _command(attention: str, files: tuple[str, str], *more: str) -> list[str]:
+    links = ["--alignments", files[1]] if attention == "cross" else []
+    return ["heads", "--pairs", files[0], "--model", TRANSLATOR, "--attention", attention, *links, *more]
+
+
+def _refused(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 1, result.output
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@KINDS
+def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
+    attention: str, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(*_command(attention, files, "--csv")).stdout
+    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 60)
+    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (0, 16))
+    monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
+    save, seen = stored.save_state, list[int]()
+
+    def dying(path: Any, state: Any, scanner: Any) -> None:
+        save(path, state, scanner)
+        seen.append(state.seen.read)
+        if len(seen) == 2:
+            raise Killed
+
+    monkeypatch.setattr(stored, "save_state", dying)
+    command = _command(attention, files, "--csv", "--state", str(tmp_path / "state"))
+    with pytest.raises(Killed):
+        run(*command)
+    assert 0 < seen[-1] < len(PAIRS)
+    assert run(*command).stdout == whole and seen[-1] == len(PAIRS)
+    assert run(*command).stdout == whole  # of a state that is whole already
+
+
+def test_a_state_of_another_kind_or_side_of_queries_is_refused(files: tuple[str, str], tmp_path: Path) -> None:
+    state = ["--state", str(tmp_path / "state"), "--csv"]
+    run(*_command("cross", files, *state))
+    for other, said in (
+        (_command("cross", files, "--query", "reads", *state), "its query is predicts, and here it is reads"),
+        (_command("decoder", files, *state), "its attention is cross, and here it is decoder"),
+        (_command("encoder", files, *state), "its attention is cross, and here it is encoder"),
+        (_command("cross", files, "--max-target-tokens", "9", *state), "its max_target_tokens is 64, and here it is 9"),
+    ):
+        assert said in _refused(*other)
+    Path(files[1]).write_text("\n" * len(PAIRS))
+    assert "the state belongs to other pairs than these" in _refused(*_command("cross", files, *state))
+
+
+@KINDS
+def test_pairs_own_scores_are_ranked_to_the_same_bytes(attention: str, files: tuple[str, str], tmp_path: Path) -> None:
+    name = "same-place" if attention == "cross" else "previous-word"
+    rows, asked = str(tmp_path / "rows.parquet"), ["--pattern", name, "--csv"]
+    whole = run(*_command(attention, files, *asked, "--per-pair", rows)).stdout
+    assert run("heads", "--from", rows, *asked).stdout == whole
+    table = pd.read_parquet(rows)
+    assert set(table["kind"]) == {attention} and list(table.columns)[:6] == [
+        *("file", "pair", "kind", "layer", "head", "pattern")
+    ]
+    frames: list[pd.DataFrame] = []
+    options: dict[str, Any] = {"alignments": LINKS} if attention == "cross" else {}
+    attnscan.heads(TEXTS, model=TRANSLATOR, attention=attention, pattern=name, on_pairs=frames.append, **options)
+    told = pd.concat(frames)
+    assert set(told["kind"]) == {attention} and len(told) == len(table)
+    head = f"{attention[0]}1-1"
+    run(*_command(attention, files, *asked, "--per-pair", rows, "--per-pair-heads", head))
+    assert set(map(tuple, pd.read_parquet(rows)[["layer", "head"]].to_numpy())) == {(1, 1)}
+    ranked = attnscan.heads(from_=rows, pattern=name)
+    assert ranked.scores.grid[0].name == f"{attention[0]}0-0"
+    assert ("cross (predicts)" in ranked.signature.pattern_set) == (attention == "cross")
+
+
+@KINDS
+def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
+    options: dict[str, Any] = {"model": TRANSLATOR, "attention": attention}
+
+    def links(part: slice) -> dict[str, Any]:
+        return options | ({"alignments": LINKS[part]} if attention == "cross" else {})
+
+    cuts = [slice(0, 7), slice(7, 8), slice(8, None)]
+    shards = [pickle.loads(pickle.dumps(attnscan.shard(TEXTS[cut], **links(cut)))) for cut in cuts]
+    added, expected = attnscan.finish(sum(shards[::-1])), attnscan.heads(TEXTS, **links(slice(None)))
+    pd.testing.assert_frame_equal(added.to_frame(), expected.to_frame(), rtol=1e-6)
+    assert added.signature.input_hash == expected.signature.input_hash
+    with pytest.raises(EngineError, match=r"parts of one scan differ: .*attention (decoder|cross) and encoder"):
+        _ = shards[0] + attnscan.shard(TEXTS[:1], model=TRANSLATOR)
+
+
+def test_shards_whose_queries_are_told_otherwise_do_not_add() -> None:
+    one, other = (
+        attnscan.shard(TEXTS[:2], model=TRANSLATOR, attention="cross", query=q) for q in ("predicts", "reads")
+    )
+    with pytest.raises(EngineError, match="parts of one scan differ: query predicts and reads"):
+        _ = one + other
+
+
+def test_one_half_of_the_pairs_chooses_heads_and_the_other_tells_their_scores() -> None:
+    options: dict[str, Any] = {"model": TRANSLATOR, "attention": "cross", "alignments": LINKS, "pattern": "aligned"}
+    halves, whole = attnscan.heads(TEXTS, split=True, **options), attnscan.heads(TEXTS, **options)
+    assert halves.ranked_by is not None and halves.alignment is not None and whole.alignment is not None
+    assert halves.ranked_by.grid == halves.scores.grid
+    of_both = (halves.ranked_by, halves.scores)
+    counts = [scores.every_key.n[0, 0, 0] for scores in of_both]
+    score = sum(s.every_key.score * n for s, n in zip(of_both, counts, strict=True)) / sum(counts)
+    assert_allclose(score, whole.scores.every_key.score, rtol=1e-6)
+    assert_allclose(halves.alignment.halves, whole.alignment.halves, rtol=1e-12)
+    assert halves.alignment.best() == whole.alignment.best()
+
+
+def test_links_are_of_one_file_of_pairs(files: tuple[str, str], tmp_path: Path) -> None:
+    """The second file has as many lines, which would be other pairs' links."""
+    (again := tmp_path / "again.tsv").write_text(Path(files[0]).read_text())
+    with pytest.raises(PairsError, match="24 lines, and the pairs are in several files"):
+        attnscan.heads([files[0], str(again)], model=TRANSLATOR, attention="cross", alignments=files[1])
+
+
+def test_a_last_pair_that_is_skipped_may_have_a_line_of_links(tmp_path: Path) -> None:
+    (file := tmp_path / "pairs.tsv").write_text(f"source\ttarget\n{chr(9).join(TEXTS[0])}\n\t\n")
+    options: dict[str, Any] = {"model": TRANSLATOR, "attention": "cross", "alignments": [LINKS[0], ""]}
+    skipped: list[Any] = []
+    assert attnscan.heads(str(file), **options, on_bad=skipped.append).signature.pairs_read == 1 == len(skipped)
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("ray")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+class TestCluster:
+    """One machine plays several; blocks of five pairs."""
+
+    @pytest.fixture(scope="class", autouse=True)
+    def _cluster(self) -> Any:
+        ray = pytest.importorskip("ray")
+        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
+        yield
+        ray.shutdown()
+
+    @KINDS
+    def test_a_cluster_gives_the_table_of_one_run(self, attention: str, files: tuple[str, str], tmp_path: Path) -> None:
+        more = ["--engine", "ray", "--workers", "1", "--block-pairs", "5"]
+        whole, rows = run(*_command(attention, files, "--csv")).stdout, tmp_path / "rows"
+        assert run(*_command(attention, files, "--csv", *more)).stdout == whole
+        name = "same-place" if attention == "cross" else "previous-word"
+        listed = run(*_command(attention, files, "-p", name, "--csv", *more, "--per-pair", str(rows))).stdout
+        assert run("heads", "--from", str(rows), "-p", name, "--csv").stdout == listed
+        if attention == "cross":
+            Path(files[1]).write_text("0-0\n" * (len(PAIRS) + 1))
+            assert "25 lines, and the pairs end with pair 24" in _refused(*_command(attention, files, *more))
