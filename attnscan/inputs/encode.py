@@ -17,6 +17,7 @@ from attnscan.inputs.tokenizing import (
     byte_level_decoder,
     decoded,
     sentences_of,
+    spelled_spans,
     start_of,
     tokenized,
     tokenized_together,
@@ -84,7 +85,10 @@ def _encoded(
         of_sentence = {SPECIAL: "", **dict(enumerate(pair.texts))}
         parts = zip(sentence, read.spans, tokens, strict=True)
         surfaces = [of_sentence[own][first:last] or token for own, (first, last), token in parts]
-    words, merges = given_words(pair, sentence, read.spans, type(tokenizer).__name__), unit == "word"
+    spans, merges = read.spans, unit == "word"
+    if read.fast is None and any(known.words is not None for known in pair.sentences):
+        spans = spelled_spans(tokenizer, read, sentence, pair)
+    words = given_words(pair, sentence, spans, type(tokenizer).__name__)
     numbers = _units(read, tokens, surfaces, sentence, words, pair) if merges else tuple(range(len(ids)))
     encoded = EncodedInput(
         tokens=tokens,
@@ -92,7 +96,7 @@ def _encoded(
         unit=numbers,
         punctuation=tuple(map(is_punctuation, surfaces)),
         pair=pair,
-        spans=read.spans,
+        spans=spans,
         words=words,
         merged=_merged(tokenizer, ids, numbers) if merges else (),
         model_inputs=read.model_inputs,
@@ -162,15 +166,13 @@ def _units(
 
     A tokenizer's words end at punctuation.
     """
-    if read.fast is None:
-        return _by_spelling(sentence, tokens)
     given = [bool(words) and own >= 0 and pair.sentences[own].words is not None for own in sentence]
-    ids = read.fast.word_ids
+    ids = _by_spelling(sentence, tokens) if read.fast is None else read.fast.word_ids
 
     def goes_on(i: int) -> bool:
         if given[i]:
             return words[i] == words[i - 1] != NO_WORD
-        return ids[i] == ids[i - 1] and not splits_words(surfaces[i - 1], surfaces[i])
+        return ids[i] == ids[i - 1] and (read.fast is None or not splits_words(surfaces[i - 1], surfaces[i]))
 
     return _numbered(sentence, goes_on)
 
@@ -200,7 +202,8 @@ def given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], toke
         return ()
     remedy = "leave the words out, or use a model with a fast tokenizer (tokenizer.json)"
     if not spans:
-        raise InputError(f"the tokenizer {tokenizer} gives no character offsets for its tokens", remedy)
+        what = f"the tokenizer {tokenizer} gives no character offsets for its tokens, and cuts words otherwise alone"
+        raise InputError(what, remedy)
     numbers = [NO_WORD] * len(sentence)
     for name, known in zip("AB", pair.sentences, strict=False):
         places = [place for place, own in enumerate(sentence) if own == "AB".index(name)]

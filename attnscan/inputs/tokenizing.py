@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,7 +16,8 @@ from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import SPECIAL
 from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Sentence, Span
+from attnscan.inputs.tokens import surface
 from attnscan.inputs.vocabulary import WholeWords
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
@@ -147,6 +150,39 @@ def sentences_of(tokenizer: Any, read: Tokenized, pair: Pair) -> list[int]:
         start = at + len(own)
         sentence[at:start] = [number] * len(own)
     return sentence
+
+
+def spelled_spans(tokenizer: Any, read: Tokenized, sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
+    """Which characters of its sentence each token stands for, where that is not told; empty if it cannot be known.
+
+    What stands between spaces is tokenized alone: its tokens must be those of the whole text, in their order. Where
+    they do not spell it, as an unknown word's, each stands for all of it, which may then be of one given word.
+
+    Shape: `sentence` as `sentences_of` returns it.
+    """
+    spans = [(0, 0)] * len(read.ids)
+    for number, known in enumerate(pair.sentences):
+        places = [place for place, own in enumerate(sentence) if own == number]
+        ids, of_text = list[int](), list[Span]()
+        for match in re.finditer(r"\S+", known.text):
+            if len(ids) >= len(places):  # the rest is cut off
+                break
+            (first, last), text = match.span(), match[0]
+            alone = called(tokenizer, text, add_special_tokens=False)["input_ids"]
+            pieces = [surface(token) for token in asked(tokenizer.convert_ids_to_tokens, alone)]
+            if "".join(pieces).casefold() == text.casefold() and sum(map(len, pieces)) == len(text):
+                stops = list(accumulate(map(len, pieces), initial=first))
+                of_text += [(a, b if b > a else a + 1) for a, b in pairwise(stops)]  # `▁` goes with what is behind it
+            elif sum(start < last and first < end for start, end in known.words or ()) < 2:
+                of_text += [(first, last)] * len(alone)
+            else:
+                return ()
+            ids += alone
+        if ids[: len(places)] != [read.ids[place] for place in places]:
+            return ()
+        for place, span in zip(places, of_text, strict=False):
+            spans[place] = span
+    return tuple(spans)
 
 
 def check_reads_sentences(tokenizer: Any) -> None:

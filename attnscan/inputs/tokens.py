@@ -62,6 +62,15 @@ def join(pieces: Sequence[str]) -> str:
     return "".join(piece.removesuffix(GOES_ON) for piece in before) + last
 
 
+def surface(token: str) -> str:
+    """A token without its marks, in its own case.
+
+    >>> surface("▁The"), surface("##s"), surface("straw@@"), surface("berries</w>")
+    ('The', 's', 'straw', 'berries')
+    """
+    return token.lstrip("".join(WORD_STARTS)).removeprefix(CONTINUES).removesuffix(GOES_ON).removesuffix(WORD_END)
+
+
 def splits_words(previous: str, token: str) -> bool:
     """Whether a word ends between two tokens because one of them is punctuation: `mat` `.`"""
     return any(is_punctuation(text) and bare(text) for text in (previous, token))

@@ -23,7 +23,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
-from attnscan.model.writing import SHIFT
+from attnscan.model.writing import writes_text
 from attnscan.results.signature import IN_MEMORY
 from attnscan.results.terms import AttentionName
 
@@ -73,7 +73,7 @@ def renewed(loaded: LoadedModel, attention: AttentionName = "encoder") -> Loaded
 
 def _as_it_is(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedModel:
     source = Source(f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}", "")
-    if attention != "encoder" and not hasattr(model, SHIFT):
+    if attention != "encoder" and not writes_text(model):
         raise no_encoder_decoder(source.name, attention)
     original = encoder_of(model, source.name) if attention == "encoder" else model
     device = _device_of(original)

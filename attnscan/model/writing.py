@@ -12,14 +12,23 @@ from attnscan.inputs.sentence import Sentence
 from attnscan.inputs.tokenizing import called
 from attnscan.model.running import failed, quiet_transformers
 
-SHIFT = "prepare_decoder_input_ids_from_labels"
-"""The method by which a model that writes makes of a target what its decoder reads."""
+_SHIFT = "prepare_decoder_input_ids_from_labels"
+"""The method by which most models that write make of a target what their decoder reads."""
+
+
+def writes_text(model: Any) -> bool:
+    """Whether a model is an encoder-decoder that reads and writes text."""
+    if not model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+        return False
+    return hasattr(model, _SHIFT) or bool(model.can_generate())
 
 
 def shifted(model: Any, ids: list[int]) -> list[int]:
     """The token ids that the decoder reads of a target's: a start token, and all but the last."""
+    if not hasattr(model, _SHIFT):  # M2M100, NLLB-MoE and Blenderbot do this where they are given labels
+        return [model.config.decoder_start_token_id, *ids[:-1]]
     labels = torch.tensor([ids], device=model.device)
-    read: list[int] = getattr(model, SHIFT)(labels=labels)[0].tolist()
+    read: list[int] = getattr(model, _SHIFT)(labels=labels)[0].tolist()
     return read
 
 

@@ -28,7 +28,7 @@ from attnscan.model.running import check_weights, free_memory
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
-from attnscan.model.writing import SHIFT, shifted, written
+from attnscan.model.writing import shifted, writes_text, written
 from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import AttentionKind, Grid
@@ -99,7 +99,7 @@ class Scanner:
 
     def _check_kind(self) -> None:
         """Raises: ModelError if other attention than an encoder's is asked of a model that was loaded without it."""
-        if self.options.kind is AttentionKind.ONLY or hasattr(self.loaded.model, SHIFT):
+        if self.options.kind is AttentionKind.ONLY or writes_text(self.loaded.model):
             return
         if self.loaded.given is None and self.loaded.model.config.is_encoder_decoder:
             raise ModelError(

@@ -8,20 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers_of_kinds import KINDS, written_in_python
+from tokenizers_of_kinds import KINDS, marian, written_in_python
+from transformers import PhobertTokenizer
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs import encode
+from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, given_words, unknown_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.inputs.tokens import Unit, bare
+from attnscan.inputs.translations import encode_translations
+from attnscan.inputs.weights import SavedWeights
 from attnscan.scoring.patterns import cross_sentence, identical
 
 NO_LIMIT = 10**6
@@ -35,6 +40,13 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 def _encoded(tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "token") -> EncodedInput:
     return encode_pair(tokenizer, Pair(a, b), unit, NO_LIMIT, truncate=False)
+
+
+def _saved(tokens: str) -> SavedWeights:
+    """Even weights of tokens with spaces between, those in brackets special."""
+    names, length = tuple(tokens.split()), len(tokens.split())
+    even, special = np.full((1, 1, length, length), 1 / length, np.float32), tuple(name[0] in "[<" for name in names)
+    return SavedWeights(even, names, (0,) * length, special, (False,) * length)
 
 
 def _words(encoded: EncodedInput, sentence: int) -> list[str]:
@@ -279,9 +291,7 @@ def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any
     ],
 )
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
-    names = tokens.split()
-    special = [name[0] in "[<" for name in names]
-    encoded = encode_tokens(names, [0] * len(names), special, [False] * len(names), "word")
+    encoded = encode_tokens(_saved(tokens), "word")
     assert list(encoded.units) == units
 
 
@@ -384,7 +394,7 @@ def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(InputError, match=r"sentence B has no tag 'form'; give Sentence\("):
         encoded(tokenizer, annotated(A), B).tags("form")
     with pytest.raises(InputError, match="sentence A has no tag 'form'"):
-        encode_tokens(["the", "cat"], [0, 0], [False] * 2, [False] * 2, "word").tags("form")
+        encode_tokens(_saved("the cat"), "word").tags("form")
 
 
 def test_a_cut_input_keeps_the_words_that_are_left(tokenizer: Any) -> None:
@@ -397,11 +407,54 @@ def test_a_cut_input_keeps_the_words_that_are_left(tokenizer: Any) -> None:
         assert forms == list(long.tags["form"])[: len(forms)] and len(forms) > 2
 
 
-def test_a_tokenizer_that_does_not_tell_characters_is_refused(tmp_path: Path) -> None:
-    tokenizer = written_in_python(tmp_path)
-    assert encoded(tokenizer, "the cat").units
-    with pytest.raises(InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"):
-        encoded(tokenizer, annotated("the cat"))
+class TestWithoutOffsets:
+    """A tokenizer written in Python does not tell which characters its tokens stand for."""
+
+    def test_pieces_that_spell_the_text_tell_words(self, tmp_path: Path) -> None:
+        tokenizer = written_in_python(tmp_path)
+        text = "the strawberries  sat mat ."
+        words = [(0, 3), (4, 9), (9, 16), (18, 21), (22, 25), (26, 27)]
+        tokens = _encoded(tokenizer, Sentence(text, words))
+        assert tokens.tokens == ("<s>", "the", "straw@@", "berries", "sat", "mat", ".", "</s>")
+        assert tokens.words == (NO_WORD, 0, 1, 2, 3, 4, 5, NO_WORD)
+        merged = _encoded(tokenizer, Sentence(text, [(0, 3), (4, 16), (18, 27)]), Sentence("a cat", [(2, 5)]), "word")
+        assert merged.units == ("<s>", "the", "strawberries", "sat mat .", "</s>", "</s>", "a", "cat", "</s>")
+
+    def test_an_unknown_word_is_known_by_where_it_stands_alone(self, tmp_path: Path) -> None:
+        tokenizer = written_in_python(tmp_path)
+        assert _encoded(tokenizer, annotated("the zebra sat")).words == (NO_WORD, 0, 1, 1, 1, 1, 1, 2, NO_WORD)
+        two = Sentence("the zeb-ra", [(0, 3), (4, 7), (7, 10)])
+        with pytest.raises(InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"):
+            _encoded(tokenizer, two)
+
+    def test_a_tokenizer_that_cuts_words_otherwise_alone_is_refused(self, tmp_path: Path) -> None:
+        class Joining(PhobertTokenizer):
+            def _tokenize(self, text: str) -> list[str]:
+                return ["<unk>"] if " " in text else super()._tokenize(text)
+
+        written_in_python(tmp_path)
+        tokenizer = Joining(str(tmp_path / "vocab.txt"), str(tmp_path / "bpe.codes"))
+        assert _encoded(tokenizer, "the cat").units
+        with pytest.raises(InputError, match=r"Joining gives no character offsets .* otherwise alone"):
+            _encoded(tokenizer, annotated("the cat"))
+
+    def test_what_is_cut_off_is_not_needed(self, tmp_path: Path) -> None:
+        tokenizer, text = written_in_python(tmp_path), "the strawberries sat"
+        cut = encode_pair(tokenizer, Pair(annotated(text)), "token", 4, truncate=True)
+        assert cut.tokens == ("<s>", "the", "straw@@", "</s>") and cut.words == (NO_WORD, 0, 1, NO_WORD)
+
+    def test_marian_cuts_sources_and_targets_by_models_of_their_own(self, tmp_path: Path) -> None:
+        tokenizer = marian(tmp_path)
+        pair = linked(Pair("the cat's mat , § .", "the dog sat on it"), "0-0 1-1 5-4")
+        shift = lambda ids: [0, *ids[:-1]]  # noqa: E731
+        for query in ("predicts", "reads"):
+            (tokens,) = encode_translations(tokenizer, [pair], "word", 60, False, shift, query)
+            assert not isinstance(tokens, InputError)
+            assert tokens.units[:7] == ("the", "cat's", "mat", ",", "§", ".", "</s>")
+            words = [
+                unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
+            ]
+            assert words == ["the", "dog", "sat", "on", "it"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel, EncoderDecoderConfig, EncoderDecoderModel
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, EncoderDecoderConfig, EncoderDecoderModel
 
 from attnscan.model.attention_block import AttentionBlock
 
@@ -354,6 +354,15 @@ def tiny_encoder_decoder(family: str, attention: str | None = "eager") -> Any:
         return model
     config = AutoConfig.for_model(family, **ENCODER_DECODERS[family][0])
     return AutoModel.from_config(config, attn_implementation=attention).eval()
+
+
+def tiny_writer(family: str) -> Any:
+    """A random encoder-decoder with the head that predicts words."""
+    whole = tiny_encoder_decoder(family)
+    if isinstance(whole, EncoderDecoderModel):
+        whole.config.decoder_start_token_id = 1
+        return whole
+    return AutoModelForSeq2SeqLM.from_config(whole.config).eval()
 
 
 def tiny_translations() -> dict[str, torch.Tensor]:

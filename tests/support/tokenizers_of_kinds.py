@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -94,6 +96,24 @@ def written_in_python(directory: Path) -> PhobertTokenizer:
     merges += "|b e|be r|ber r|berr i|berri e|berrie s</w>"
     (directory / "bpe.codes").write_text("".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8")
     return PhobertTokenizer(str(directory / "vocab.txt"), str(directory / "bpe.codes"))
+
+
+def marian(directory: Path) -> Any:
+    """As Marian's: SentencePiece by its own library, with a model for sources and another one for targets."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    from transformers import MarianTokenizer
+
+    (directory / "corpus.txt").write_text("\n".join(CORPUS * 20), encoding="utf-8")
+    pieces = ["</s>", "<unk>"]
+    for name, size in (("source", 60), ("target", 50)):
+        where = {"input": str(directory / "corpus.txt"), "model_prefix": str(directory / name)}
+        sentencepiece.SentencePieceTrainer.train(**where, vocab_size=size, hard_vocab_limit=False, minloglevel=2)
+        model = sentencepiece.SentencePieceProcessor(model_file=str(directory / f"{name}.model"))
+        pieces += map(model.id_to_piece, range(len(model)))
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*pieces, "<pad>"]))}
+    (directory / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    paths = (str(directory / name) for name in ("source.model", "target.model", "vocab.json"))
+    return MarianTokenizer(*paths)
 
 
 KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}

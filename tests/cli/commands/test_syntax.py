@@ -150,7 +150,13 @@ def test_a_tokenizer_without_offsets(tmp_path: Path, planted: str) -> None:
     config.intermediate_size, config.max_position_embeddings = 8, 40
     RobertaModel(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    (said,) = _refused("--treebank", planted, "--model", str(tmp_path / "model"))
+    asked = ("--model", str(tmp_path / "model"), "--treebank")
+    assert "nsubj" in run("syntax", *asked, planted, "--csv").stdout  # words stand between spaces
+    glued = "\n".join(
+        [line(1, "zeb", "NOUN", 0, "root").removesuffix("_") + "SpaceAfter=No", line(2, "ra", "X", 1, "dep")]
+    )
+    (tmp_path / "glued.conllu").write_text(f"{glued}\n\n", encoding="utf-8")
+    (said,) = _refused(*asked, str(tmp_path / "glued.conllu"))
     assert "gives no character offsets for its tokens" in said
 
 
