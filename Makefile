@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 # Constraints, not requirements: pip takes these versions of whatever is needed, torch as a CPU build where one is at hand.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
+# Tests start many processes: what is compiled once is there for the next
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 .PHONY: demo test test-long test-all lint types check docs bench readme answers release-check lock clean

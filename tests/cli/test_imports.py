@@ -8,27 +8,33 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from command_line import run
 
-WEIGHTS = ("--weights", "w.npz")
-COMMANDS: list[tuple[set[str], tuple[str, ...]]] = [
-    ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
-    ({"torch", "transformers", "matplotlib"}, ("models", "--csv")),
-    ({"torch", "transformers", "pandas", "matplotlib"}, ("heads", "--from", "every.parquet")),
-    ({"torch", "transformers", "matplotlib"}, ("heads", "--from", "every.parquet", "--csv")),
-    ({"torch", "transformers", "numpy"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", "--model", "bundled")),
-    ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", "--model", "bundled")),
-    ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),
-    ({"transformers", "pandas", "matplotlib"}, ("classify", *WEIGHTS)),
-    ({"transformers", "pandas", "scipy", "matplotlib"}, ("show", "0-1", *WEIGHTS)),
-    ({"transformers", "pandas", "matplotlib"}, ("profile", *WEIGHTS)),
-    ({"transformers", "matplotlib"}, ("report", *WEIGHTS, "-o", "page.html")),
-    ({"transformers", "pandas", "scipy"}, ("plot", *WEIGHTS, "-o", "map.svg")),
+BUNDLED, WEIGHTS = ("--model", "bundled"), ("--weights", "w.npz")
+IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
+    [
+        ({"torch", "transformers", "numpy"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED)),
+        ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
+        ({"torch", "transformers", "pandas", "matplotlib"}, ("heads", "--from", "every.parquet")),
+        ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", *BUNDLED)),
+        ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),
+        ({"torch", "transformers", "matplotlib"}, ("models", "--csv")),
+        ({"torch", "transformers", "matplotlib"}, ("heads", "--from", "every.parquet", "--csv")),
+    ],
+    [
+        ({"transformers", "pandas", "scipy", "matplotlib"}, ("show", "0-1", *WEIGHTS)),
+        ({"transformers", "pandas", "matplotlib"}, ("classify", *WEIGHTS)),
+        ({"transformers", "pandas", "matplotlib"}, ("profile", *WEIGHTS)),
+        ({"transformers", "matplotlib"}, ("report", *WEIGHTS, "-o", "page.html")),
+    ],
+    [({"transformers", "pandas", "scipy"}, ("plot", *WEIGHTS, "-o", "map.svg"))],
 ]
-"""What must not be imported, by which command; those that fail, fail because of their files."""
+"""What must not be imported, by which command, one after the other in one process; those that fail, fail because of
+their files."""
 
 
 @pytest.fixture(scope="module")
@@ -47,37 +53,44 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def _run(place: Path, told: str, arguments: Sequence[str], **environment: str) -> str:
-    """What a script tells at the end of a command in a process of its own."""
+def _run(place: Path, told: str, *commands: Sequence[str], **environment: str) -> Any:
+    """What a script tells after each of some commands in a process of their own."""
     script = (
-        "import atexit, gc, json, os, sys\n"
-        f"atexit.register(lambda: open('told.json', 'w').write(json.dumps({told})))\n"
+        "import contextlib, gc, json, os, sys\n"
         "from attnscan.cli.app import main\n"
-        f"sys.argv = ['attnscan', *{list(arguments)!r}]\n"
-        "main()\n"
+        "told = []\n"
+        f"for arguments in {[list(arguments) for arguments in commands]!r}:\n"
+        "    sys.argv = ['attnscan', *arguments]\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        main()\n"
+        f"    told.append({told})\n"
+        "with open('told.json', 'w') as file:\n"
+        "    json.dump(told, file)\n"
     )
     (place / "told.json").unlink(missing_ok=True)
     command = [sys.executable, "-c", script]
     subprocess.run(command, cwd=place, env={**os.environ, **environment}, capture_output=True, check=False)
-    return (place / "told.json").read_text()
+    return json.loads((place / "told.json").read_text())
 
 
-@pytest.mark.parametrize(("unneeded", "arguments"), COMMANDS, ids=lambda value: " ".join(sorted(value)))
-def test_commands_import_no_more_than_they_need(files: Path, unneeded: set[str], arguments: tuple[str, ...]) -> None:
-    assert set(json.loads(_run(files, "list(sys.modules)", arguments))) & unneeded == set()
+@pytest.mark.parametrize("commands", IN_TURN, ids=["no torch", "torch", "pictures"])
+def test_commands_import_no_more_than_they_need(files: Path, commands: list[tuple[set[str], tuple[str, ...]]]) -> None:
+    imported = _run(files, "list(sys.modules)", *(arguments for _, arguments in commands))
+    for (unneeded, arguments), modules in zip(commands, imported, strict=True):
+        assert set(modules) & unneeded == set(), arguments
 
 
 def test_a_command_that_runs_a_model_imports_both(files: Path) -> None:
     """A control; and that what was imported is searched no more, while what comes after it is."""
     told = "[[*sys.modules], gc.get_freeze_count(), gc.isenabled()]"
-    modules, frozen, enabled = json.loads(_run(files, told, ("classify", "a cat", "--model", "bundled")))
+    ((modules, frozen, enabled),) = _run(files, told, ("classify", "a cat", *BUNDLED))
     assert {"torch", "transformers"} <= set(modules)
     assert frozen > 100_000 and enabled
 
 
 def test_completion_imports_neither_torch_nor_numpy(files: Path) -> None:
     asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": "attnscan classify --pattern n", "COMP_CWORD": "3"}
-    assert {"torch", "transformers", "numpy"}.isdisjoint(json.loads(_run(files, "list(sys.modules)", (), **asked)))
+    assert {"torch", "transformers", "numpy"}.isdisjoint(*_run(files, "list(sys.modules)", (), **asked))
 
 
 def test_what_saved_weights_are_scored_and_shown_by_needs_no_transformers(files: Path) -> None:

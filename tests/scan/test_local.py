@@ -73,7 +73,7 @@ def test_shards_add_up(options: ScanOptions, shards: int) -> None:
 
 @pytest.mark.parametrize(
     ("more", "count"),
-    [({}, 40), ({"unit": "word"}, 40), ({"by": "carried", "related": False}, 8)],
+    [({}, 16), ({"unit": "word"}, 16), ({"by": "carried", "related": False}, 8)],
     ids=str,
 )
 def test_nothing_of_this_changes_a_profile(

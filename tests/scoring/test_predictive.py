@@ -381,15 +381,19 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize("threads_taken", [1, 2])
-@pytest.mark.parametrize("batch_tokens", [30, 5000])
-@pytest.mark.parametrize("name", ["bundled", "models/minilm-l6-mlm"])
-def test_inputs_asked_together_are_answered_as_each_by_itself(
-    shared: Path, threads: Any, name: str, batch_tokens: int, threads_taken: int
-) -> None:
-    loaded = load(choose(name if name == "bundled" else str(shared / name)))
+@pytest.fixture(scope="module", params=["bundled", "models/minilm-l6-mlm"])
+def asked_alone(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedModel, HelpMeasure, list[Help]]:
+    """A model, how it is asked, and what it says of each of MANY by itself."""
+    loaded = load(choose(request.param if request.param == "bundled" else str(shared / request.param)))
     measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
-    alone = [_ask(loaded, pair, measure)[0] for pair in MANY]
+    return loaded, measure, [_ask(loaded, pair, measure)[0] for pair in MANY]
+
+
+@pytest.mark.parametrize(("batch_tokens", "threads_taken"), [(30, 1), (5000, 1), (30, 2)])
+def test_inputs_asked_together_are_answered_as_each_by_itself(
+    asked_alone: tuple[LoadedModel, HelpMeasure, list[Help]], threads: Any, batch_tokens: int, threads_taken: int
+) -> None:
+    loaded, measure, alone = asked_alone
     inputs = [Questions(encode_pair(loaded.tokenizer, pair, "token", loaded.limit, False), 32) for pair in MANY]
     threads(threads_taken)
     told = list(help_between_words(loaded, inputs, measure, batch_tokens=batch_tokens))

@@ -58,7 +58,7 @@ def resampled(pair_sums: list[BlockSums], count: int) -> tuple[Array, Array]:
 def test_errors_are_the_spread_over_other_pairs(pair_sums: list[BlockSums]) -> None:
     """Of the parts that matter, in the median, and none of them far off; of every head what is explained."""
     found = fit_of(reduce(add, pair_sums))
-    share, explained = resampled(pair_sums, 200)
+    share, explained = resampled(pair_sums, 100)
     matter = np.nan_to_num(found.share) > 0.05
     assert matter.sum() > 150
     ratio = found.se[matter] / share[matter]

@@ -33,6 +33,7 @@ class LoadedModels:
     def __init__(self, load: Callable[..., LoadedModel]) -> None:
         self.anew = load
         self._kept: dict[tuple[Any, ...], _Kept] = {}
+        self._handed_out: set[tuple[Any, ...]] = set()
 
     def __call__(
         self, source: Source, device: Device = "auto", dtype: Dtype = "auto", attention: AttentionName = "encoder"
@@ -52,12 +53,22 @@ class LoadedModels:
         self._kept[key] = kept
         if len(self._kept) > _MOST:
             del self._kept[next(iter(self._kept))]
-        return replace(kept.loaded, source=source)
+        self._handed_out.add(key)
+        # What is known of a model, such as its fingerprint, is kept with it
+        return kept.loaded if source == kept.loaded.source else replace(kept.loaded, source=source)
+
+    def forget_who_asked(self) -> None:
+        """At the end of a module, whose fixtures may have held models: none of its models can be changed any more."""
+        self._handed_out.clear()
 
     def changed(self) -> list[str]:
-        """What is not as it was when it was loaded; such models are loaded anew the next time."""
+        """What is not as it was when it was loaded, of the models that this module's tests were given.
+
+        Such models are loaded anew the next time.
+        """
         found = []
-        for key, kept in list(self._kept.items()):
+        for key in self._handed_out & self._kept.keys():
+            kept = self._kept[key]
             now = _state(kept.loaded)
             if other := [name for name, value in now.items() if value != kept.before.get(name)]:
                 del self._kept[key]

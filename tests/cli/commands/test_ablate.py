@@ -78,7 +78,7 @@ def test_each_head_in_turn_runs_every_set_once(few: str) -> None:
     assert [row.split(",")[1] for row in rows] == [f"0-{head}" for head in range(12)]
 
 
-@pytest.mark.parametrize("arguments", [["--heads", "0-2,1-8"], ["--heads", "layer:0", "--each"]])
+@pytest.mark.parametrize("arguments", [["--heads", "0-2,1-8"], ["--heads", "0-2,1-8", "--each"]])
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_pictures(few: str, arguments: list[str], suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"worth.{suffix}"

@@ -64,20 +64,22 @@ def test_json_carries_the_signature_and_the_tokens() -> None:
 
 
 def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
-    table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
+    quick = ("--csv", "--predictive", "off")
+    table = pd.read_csv(StringIO(classify(*quick, "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
     assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", *COLUMNS.split(",")[-13:]]
     assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
-    whole = pd.read_csv(StringIO(classify("--csv").stdout))
+    whole = pd.read_csv(StringIO(classify(*quick).stdout))
     assert table["delimiter"].max() == whole["delimiter"].max()
 
 
 def test_all_ranks_every_head() -> None:
-    rows = re.findall(r"^\d+-\d+ ", classify("--all").stdout, re.MULTILINE)
+    rows = re.findall(r"^\d+-\d+ ", classify("--all", "--predictive", "off").stdout, re.MULTILINE)
     assert len(rows) == len(set(rows)) == 72
 
 
 def test_threshold_makes_more_heads_mixed() -> None:
-    loose, strict = (pd.read_csv(StringIO(classify("--csv", "--threshold", x).stdout)) for x in ("0", "0.9"))
+    quick = ("--csv", "--predictive", "off", "--threshold")
+    loose, strict = (pd.read_csv(StringIO(classify(*quick, threshold).stdout)) for threshold in ("0", "0.9"))
     assert (loose["label"] == "mixed").sum() < (strict["label"] == "mixed").sum()
     assert set(strict["label"]) == {"mixed", "previous-word"}
 
@@ -100,7 +102,7 @@ def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
 
 
 def test_a_single_sentence_has_no_cross_sentence() -> None:
-    table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv").stdout))
+    table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv", "--predictive", "off").stdout))
     assert table["cross-sentence"].isna().all() and table["next-word"].notna().all()
 
 
@@ -117,12 +119,12 @@ def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(tmp_path: 
 
 
 def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so() -> None:
-    result = run("classify", A, B, "--csv")
+    result = run("classify", A, B, "--csv", "--predictive", "off")
     assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
-    assert result.stdout == classify("--csv").stdout
+    assert result.stdout == classify("--csv", "--predictive", "off").stdout
 
 
 def test_a_model_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
-    result = run("classify", A, B, "--csv")
-    assert result.stderr == "" and result.stdout == classify("--csv").stdout
+    result = run("classify", A, B, "--csv", "--predictive", "off")
+    assert result.stderr == "" and result.stdout == classify("--csv", "--predictive", "off").stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from command_line import A, B, run
+from command_line import run
 from typer.testing import CliRunner, Result
 
 from attnscan.cli import destination
@@ -17,29 +17,31 @@ from attnscan.cli.app import app
 from attnscan.cli.commands import classify as command
 from attnscan.scan import one_input, scanner
 
-MODEL = ("--model", "bundled", "--predictive", "off")
+A, B = "I went to the store.", "a cat ran to the store."
+QUICK = ("--predictive", "off")
 LINES = f"{A}\t{B}\n\nthe cat sat\n"
 OLD = b"of an earlier run"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ATTNSCAN_MODEL", toy)
     (tmp_path / "pairs.csv").write_text(f'x,y\n"{A}","{B}"\nthe cat sat,the cats ran\n')
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def piped(text: str | bytes, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["classify", "-", *MODEL, *arguments], input=text)
+    return CliRunner().invoke(app, ["classify", "-", *QUICK, *arguments], input=text)
 
 
 def of_pairs(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["classify", "--pairs", "pairs.csv", "--columns", "x,y", *MODEL, *arguments])
+    return CliRunner().invoke(app, ["classify", "--pairs", "pairs.csv", "--columns", "x,y", *QUICK, *arguments])
 
 
 def test_each_input_is_scored_as_if_it_were_alone() -> None:
     every = pd.read_csv(io.StringIO(of_pairs("--csv").stdout))
-    alone = [run("classify", *pair, *MODEL, "--csv").stdout for pair in ((A, B), ("the cat sat", "the cats ran"))]
+    alone = [run("classify", *pair, *QUICK, "--csv").stdout for pair in ((A, B), ("the cat sat", "the cats ran"))]
     assert list(every.columns[:4]) == ["file", "input", "sentence_a", "sentence_b"]
     for number, (own, text) in enumerate(zip((A, "the cat sat"), alone, strict=True), 1):
         rows = every[every["input"] == number]
@@ -66,7 +68,7 @@ def test_formats_and_files_hold_the_same(place: Path) -> None:
     assert list(records[0]) == told["csv"].splitlines()[0].split(",")
     blocks = told["table"].split("\n\n")
     assert [block.splitlines()[0] for block in blocks if block] == ["input 1", "input 2"]
-    assert "B at the store" in blocks[0] and "A [CLS] the cat sat [SEP]" in blocks[1] and "Map" not in told["table"]
+    assert "B a cat ran" in blocks[0] and "A [CLS] the cat sat [SEP]" in blocks[1] and "Map" not in told["table"]
     for name, form in (("a.csv", "csv"), ("a.tsv", "tsv"), ("a.jsonl", "jsonl")):
         assert piped(LINES, "-o", name, "--top", "2").stdout == ""
         assert (place / name).read_text() == told[form]
@@ -174,7 +176,7 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
     ],
 )
 def test_what_several_inputs_are_not_for(arguments: tuple[str, ...], code: int, says: str) -> None:
-    done = CliRunner().invoke(app, ["classify", *arguments, *MODEL], input="\n")
+    done = CliRunner().invoke(app, ["classify", *arguments, *QUICK], input="\n")
     assert (done.exit_code, done.stdout) == (code, "") and done.stderr.startswith(f"attnscan: {says}")
     assert done.stderr.count("\n") == 1
 

@@ -50,8 +50,7 @@ def test_the_map_marks_the_previous_word_of_every_word() -> None:
         assert row.index("██") == 14 + 2 * (i - 1), row  # the cell of the token before it
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-@pytest.mark.parametrize("words", [3, 12, 200])
+@pytest.mark.parametrize(("width", "words"), [(40, 3), (40, 200), (60, 12), (80, 200), (120, 12)])
 def test_no_line_is_wider_than_the_screen(width: int, words: int) -> None:
     text = screen_of("0-2,5-11", "straw" * 3 + " berries" * words, "the 語 cat", width=width)
     from rich.cells import cell_len
