@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from attnscan.api.arguments import Patterns, library, listed, memory_of, patterns_of, picked, scan_options, text_of
+from attnscan.api.arguments import (
+    OfAttention,
+    Patterns,
+    library,
+    listed,
+    memory_of,
+    patterns_of,
+    picked,
+    scan_options,
+    text_of,
+)
 from attnscan.api.many_pairs import File, cluster_asked, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
@@ -79,7 +89,7 @@ def explain(
     return Callbacks(on_bad, on_progress).answer(request, Explanations)
 
 
-@library(ScanOptions(predictive="off"), FileReading(), FilePairs())
+@library(ScanOptions(predictive="off"), FileReading(), FilePairs(), shared=OfAttention)
 def head(
     heads: Heads,
     a: Text | None = None,
@@ -103,13 +113,16 @@ def head(
 
     Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
-    given = input_of(a, b, pairs, options, on_bad=on_bad)
+    given, of = input_of(a, b, pairs, options, on_bad=on_bad), OfAttention.of(options, heads)
     if a is not None and ablate:
         raise OptionError("ablate needs more than one input", "give pairs")
-    asked = scan_options(model, options, on_long=on_long if a is None else "error", labelled=True)
-    of = OnePair(given) if isinstance(given, Pair) else given
+    if treebank is not None and of.attention != "encoder":
+        raise OptionError(f"a treebank is not held against {of.attention} attention", "leave it out")
+    more = {"labelled": True, "patterns": of.patterns(())[1], **of.scanned}
+    asked = scan_options(model, options, on_long=on_long if a is None else "error", **more)
+    read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
     trees = None if treebank is None else _treebank_of(treebank, options, on_bad)
-    request = LookAt(of, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate), trees)
+    request = LookAt(read, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate), trees)
     return replace(Callbacks(on_bad, on_progress).answer(request, Cards), html=cards_html)
 
 

@@ -361,15 +361,19 @@ class OfAttention:
         """Those that are read, one after the other."""
         return ("encoder", "decoder", "cross") if self.attention == "all" else (self.attention or "encoder",)
 
-    def typed(self, heads: str = "") -> tuple[str, ...]:
-        """The options as another command takes them, of heads that it names or of all; letters say what is read."""
-        if (kind := self.kinds[0]) == "encoder":
+    def typed(self, heads: str = "", *, links: bool = True) -> tuple[str, ...]:
+        """The options as another command takes them, of heads that it names or of all; letters say what is read.
+
+        Without `links`, which are those of other pairs.
+        """
+        kind = attention_named(heads) if self.attention == "all" else self.kinds[0]
+        if kind == "encoder":
             return ()
         read = () if attention_named(heads) == kind else ("--attention", kind)
-        links = () if self.alignments is None else ("--alignments", str(self.alignments))
+        aligned = () if self.alignments is None or not links else ("--alignments", str(self.alignments))
         query = () if self.query == "predicts" else ("--query", self.query)
         usual = self.max_target_tokens == type(self).max_target_tokens
-        return (*read, *links, *query, *(() if usual else ("--max-target-tokens", str(self.max_target_tokens))))
+        return (*read, *aligned, *query, *(() if usual else ("--max-target-tokens", str(self.max_target_tokens))))
 
     def options(
         self, scan: ScanOptions, kind: AttentionName, asked: Sequence[str] | None
@@ -398,11 +402,15 @@ class OfAttention:
             return read
         if kind == "encoder" and self.attention == "all":
             return read.source
+        return self.pair(read, kind)
+
+    def pair(self, pair: Pair, kind: AttentionName) -> Pair:
+        """A pair with the links of its words, where these are read. Raises: PairsError."""
         if self.alignments is None or kind != "cross":
-            return read
+            return pair
         from attnscan.inputs.alignments import Alignments
 
-        return Alignments.read(self.alignments).of_one(read)
+        return Alignments.read(self.alignments).of_one(pair)
 
 
 @dataclass(frozen=True)

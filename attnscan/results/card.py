@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.grid import Head, HeadLike
+from attnscan.results.grid import AttentionKind, Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import FARTHEST, Profile
 from attnscan.results.ranking import Ranking
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DISTANCES = tuple(range(-FARTHEST, FARTHEST + 1))
-"""Distances in words of the own sentence at which a card tells the share of attention; 0 is the word itself."""
+"""Distances in words of the own sentence at which a card tells the share of attention; 0 is the word itself.
+
+In cross attention they are told from the source word at the same place, as the pattern `same-place` has it."""
 
 
 _LABELS = {
@@ -70,7 +72,7 @@ class Example:
     units: tuple[str, ...]
     """The words or tokens of the input, without special tokens."""
     second: int
-    """Which of them is the first of sentence B; their number if there is no B."""
+    """Which of them is the first of sentence B, in cross attention of the target; their number if there is no B."""
     query: int
     """The place of the word that attends."""
     key: int
@@ -125,9 +127,10 @@ class Look:
         """What the head goes by, in one sentence: position, segments or content, as far as these could be changed."""
         why = self.why
         effects = {cause: effect for cause in CAUSES if (effect := why.effect(cause))}
-        missing = "".join(f" {what} cannot be changed in this model." for what in self.not_available)
+        names = " and ".join(self.not_available).capitalize()
+        missing = f" {names} cannot be changed in this model." if names else ""
         if not effects:
-            return f"Why: not known.{missing.capitalize()}"
+            return f"Why: not known.{missing}"
         strong = [cause for cause, effect in effects.items() if effect == "falls"]
         falling = strong or [cause for cause, effect in effects.items() if effect == "falls in part"]
         by = " and ".join(dict.fromkeys(cause.split("_")[0].removesuffix("s") for cause in falling))
@@ -158,6 +161,12 @@ class Card:
     """Every head against a treebank, if one was named."""
 
     @property
+    def alignment_error(self) -> float:
+        """Its alignment error rate over all pairs, in [0, 1]; NaN without gold links."""
+        known = self.ranking.alignment
+        return float("nan") if known is None else float(known.overall[self.head.place])
+
+    @property
     def stated(self) -> dict[str, float]:
         """The numbers of what the head does: share, chance, average and rank; NaN for what is not known."""
         measure = self.look.measure
@@ -179,7 +188,10 @@ class Card:
         why = self.look.why
         explained = {"as_it_is": why.score, **why.causes}
         explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
+        kind = {} if self.head.kind is AttentionKind.ONLY else {"kind": self.head.kind.word}
+        aligned = {} if self.ranking.alignment is None else {"alignment_error": self.alignment_error}
         return {
+            **kind,
             "layer": self.head.layer,
             "head": self.head.head,
             "does": measure.name if measure.own else AVERAGE,
@@ -189,6 +201,7 @@ class Card:
             **{f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.look.alike, 1)},
             **{f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.look.alike, 1)},
             **explained,
+            **aligned,
             **({} if self.syntax is None else self.syntax.said_of(self.head)),
         }
 

@@ -148,7 +148,8 @@ class _Seen:
     def _rows(self, encoded: EncodedInput) -> Chosen:
         """The rows of all heads that are looked at: those of all words or, of a long input, of some spread over it."""
         grid, tokens = self.scanner.grid(), np.arange(len(encoded.tokens))
-        words, unit = np.flatnonzero(np.array(encoded.unit_sentence) >= 0), np.array(encoded.unit)
+        sentence, unit = np.array(encoded.unit_sentence), np.array(encoded.unit)
+        words = np.flatnonzero((sentence >= 0) & (np.arange(len(sentence)) >= unit[encoded.source]))
         most = max(1, min(len(words), _ROWS // (len(grid) * len(tokens))))
         some = words[np.linspace(0, len(words) - 1, most).astype(int)]
         return Chosen(grid, tuple(tokens[np.isin(unit, some)].tolist()), tuple(grid))
@@ -156,15 +157,20 @@ class _Seen:
     def _look_at(self, number: int, attention: Attention) -> None:
         """Count what an input's words have of each other, and see whether it is an example."""
         sentence, among_words = np.array(attention.sentence), self.scanner.options.reading.among_words
-        words, keys = np.array(attention.rows), np.flatnonzero(sentence >= (0 if among_words else -1))
+        last = attention.source or len(sentence)  # in cross attention, the target's words behind it ask
+        words, keys = np.array(attention.rows), np.flatnonzero(sentence[:last] >= (0 if among_words else -1))
         rows = attention.weights[..., keys].astype(np.float64)
         left = rows.sum(-1, keepdims=True)
         rows /= np.where(left > 0, left, 1)
-        units = tuple(attention.tokens[key].strip() for key in keys)
-        queries = np.searchsorted(keys, words)  # their places among the keys
+        places = np.concatenate([keys, words]) if attention.source else keys
+        units = tuple(attention.tokens[place].strip() for place in places)
+        queries = len(keys) + np.arange(len(words)) if attention.source else np.searchsorted(keys, words)
         shares = np.stack([rows.mean((0, 1)), *(rows[attention.place(head)] for head in self.measures)])
         self._count_links(units, queries, shares)
-        self._count_distances(sentence[keys], queries, shares)
+        if attention.source:
+            self._add_distances(_from_same_place(sentence, words, keys), shares)
+        else:
+            self._count_distances(sentence[keys], queries, shares)
         self._compare(rows)
         second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
         for own, (head, measured) in zip(shares[1:], self.measured.items(), strict=True):
@@ -182,14 +188,17 @@ class _Seen:
             return
         self._cells += shares[0].size
         ids = np.array([self._numbers.setdefault(unit, len(self._numbers)) for unit in units], dtype=np.int64)
-        self._codes.append((ids[queries, None] << 32 | ids).ravel())
+        self._codes.append((ids[queries, None] << 32 | ids[: shares.shape[-1]]).ravel())
         self._inputs.append(np.full(shares[0].size, len(self._inputs)))
         self._shares.append(shares.reshape(len(shares), -1))
 
     def _count_distances(self, sentence: NDArray[np.int64], queries: NDArray[np.int64], shares: FloatArray) -> None:
         place = np.arange(len(sentence))
         own = sentence[queries, None] == sentence
-        offset = np.where(own, place - place[queries, None], DISTANCES[-1] + 1)
+        self._add_distances(np.where(own, place - place[queries, None], DISTANCES[-1] + 1), shares)
+
+    def _add_distances(self, offset: NDArray[np.int64], shares: FloatArray) -> None:
+        """Count what is given to keys at each offset. Shape: `offset` [query, key]."""
         for number, distance in enumerate(DISTANCES):
             there = offset == distance
             self._distance[:, number] += (shares * there).sum((1, 2))
@@ -230,7 +239,8 @@ class _Seen:
         blocks = {name: _of_head(values, head, grid.shape) for name, values in self._profile.stacked().items()}
         own = fitted(blocks)
         profile = Profile(self._parts, own.placed(head, grid), self.scanner.signature(Seen(read=len(self.inputs))))
-        without, share = left_out(blocks)[0][:, 0, 0], profile.shares(head)
+        without = left_out(blocks)[0][:, 0, 0]
+        share = dict(zip(self._parts, np.nan_to_num(profile.fit.share[head.place]).tolist(), strict=True))
         spent = []
         for parts in together(share):
             places = [self._parts.index(part) for part in parts]
@@ -313,6 +323,20 @@ class _Measurer:
         return np.stack([classes["on"][at] @ column, classes["n"][at][:, 0], classes["even"][at] @ column])
 
 
+def _from_same_place(
+    sentence: NDArray[np.int64], words: NDArray[np.int64], keys: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How far source words stand behind the one at a target word's own place, as `same_place` has it.
+
+    Shape: `sentence` [token], `words` of the target [query], `keys` of the source [key] -> [query, key].
+    """
+    target, source = np.flatnonzero(sentence == 1), np.flatnonzero(sentence == 0)
+    last, place = len(target) - 1, np.searchsorted(target, words)
+    goal = (2 * place * (len(source) - 1) + last) // max(1, 2 * last)
+    offset = np.searchsorted(source, keys) - goal[:, None]
+    return np.where(np.isin(keys, source), offset, DISTANCES[-1] + 1)
+
+
 def _of_head(values: FloatArray, head: Head, shape: tuple[int, ...]) -> FloatArray:
     """Of a profile's sums those of a head's layer, or the head's own. Shape: [block, layer, ...] -> [block, 1, ...]."""
     if values.ndim > 1 and values.shape[1] > 1:
@@ -331,7 +355,7 @@ def _explained(
     batch, model, not_available = measurer.batch, scanner.loaded.model, dict[str, str]()
     positions: Positions | str
     try:
-        positions = Positions(model, batch.model_inputs)
+        positions = Positions(model, batch.model_inputs, scanner.options.kind)
     except ModelError as error:
         positions = not_available["positions"] = error.what
     if (why := why_no_segments(model, batch.model_inputs)) is not None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.running import forward
+from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import Adding, PairSums, RatioSums, ScoreSums
@@ -33,16 +34,19 @@ _WEIGHT, _N = "every_key.weight", "every_key.n"
 
 
 class Positions:
-    """The way to a model's positions, found by running it once.
+    """The way to a model's positions, found by running it once; of an encoder-decoder, to those of one text.
 
+    That text is the target for the decoder's own attention, and the source, whose words are keys, for cross attention.
     Raises: ModelError if it has no positions that can be moved.
     """
 
-    def __init__(self, model: Any, probe: ModelInputs) -> None:
-        self._model = model
+    def __init__(self, model: Any, probe: ModelInputs, kind: AttentionKind = AttentionKind.ONLY) -> None:
+        self._model, self.text = model, "decoder_input_ids" if kind is AttentionKind.DECODER else "input_ids"
         alone = {name: values[:1] for name, values in probe.items()}
         alone["attention_mask"] = torch.ones_like(alone["input_ids"])
-        self._embedding = _position_embedding(model, alone)
+        self._embedding = _position_embedding(model, alone, self.text, _reader(model, kind))
+        if self._embedding is None and kind is not AttentionKind.ONLY:
+            raise ModelError("the model looks up no position embeddings")
         if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
             raise ModelError("the model takes no position ids and looks up no position embeddings")
         if self._embedding is None and not _counts_from_zero(model, alone):
@@ -82,11 +86,12 @@ class Positions:
 def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
     """An order of each input's places: its words among themselves, everything else where it was.
 
-    The order of an input depends on the seed, the shuffle's number and its tokens alone. Shape: [batch, width].
+    Of cross attention, those of the source. The order of an input depends on the seed, the shuffle's number and its
+    tokens alone. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
-        words = np.flatnonzero(np.array(encoded.sentence) >= 0)
+        words = np.flatnonzero(np.array(encoded.sentence[: encoded.source or None]) >= 0)
         row[words] = generator(seed, number, *encoded.model_inputs["input_ids"]).permutation(words)
     return torch.from_numpy(order)
 
@@ -101,7 +106,8 @@ def changed(
     """
     if isinstance(positions, Positions):
         for number in range(shuffles):
-            order = shuffled(batch.inputs, batch.word.shape[1], seed, number).to(batch.word.device)
+            width = batch.model_inputs[positions.text].shape[1]
+            order = shuffled(batch.inputs, width, seed, number).to(batch.word.device)
             with positions.reordered(batch.model_inputs, order) as reordered:
                 yield SHUFFLED, reordered
     if why_no_segments(model, batch.model_inputs) is None:
@@ -133,9 +139,16 @@ def _counts_from_zero(model: Any, alone: ModelInputs) -> bool:
     return True
 
 
-def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | None:
+def _reader(model: Any, kind: AttentionKind) -> Any:
+    """What reads the text whose positions are changed."""
+    if kind is AttentionKind.ONLY:
+        return model
+    return model.get_decoder() if kind is AttentionKind.DECODER else model.get_encoder()
+
+
+def _position_embedding(model: Any, alone: ModelInputs, text: str, reader: Any) -> torch.nn.Embedding | None:
     """The embedding that gives its rows one after the other for one input, if any."""
-    length = alone["input_ids"].shape[1]
+    length = alone[text].shape[1]
     positions: list[torch.nn.Embedding] = []
 
     def look(module: torch.nn.Embedding, _: tuple[Any, ...], given: Any) -> None:
@@ -148,7 +161,7 @@ def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | 
     words = model.get_input_embeddings()
     embeddings = [
         embedding
-        for embedding in model.modules()
+        for embedding in reader.modules()
         if isinstance(embedding, torch.nn.Embedding) and embedding is not words
     ]
     handles = [embedding.register_forward_hook(look) for embedding in embeddings]

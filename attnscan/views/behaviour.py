@@ -63,11 +63,13 @@ def remarks(result: Classification | Ranking) -> Iterator[str]:
         follow, own = int(behaviours.labelled.sum()), int(behaviours.own.sum())
         groups = [f"{sure[0]} of {counted(follow, 'head')} with a pattern"] if follow else []
         if behaviours.statements is not None and own > follow:
-            groups.append(f"{sure[1]} of {counted(own - follow, 'other' if follow else 'head with a statement')}")
+            others = counted(own - follow, "other" if follow else "head")
+            groups.append(f"{sure[1]} of {others}{'' if follow else ' with a statement'}")
         rest = "; the rest have a ?" if behaviours.unsure.any() else ""
         resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {behaviours.labels.drawn}"
         if groups:
-            yield f"{' and '.join(groups)} stay the same in {STAYS * 100:g} % of {resamples}{rest}."
+            stay = "stays" if own == 1 else "stay"
+            yield f"{' and '.join(groups)} {stay} the same in {STAYS * 100:g} % of {resamples}{rest}."
 
 
 def legend(behaviours: Behaviours) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny_translators
+import torch
 import translator
 from command_line import run
 from numpy.testing import assert_allclose
 
 import attnscan
 from attnscan.errors import OptionError, SelectionError
+from attnscan.inputs.pairs import Pair
+from attnscan.results.card import DISTANCES
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.cross import UNALIGNED_PATTERNS
+from attnscan.studies.interventions import Positions
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TRANSLATOR = Path(__file__).parents[2] / "tests" / "data" / "translator"
@@ -36,6 +44,12 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def rows(*arguments: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout), keep_default_na=False)
+
+
+def suggested(screen: str) -> list[str]:
+    """The words of the command that a screen ends with."""
+    typed = screen[screen.index("\nNext: attnscan ") :]
+    return shlex.split(typed.replace("\\\n", ""))[2:]
 
 
 class TestShow:
@@ -65,7 +79,6 @@ class TestShow:
         assert set(frame["kind"]) == {"cross"} and "aligned" not in frame
 
     def test_what_heads_carry_is_in_proportion_to_the_values_that_they_take(self) -> None:
-        import torch
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
         source, target, _ = translator.pairs(1)[0]
@@ -131,3 +144,130 @@ class TestShow:
         expected = tiny_translators.eager(TRANSLATOR, source, target).cross_attentions[1][0].mean(0).numpy()
         assert_allclose(mean, expected, atol=1e-6)
         assert np.isclose(mean.sum(-1), 1).all()
+
+
+class TestCard:
+    """Everything about a head of a decoder or of cross attention."""
+
+    @pytest.fixture(scope="class")
+    def linked(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+        pairs = translator.pairs(12)
+        (file := tmp_path_factory.mktemp("linked") / "links").write_text("".join(f"{pair[2]}\n" for pair in pairs))
+        return {"pairs": [pair[:2] for pair in pairs], "alignments": file, "model": TRANSLATOR}
+
+    def test_a_cross_heads_scores_and_alignment_error_are_those_of_a_ranking(self, linked: dict[str, Any]) -> None:
+        card = attnscan.head("c1-1", **linked)["c1-1"]
+        ranking = attnscan.heads(attention="cross", **linked)
+        place = (1, 1, ranking.scores.patterns.index("aligned"))
+        assert card.look.measure.name == "aligned" and card.rank("aligned") == 1
+        assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
+        assert ranking.alignment is not None
+        assert card.alignment_error == ranking.alignment.overall[1, 1] < 0.1
+        row = card.row()
+        assert (row["kind"], row["does"], row["alignment_error"]) == ("cross", "aligned", card.alignment_error)
+
+    def test_shares_from_the_same_place_and_links_are_those_of_plain_loops(self, linked: dict[str, Any]) -> None:
+        given = {**linked, "by": "weight", "special": "in"}
+        look = attnscan.head("c0-2", **given)["c0-2"].look
+        shares: dict[int, list[float]] = {}
+        links: dict[tuple[str, str], list[float]] = {}
+        for source, target in linked["pairs"]:
+            weights = tiny_translators.eager(TRANSLATOR, source, target).cross_attentions[0][0, 2].numpy()
+            asks, keys = target.split(), source.split()
+            for query, word in enumerate(asks):
+                same = int(query * (len(keys) - 1) / (len(asks) - 1) + 0.5)
+                for key, other in enumerate(keys):
+                    shares.setdefault(key - same, []).append(weights[query, key])
+                    links.setdefault((word, other), []).append(weights[query, key])
+        for distance, share in zip(DISTANCES, look.distance, strict=True):
+            assert share == pytest.approx(np.mean(shares.get(distance, [np.nan])), abs=1e-5, nan_ok=True)
+        assert look.links
+        for link in look.links:
+            own = links[link.query, link.key]
+            assert (link.share, link.count) == (pytest.approx(np.mean(own), abs=1e-5), len(own))
+
+    def test_examples_are_of_the_source_and_behind_it_the_target(self, linked: dict[str, Any]) -> None:
+        for example in attnscan.head("c1-1", **linked)["c1-1"].look.examples:
+            source, target = example.sentences
+            assert example.units == (*source.split(), *target.split()) and example.second == len(source.split())
+            assert example.key < example.second <= example.query
+            assert example.units[example.query] == example.units[example.key].upper()[::-1]
+
+    @pytest.mark.parametrize("heads", ["c1-1", "d1-0", "e0-2"])
+    def test_the_screen_has_at_most_45_lines_and_what_it_suggests_runs(self, heads: str, tmp_path: Path) -> None:
+        pairs = translator.pairs(12)
+        (file := tmp_path / "p.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b, _ in pairs))
+        (links := tmp_path / "links").write_text("".join(f"{own}\n" for *_, own in pairs))
+        options = ["--alignments", str(links)] if heads.startswith("c") else []
+        screen = run("head", heads, "--pairs", str(file), "--model", str(TRANSLATOR), *options).stdout
+        lines = screen.splitlines()
+        assert len(lines) <= 45 and max(map(len, lines)) <= 80
+        assert ("Alignment error rate" in screen) == ("from place" in screen) == heads.startswith("c")
+        command = suggested(screen)
+        assert command[:2] == ["show", heads.removeprefix("e")] and "--model" in command
+        run(*command)
+
+    def test_a_pair_alone_with_links(self, tmp_path: Path) -> None:
+        source, target, links = translator.pairs(1)[0]
+        (file := tmp_path / "links").write_text(links)
+        card = attnscan.head("c1-1", source, target, alignments=file, model=TRANSLATOR)["c1-1"]
+        assert card.look.measure.name == "aligned" and np.isnan(card.alignment_error)
+
+    def test_trees_are_an_encoders(self) -> None:
+        with pytest.raises(OptionError, match="a treebank is not held against cross attention"):
+            attnscan.head("c1-1", "bado", "ODAB", treebank="x.conllu", model=TRANSLATOR)
+
+    @pytest.mark.parametrize("family", ["bart", "mbart"])
+    def test_positions_of_the_source_are_changed_for_cross_attention(self, family: str, checkpoints: Any) -> None:
+        """Words that are read in another order with the positions that they had are looked at as before."""
+        asked = ScanOptions(str(checkpoints(family)), attention="cross", patterns=UNALIGNED_PATTERNS)
+        with Scanner(asked) as scanner:
+            batch = scanner.collate([scanner.encode(Pair(*PAIR))])
+            width = batch.model_inputs["input_ids"].shape[1]
+            order = torch.randperm(width, generator=torch.Generator().manual_seed(1))[None]
+            positions = Positions(scanner.loaded.model, batch.model_inputs, scanner.options.kind)
+            turned = {**batch.model_inputs, "input_ids": batch.model_inputs["input_ids"].gather(1, order)}
+            plain, again = list[Any](), list[Any]()
+            scanner.run(batch.model_inputs, lambda block: plain.append(block.weights))
+            with positions.reordered(turned, order) as inputs:
+                scanner.run(inputs, lambda block: again.append(block.weights))
+        for before, after in zip(plain, again, strict=True):
+            torch.testing.assert_close(after, before[..., order[0]], atol=1e-5, rtol=0)
+            assert not torch.allclose(after, before)
+
+    def test_what_a_head_goes_by_is_told_where_positions_can_be_changed(self, checkpoints: Any) -> None:
+        pairs = [PAIR, ("a cat ran to the store", "the dog sat too")]
+        for heads in ("c1-0", "d0-1"):
+            look = attnscan.head(heads, pairs=pairs, model=checkpoints("bart"))[heads].look
+            assert set(look.not_available) == {"segments"} and not np.isnan(look.why.causes["positions_shuffled"])
+            assert look.why.causes["positions_shuffled"] != look.why.score
+        told = attnscan.head("c1-0", pairs=pairs, model=TRANSLATOR)["c1-0"].look
+        assert told.reason == "Why: not known. Positions and segments cannot be changed in this model."
+
+
+class TestSuggestions:
+    """What screens of a kind suggest runs as it is pasted."""
+
+    @pytest.mark.parametrize("attention", ["cross", "decoder", "all"])
+    def test_heads_and_classify(self, attention: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)  # names are short: what would be long is not suggested
+        Path("model").symlink_to(TRANSLATOR)
+        pairs = translator.pairs(40)
+        Path("p.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b, _ in pairs))
+        Path("links").write_text("".join(f"{own}\n" for *_, own in pairs))
+        linked = [] if attention == "decoder" else ["--alignments", "links"]
+        options = ["--attention", attention, "--model", "model"]
+        command = suggested(run("heads", "--pairs", "p.tsv", *options, *linked).stdout)
+        letter = {"cross": "c", "decoder": "d", "all": ""}[attention]
+        assert command[0] == "head" and command[1][0] == (letter or command[1][0])
+        assert ("--alignments" in command) == command[1].startswith("c") and "p.tsv" in command
+        assert command[1] in run(*command).stdout
+        command = suggested(run("classify", *pairs[0][:2], *options).stdout)
+        assert command[0] == "head" and command[2:4] == [*pairs[0][:2]]
+        assert command[1] in run(*command).stdout
+
+    def test_a_single_statement_stays(self, tmp_path: Path) -> None:
+        pairs = [pair[:2] for pair in translator.pairs(40)]
+        (file := tmp_path / "p.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
+        screen = run("heads", "--pairs", str(file), "--attention", "decoder", "--model", str(TRANSLATOR)).stdout
+        assert "1 of 1 head with a statement stays the same" in " ".join(screen.split())

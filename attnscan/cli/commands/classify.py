@@ -156,8 +156,9 @@ def classify(
         write_file(save_weights, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     best = tuple(head.name for head in listing.heads_of(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listing.is_of_heads else ()  # else its tokens are shown
-    command = ("show" if given.weights is not None else "head", *best) if best and of.attention == "encoder" else ()
-    surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
+    command = ("show" if given.weights is not None else "head", *best) if best else ()
+    options_then = options_of(given.model, of.typed(",".join(best)), given.weights)
+    surround = ScreenFrame(above, command, given.sentences, options_then)
     both = [(own, each) for (_, own), each in zip(listings, results, strict=True)]
 
     def view(width: int) -> RenderableType:

@@ -11,7 +11,15 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import TREEBANK, HeadsArgument, PairFiles, SentenceA, SentenceB, Where
+from attnscan.cli.options import (
+    TREEBANK,
+    HeadsArgument,
+    OfOneAttention,
+    PairFiles,
+    SentenceA,
+    SentenceB,
+    Where,
+)
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.inputs.places.names import shown
@@ -39,6 +47,7 @@ def head(
     ] = False,
     treebank: Annotated[list[str] | None, TREEBANK, FileRole.READ] = None,
     files: PairFiles,
+    of: OfOneAttention,
     scan: ScanOptions = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:
@@ -49,10 +58,13 @@ def head(
         files.check_unused()
     if a is not None and ablate:
         raise typer.BadParameter("--ablate needs more than one input: name --pairs, or leave out the sentences")
-    destination = where.destination()
-    options = replace(scan, on_long=files.when_long(many=a is None), labelled=True)
+    of, destination = of.resolved(heads), where.destination()
+    kind = of.kinds[0]
+    if treebank and kind != "encoder":
+        raise typer.BadParameter(f"--treebank is of an encoder's attention, and {heads} is of another: leave it out")
+    _, options = of.options(replace(scan, on_long=files.when_long(many=a is None), labelled=True), kind, None)
     trees = FilePairs(tuple(treebank), skip_bad=files.skip_bad) if treebank else None
-    result = answered(LookAt(_pairs(a, b, files), options, None, heads, ablate, trees)).value
+    result = answered(LookAt(_pairs(a, b, files, of), options, None, heads, ablate, trees)).value
     from attnscan.views.terminal.card import cards_view
 
     first = result.cards[0]
@@ -60,20 +72,22 @@ def head(
     if a is None:
         above, sentences = about_pairs(files.paths, result.ranking.signature.pairs_read), _shortest(first)
     above += (f"treebank  {', '.join(map(shown, treebank))}",) if treebank else ()
-    command, options_then = ("show", first.head.name), options_of(scan.model)
+    name = first.head.name
+    command, options_then = ("show", name), options_of(scan.model, of.typed(name, links=a is not None))
     if not sentences or sum(map(len, sentences)) > _SHORT:
-        command, sentences = ("explain", first.head.name), ()
-        options_then = options_of(scan.model, files.typed())
+        command, sentences = ("explain", name), ()
+        options_then = options_of(scan.model, (*files.typed(), *of.typed(name)))
     surround = ScreenFrame(above, command, sentences, options_then)
     destination.emit(Shown(result.to_frame, partial(cards_view, result), surround, document=result.document))
 
 
-def _pairs(a: str | None, b: str | None, files: PairFiles) -> Pairs:
+def _pairs(a: str | None, b: str | None, files: PairFiles, of: OfOneAttention) -> Pairs:
+    kind = of.kinds[0]
     if a is None:
-        return files.source()
+        return of.pairs(files.source(), kind)
     from attnscan.inputs.pairs import Pair
 
-    return OnePair(Pair(a, b))
+    return OnePair(of.pair(Pair(a, b), kind))
 
 
 def _shortest(card: Card) -> tuple[str, ...]:

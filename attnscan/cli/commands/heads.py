@@ -169,9 +169,11 @@ def heads(
     def frame() -> pd.DataFrame:
         return of_kinds([each.to_frame((named or each.scores.patterns) if listed else None, top) for each in results])
 
-    best_head = _best(results[0], (named or results[0].scores.patterns) if listed else ())
-    command = () if best_head is None or of.attention != "encoder" else ("head", best_head)
+    of_kinds_best = (_best(each, (named or each.scores.patterns) if listed else ()) for each in results)
+    best_head = next(filter(None, of_kinds_best), None)
+    command = () if best_head is None else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
+    surround = replace(surround, options=(*surround.options, *of.typed(best_head or "")))
     if by_file:
         surround = replace(surround, above=(f"pairs  {rows.from_file}",))
     destination.emit(Shown(frame, view, surround), interrupted=interrupted)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.card import DISTANCES, Card, Cards, Example
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
@@ -65,6 +65,7 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
     yield ""
     yield from _distances(card, width)
     yield from wrapped(_profile(card), width, style="")
+    yield from wrapped(_aligned(card), width, style="")
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
     yield from wrapped(f"Most alike, by divergence in nats: {alike}.", width, style="") if alike else ()
     yield from wrapped(card.look.reason, width, style="")
@@ -117,7 +118,8 @@ def _distances(card: Card, width: int) -> Iterator[Text]:
     cell = 4 if width >= 10 + 4 * len(DISTANCES) else 2
     every = 1 if cell == 4 else 4
     ruler = "".join((f"{d:+}" if d else "0").rjust(cell) if d % every == 0 else " " * cell for d in DISTANCES)
-    yield Text(f"{'distance':<10}{ruler}".rstrip(), style="dim")
+    name = "from place" if card.head.kind is AttentionKind.CROSS else "distance"
+    yield Text(f"{name:<10}{ruler}".rstrip(), style="dim")
     look = card.look
     most = float(np.nanmax([np.nan_to_num(look.distance), np.nan_to_num(look.average_distance)]))
     if cell == 4:
@@ -143,6 +145,15 @@ def _profile(card: Card) -> str:
     explained, error = (float(values[card.head.place]) for values in (fit.explained, fit.explained_se))
     among = "" if card.ranking.behaviours.special else " among words"
     return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}{_error(error)}."
+
+
+def _aligned(card: Card) -> str:
+    """How well the head aligns words, and its rank; empty where no gold links are known."""
+    known, error = card.ranking.alignment, card.alignment_error
+    if known is None or np.isnan(error):
+        return ""
+    rank = 1 + int((known.overall < error).sum())
+    return f"Alignment error rate {error:.2f}, rank {rank} of {known.overall.size}, by each word's most attended word."
 
 
 def _error(se: float) -> str:
