@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from zlib import crc32
 
 
 class Server(ThreadingHTTPServer):
-    """Paths: `/ok/…`, `/range/…`, `/403/…` and other numbers, `/silent/…`, `/short/…`, `/stuck/…`, `/loop/…`,
+    """Paths: `/ok/…`, `/403/…` and other numbers, `/silent/…`, `/short/…`, `/stuck/…`, `/loop/…`,
     `/slow/…`, `/chunked/…`, `/ftp/…`, `/to/SCHEME/HOST/…` (a redirect).
     """
 
@@ -23,8 +21,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.content = b""
-        self.asked: list[tuple[str, str | None, str | None]] = []
-        """Of each request the path, the span of bytes, and who asks."""
+        self.asked: list[tuple[str, str | None]] = []
+        """Of each request the path, and who asks."""
         self.end = threading.Event()
 
     @property
@@ -60,17 +58,13 @@ def nobody() -> str:
         return f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-def _tag(content: bytes) -> str:
-    return f'"{crc32(content)}"'
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        content, span = self.server.content, self.headers.get("Range")
-        self.server.asked.append((self.path, span, self.headers.get("Authorization")))
+        content = self.server.content
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
         mode = self.path.split("/")[1]
         if mode == "silent":
             self.server.end.wait()
@@ -83,11 +77,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif mode == "to":
             scheme, host, rest = self.path.split("/", 4)[2:]
             self._head(302, 0, Location=f"{scheme}://{host}/{rest}")
-        elif mode == "range" and span and (found := re.fullmatch(r"bytes=(\d+)-", span)):
-            start = int(found[1])
-            told = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}", "ETag": _tag(content)}
-            self._head(206, len(content) - start, **told)
-            self.wfile.write(content[start:])
         elif mode == "chunked":
             self._head(200, None, **{"Transfer-Encoding": "chunked"})
             self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content))
@@ -97,9 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(content[at : at + 64])
                 time.sleep(0.005)
         else:
-            self._head(
-                200, len(content), **({"Accept-Ranges": "bytes", "ETag": _tag(content)} if mode == "range" else {})
-            )
+            self._head(200, len(content))
             half = len(content) // 2 if mode in ("short", "stuck") else len(content)
             self.wfile.write(content[:half])
             if mode == "stuck":

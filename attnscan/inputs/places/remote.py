@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
@@ -12,6 +12,7 @@ import httpx2
 from attnscan.errors import PairsError
 from attnscan.inputs.library_calls import NoAnswer, hushed, within
 from attnscan.inputs.places import stores
+from attnscan.inputs.places.compression import Pieces
 from attnscan.inputs.places.names import scheme_of, shown, suffix_in, without_query
 
 PATIENCE = 6.0
@@ -27,8 +28,8 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
     """
     scheme = scheme_of(name)
     if scheme in stores.WEB:
-        path = without_query(name).partition("://")[2].partition("/")[2]
-        if not path or path.endswith("/") or stores.WILD.search(path):
+        host, _, path = without_query(name).partition("://")[2].partition("/")
+        if not host or not path or path.endswith("/") or stores.WILD.search(path):
             raise PairsError(f"{shown(name)} is not one file, and {scheme}:// lists none", "name each file in full")
         suffix_in(name)
         _Remote(name).close()  # is it there?
@@ -42,7 +43,7 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
 
 @contextmanager
 def opened(file: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes; it is seekable if the server allows that.
+    """Open a file for reading bytes; that of a store is seekable.
 
     Raises: PairsError if it cannot be opened or read; this replaces what a format's library raises then.
     """
@@ -64,7 +65,7 @@ class _Remote(io.RawIOBase):
         self.failure: PairsError | None = None
         """The error that ended reading, if any."""
         if scheme_of(name) in stores.WEB:
-            self._file = self._answered(lambda: _WebFile(name, PATIENCE))
+            self._file = self._answered(lambda: _WebFile(name))
         else:
             stores.load(name)
             self._file = self._answered(lambda: stores.opened(name))
@@ -116,81 +117,26 @@ def _answered(name: str, ask: Callable[[], _T]) -> _T:
         raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
 
 
-class _WebFile(io.RawIOBase):
-    """A file that is read by one request from some place on, and after each jump by another.
+class _WebFile(Pieces):
+    """A file that is read by one request, from its start on. Raises: httpx2.HTTPError, httpx2.InvalidURL."""
 
-    Raises: httpx2.HTTPError, httpx2.InvalidURL, OSError; each answer is waited for `seconds`.
-    """
-
-    def __init__(self, url: str, seconds: float) -> None:
-        self._url = httpx2.URL(url)
-        if not self._url.host:
-            raise httpx2.InvalidURL("the address names no host")
-        once = httpx2.Limits(max_keepalive_connections=0)  # else the next request meets a connection that has ended
-        self._client = httpx2.Client(headers=stores.HEADERS, timeout=seconds, follow_redirects=True, limits=once)
-        self._at = 0
-        self._response: httpx2.Response | None = None
-        self._pieces: Iterator[bytes] = iter(())
-        self._piece = b""
-        try:
-            headers = self._ask().headers
-        except BaseException:
-            self.close()
-            raise
-        length = headers.get("Content-Length", "")
-        self._size = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
-        self._ranged = self._size is not None and headers.get("Accept-Ranges", "").lower() == "bytes"
-        self._tag = headers.get("ETag")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._ranged
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if not self._ranged:
-            raise io.UnsupportedOperation("the server does not support range requests")
-        at = offset + (0, self._at, self._size or 0)[whence]
-        if at < 0:
-            raise ValueError("a place before the file")
-        if at != self._at:
-            self._hang_up()
-            self._at = at
-        return at
-
-    def readinto(self, buffer: Any) -> int:
-        if self._size is not None and self._at >= self._size:
-            return 0
-        if self._response is None:
-            response = self._ask()
-            if self._at and (response.status_code != 206 or response.headers.get("ETag") != self._tag):
-                raise OSError("the file changed while it was read")
-        try:
-            self._piece = self._piece or next(self._pieces, b"")
-        except httpx2.RemoteProtocolError:
-            raise OSError(f"the server stopped after {self._at:,} of {self._size:,} bytes") from None
-        piece, self._piece = self._piece[: len(buffer)], self._piece[len(buffer) :]
-        buffer[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
+    def __init__(self, url: str) -> None:
+        self._answer = _answer_to(url)
+        next(self._answer)
+        super().__init__(self._answer)
 
     def close(self) -> None:
-        self._hang_up()
-        self._client.close()
+        self._answer.close()
         super().close()
 
-    def _hang_up(self) -> None:
-        response, self._response = self._response, None
-        if response is not None:
-            response.close()
-        self._pieces, self._piece = iter(()), b""
 
-    def _ask(self) -> httpx2.Response:
-        span = {"Range": f"bytes={self._at}-"} if self._at else {}
-        response = self._client.send(self._client.build_request("GET", self._url, headers=span), stream=True)
-        self._response, self._pieces = response, response.iter_raw()
-        return response.raise_for_status()
+def _answer_to(url: str) -> Generator[bytes, None, None]:
+    """An empty piece once the server has the file, then all of the file."""
+    once = httpx2.Limits(max_keepalive_connections=0)  # else a redirect meets a connection that has ended
+    with (
+        httpx2.Client(headers=stores.HEADERS, timeout=PATIENCE, follow_redirects=True, limits=once) as client,
+        client.stream("GET", url) as response,
+    ):
+        response.raise_for_status()
+        yield b""
+        yield from response.iter_raw()

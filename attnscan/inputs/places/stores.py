@@ -112,6 +112,8 @@ def _web_reason(error: BaseException) -> tuple[str, str]:
             return f"the server says {code} {response.reason_phrase}".rstrip(), _REMEDIES.get(code, remedy)
         case httpx2.TooManyRedirects():
             return "the server redirects in a circle", "check the address"
+        case httpx2.RemoteProtocolError():
+            return "the server stopped before the end of the file", _CHECK
         case httpx2.UnsupportedProtocol(request=request):
             return f"the server redirects to {request.url.scheme}://", "check the address"
     cause: BaseException | None = error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from web_server import Server, nobody, serving, silence
 from attnscan.errors import PairsError
 from attnscan.inputs.pairs import read_pairs
 from attnscan.inputs.places import remote, stores
-from attnscan.inputs.places.files import files_named, opened
+from attnscan.inputs.places.files import files_named
 from attnscan.inputs.places.names import shown
 from attnscan.scan.cluster.blocks import BlockFiles, FilePart
 
@@ -52,7 +51,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestWeb:
-    @pytest.mark.parametrize("mode", ["ok", "range", "chunked", "slow"])
+    @pytest.mark.parametrize("mode", ["ok", "chunked", "slow"])
     def test_text_and_tables(self, server: Server, mode: str) -> None:
         assert pairs_in(f"{server.url}/{mode}/p.csv?download=true") == [AB, CD]
         server.content = gzipped(TEXT)
@@ -60,26 +59,12 @@ class TestWeb:
         server.content = TABLE
         assert pairs_in(f"{server.url}/{mode}/p.parquet?x=a.csv") == [AB, CD]
 
-    def test_only_what_is_needed_is_asked_for(self, server: Server) -> None:
-        server.content = os.urandom(9 << 20)
-        with opened(f"{server.url}/range/p.parquet") as file:
-            assert file.seekable()
-            for at in (8 << 20, 100, 5 << 20):
-                file.seek(at)
-                assert file.read(100) == server.content[at : at + 100]
-            assert file.seek(-4, io.SEEK_END) == len(server.content) - 4
-            assert file.read() == server.content[-4:]
-        assert [span for _, span, _ in server.asked] == [
-            None,
-            *(f"bytes={at}-" for at in (8 << 20, 100, 5 << 20, len(server.content) - 4)),
-        ]
-
     def test_a_user_is_told_to_the_host_that_was_named_alone(self, server: Server) -> None:
         with serving(TEXT) as other:
             (file,) = files_named([f"http://me:SEC%40RET@{server.url[7:]}/to/http/{other.url[7:]}/ok/p.csv"])
             assert [record.place.file for record in read_pairs([file])] == [shown(file)] * 2
-            assert {who for *_, who in server.asked} == {"Basic bWU6U0VDQFJFVA=="}
-            assert {who for *_, who in other.asked} == {None}
+            assert {who for _, who in server.asked} == {"Basic bWU6U0VDQFJFVA=="}
+            assert {who for _, who in other.asked} == {None}
 
     @pytest.mark.parametrize(
         ("path", "says"),
@@ -105,7 +90,6 @@ class TestWeb:
     def test_nobody_there(self) -> None:
         for name, says in (
             (f"http://{nobody()}/p.csv", "Connection refused"),
-            ("http:///p.csv", "names no host"),
             ("http://host:port/p.csv", "port"),
         ):
             with pytest.raises(PairsError, match=f"cannot read .*p.csv: .*({says})"):
@@ -120,7 +104,9 @@ class TestWeb:
         with pytest.raises(PairsError, match=r"cannot read .*p.csv: .*(not known|timed out|resolution)"):
             read_pairs(["https://no-such-host.invalid/p.csv"])
 
-    @pytest.mark.parametrize(("mode", "says"), [("short", "the server stopped after "), ("stuck", "timed out")])
+    @pytest.mark.parametrize(
+        ("mode", "says"), [("short", "the server stopped before the end of the file"), ("stuck", "timed out")]
+    )
     @pytest.mark.parametrize("name", ["p.csv", "p.csv.gz", "p.parquet"])
     def test_a_server_that_stops_in_the_middle(
         self, server: Server, mode: str, says: str, name: str, monkeypatch: pytest.MonkeyPatch
@@ -131,14 +117,14 @@ class TestWeb:
         error = refusal(f"{server.url}/{mode}/{name}", skip=True)
         assert error.what.startswith(f"cannot read {server.url}/{mode}/{name}: ") and says in error.what
 
-    def test_a_file_that_changes_while_it_is_read(self, server: Server) -> None:
-        with pytest.raises(PairsError, match="changed while it was read"), opened(f"{server.url}/range/p.pq") as file:
-            file.seek(9)
-            server.content = TEXT.upper()
-            file.read()
-
     def test_the_web_lists_nothing(self) -> None:
-        for name in ("https://host/", "https://host", "https://host/data/*.csv", "http://host/[ab].csv"):
+        for name in (
+            "https://host/",
+            "http:///p.csv",
+            "https://host",
+            "https://host/data/*.csv",
+            "http://host/[ab].csv",
+        ):
             with pytest.raises(PairsError, match=r"is not one file, and https?:// lists none; name each file in full"):
                 read_pairs([name])
 
