@@ -7,12 +7,9 @@ pairs ship with attnscan; others are kept in the user's cache. There is no text 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import stat
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +27,7 @@ from attnscan.hashing import hashed
 from attnscan.model.fingerprint import computing
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
+from attnscan.results.files import begun, settle
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.questions import Questions
 
@@ -39,11 +37,7 @@ SHIPPED = "data/answers.npz"
 """Where the shipped answers stand; `make answers` makes them."""
 _WORTH = 1 << 15  # tokens: to ask fewer takes a GPU less time than to hash the model
 _OFF = ("off", "0", "no", "false")
-_NUMBERS = np.dtype("<f8")
-_DIGEST = hashlib.sha256().digest_size
-_NAME = re.compile(r"[0-9a-f]{64}\.numbers")
-_BEGUN = re.compile(r"begun-.*\.numbers")
-_ABANDONED = 3600.0  # seconds: a file that was begun before that will not be ended
+_NAME = re.compile(r"[0-9a-f]{64}\.npz$|\.[0-9a-f]{50}\.")  # of a file that is whole, or was begun
 
 
 @dataclass(frozen=True)
@@ -144,56 +138,48 @@ class Cache:
         """So many finite numbers that were kept under a key, a hash in hexadecimal; None if there are no such."""
         if self.place is None:
             return None
-        path = self.place / f"{key}.numbers"
-        with suppress(OSError, ValueError):
-            content = _read(path, _DIGEST + count * _NUMBERS.itemsize)
-            if content is not None and content[:_DIGEST] == _digest(key, content[_DIGEST:]):
-                numbers = np.frombuffer(content[_DIGEST:], _NUMBERS).astype(np.float64)
-                if np.isfinite(numbers).all():
-                    with suppress(OSError):
-                        os.utime(path)
-                    return numbers
+        path = self.place / f"{key}.npz"
+        with suppress(Exception):  # of many kinds, by what is damaged
+            if not path.is_file():  # a pipe would keep a reader waiting
+                return None
+            with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:  # which checks a CRC
+                numbers: NDArray[np.float64] = arrays[key]
+            if numbers.dtype == np.float64 and numbers.shape == (count,) and np.isfinite(numbers).all():
+                os.utime(path)
+                return numbers
         return None
 
     def put(self, key: str, numbers: NDArray[np.float64]) -> None:
         """Keep numbers under a key if they can be kept: a file appears whole, or not at all."""
         if self.place is None:
             return
-        import tempfile
-
-        content = numbers.astype(_NUMBERS).tobytes()
-        with suppress(OSError, ValueError, RuntimeError):
+        np.savez(content := BytesIO(), allow_pickle=False, **{key: numbers})
+        with suppress(OSError, ValueError):
             self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, beside = tempfile.mkstemp(".numbers", "begun-", self.place)
+            beside = begun(path := self.place / f"{key}.npz")
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_digest(key, content) + content)
-                Path(beside).replace(self.place / f"{key}.numbers")  # a link there is replaced, not followed
+                beside.write_bytes(content.getvalue())
+                settle(beside, path)
             finally:
-                Path(beside).unlink(missing_ok=True)
+                beside.unlink(missing_ok=True)
 
     def prune(self) -> None:
-        """Remove what has not been used for longest, as far as it is too much, and what was never ended.
+        """Remove what has not been used for longest, as far as it is too much, also what was begun and never ended.
 
         Files that the cache has not made stay.
         """
-        if self.place is None:
-            return
-        kept: list[tuple[float, int, str]] = []
-        with suppress(OSError, ValueError), os.scandir(self.place) as entries:
-            for entry in entries:
+        kept: list[tuple[float, int, Path]] = []
+        with suppress(OSError, ValueError):
+            for path in self.place.iterdir() if self.place else ():
                 with suppress(OSError):
-                    about = entry.stat(follow_symlinks=False)
-                    if _NAME.fullmatch(entry.name):
-                        kept.append((about.st_mtime, about.st_size, entry.path))
-                    elif _BEGUN.fullmatch(entry.name) and time.time() - about.st_mtime > _ABANDONED:
-                        Path(entry.path).unlink()
+                    if _NAME.match(path.name):
+                        kept.append(((about := path.lstat()).st_mtime, about.st_size, path))
         total = sum(size for _, size, _ in kept)
         for _, size, path in sorted(kept):
             if total <= self.most_bytes:
                 return
             with suppress(OSError):
-                Path(path).unlink()
+                path.unlink()
             total -= size
 
 
@@ -220,16 +206,3 @@ def cache_directory(environment: Mapping[str, str] = os.environ, platform: str =
         return Path.home() / ("Library/Caches" if platform == "darwin" else ".cache") / "attnscan"
     except RuntimeError:
         return None
-
-
-def _read(path: Path, size: int) -> bytes | None:
-    """A file's content if it is a plain file of that size; what would keep a reader waiting is not opened."""
-    flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
-    handle = os.open(path, os.O_RDONLY | sum(flags))
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        return file.read(size) if stat.S_ISREG(about.st_mode) and about.st_size == size else None
-
-
-def _digest(key: str, content: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + content).digest()
