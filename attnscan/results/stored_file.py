@@ -58,7 +58,10 @@ class StoredFile:
 
         def write() -> None:
             with self._writing:  # one that was not waited for must not come after this one
-                self._replace(content)
+                try:
+                    self._replace(content)
+                except FileNotFoundError:
+                    raise OSError("there is no such bucket or directory") from None
 
         self._answered("write", OutputError, PATIENCE, write)
 
@@ -93,40 +96,9 @@ class StoredFile:
         """Raises: `error` if the store does not answer or fails; each one raises its own kinds."""
         with needs(f"a file at {self} needs pyarrow", "parquet", error):
             import pyarrow.fs  # noqa: F401
-        from attnscan.inputs.library_calls import NoAnswer, hushed, within
-        from attnscan.inputs.places import stores
+        from attnscan.inputs.places.remote import answered
 
-        try:
-            with hushed():
-                return within(patience, ask, "store")
-        except NoAnswer:
-            raise error(f"cannot {what} {self}: timed out after {patience:.0f} seconds", _REMEDY) from None
-        except Exception as failed:
-            why, _ = stores.reason(failed, self.name)
-            if what == "write" and isinstance(failed, FileNotFoundError):
-                why = "there is no such bucket or directory"
-            raise error(f"cannot {what} {self}: {why}", _REMEDY) from None
-
-
-class Saving:
-    """Saves that may fail without ending what is saved: of failures in a row the first one is told."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self._failed = say, False
-
-    def __call__(self, save: Callable[[], None], *, last: bool = False) -> bool:
-        """Whether it was saved. The `last` failure is told in any case."""
-        try:
-            save()
-        except OutputError as error:
-            if last:
-                self._say(f"{error.what}; a state that is there is from earlier in this scan")
-            elif not self._failed:
-                self._say(f"{error.what}; the scan continues and retries every minute")
-            self._failed = True
-            return False
-        self._failed = False
-        return True
+        return answered(ask, self.name, what, error, patience, _REMEDY)
 
 
 def place_of(name: str) -> Path | StoredFile:

@@ -13,18 +13,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from attnscan.errors import StateError
+from attnscan.errors import OutputError, StateError
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray
 from attnscan.results.statement import COLUMNS
-from attnscan.results.stored_file import Saving, StoredFile
+from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
 from attnscan.scan.options import ScanOptions
@@ -180,19 +179,24 @@ class Keeper(Generic[State]):
         self, write: Callable[[State], None], every: float, say: Callable[[str], None] | None, first: State
     ) -> None:
         """`every` is in seconds; `say` is told what cannot be written, which without it ends the scan."""
-        self._write, self._every, self._kept, self._when = write, every, first, time.monotonic()
-        self._saving = None if say is None else Saving(say)
+        self._write, self._every, self._say, self._kept = write, every, say, first
+        self._when, self._failed = time.monotonic(), False
 
     def __call__(self, state: State, *, last: bool = False) -> None:
         """Keep a state, if it is another one, and time for that or the `last`. Raises: OutputError."""
         if state is self._kept or not (last or time.monotonic() - self._when > self._every):
             return
-        write = partial(self._write, state)
-        if self._saving is None:
-            write()
-            self._kept = state
-        elif self._saving(write, last=last):
-            self._kept = state
+        try:
+            self._write(state)
+            self._kept, self._failed = state, False
+        except OutputError as error:
+            if self._say is None:
+                raise
+            if last:
+                self._say(f"{error.what}; a state that is there is from earlier in this scan")
+            elif not self._failed:
+                self._say(f"{error.what}; the scan continues and retries every minute")
+            self._failed = True
         self._when = time.monotonic()
 
 

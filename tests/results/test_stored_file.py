@@ -13,7 +13,7 @@ from web_server import nobody, silence
 from attnscan.errors import OutputError, PairsError, StateError
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
-from attnscan.results.stored_file import Saving, StoredFile, place_of
+from attnscan.results.stored_file import StoredFile, place_of
 
 # A thread that was left to itself drops its socket when it may
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -132,16 +132,3 @@ def test_places(tmp_path: Path) -> None:
         place_of("file://host/a")
     with pytest.raises(OutputError, match="no file can have this name"):
         place_of("\ud800.state")
-
-
-def test_the_first_failure_of_several_is_told_and_the_last_in_any_case() -> None:
-    said: list[str] = []
-    saving = Saving(said.append)
-
-    def fail() -> None:
-        raise OutputError("cannot write x: gone", "do this")
-
-    assert [saving(fail), saving(fail), saving(lambda: None), saving(fail)] == [False, False, True, False]
-    assert said == ["cannot write x: gone; the scan continues and retries every minute"] * 2
-    saving(fail, last=True)
-    assert len(said) == 3 and "is from earlier in this scan" in said[2]

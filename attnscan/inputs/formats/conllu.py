@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from attnscan.errors import PairsError
 from attnscan.hashing import hashed
@@ -129,18 +130,15 @@ def _heads(words: _Words, name: str) -> list[int | None]:
         last = max((i for i, head in enumerate(heads) if head == _ROOT), default=0)
         what = f"{roots} words have the head 0, and a tree has one root"
         raise bad_record(f"{name}:{words[last][0]}", what)
-    rooted = {_ROOT}
-    for at in range(len(heads)):
-        path: dict[int, None] = {}  # a word is looked up in it at once, and a sentence may have 65,536
-        while at not in rooted:
-            if at in path:
-                circle = [words[i][1][_ID] for i in list(path)[list(path).index(at) :]]
-                more = f" and {len(circle) - _NAMED} more" if len(circle) > _NAMED else ""
-                what = f"the heads of words {', '.join(circle[:_NAMED])}{more} go in a circle"
-                raise bad_record(f"{name}:{words[at][0]}", what)
-            path[at] = None
-            at = heads[at]
-        rooted.update(path)
+    try:
+        TopologicalSorter({word: (head,) for word, head in enumerate(heads)}).prepare()
+    except CycleError as error:
+        circle = sorted(set(error.args[1]))
+        more = f" and {len(circle) - _NAMED} more" if len(circle) > _NAMED else ""
+        numbers = ", ".join(words[i][1][_ID] for i in circle[:_NAMED])
+        raise bad_record(
+            f"{name}:{words[circle[0]][0]}", f"the heads of words {numbers}{more} go in a circle"
+        ) from None
     return [None if head == _ROOT else head for head in heads]
 
 

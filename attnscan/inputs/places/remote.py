@@ -9,7 +9,7 @@ from typing import IO, Any, TypeVar, cast
 
 import httpx2
 
-from attnscan.errors import PairsError
+from attnscan.errors import AttnscanError, PairsError
 from attnscan.inputs.library_calls import NoAnswer, hushed, within
 from attnscan.inputs.places import stores
 from attnscan.inputs.places.compression import Pieces
@@ -38,7 +38,7 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
         schemes = " ".join(f"{known}://" for known in (*stores.SCHEMES, *stores.WEB, "file"))
         raise PairsError(f"cannot read {shown(name)}: {scheme}:// is not known", f"use one of {schemes}, or a path")
     stores.load(name)
-    return _answered(name, lambda: stores.matching(name, is_wanted))
+    return answered(lambda: stores.matching(name, is_wanted), name)
 
 
 @contextmanager
@@ -96,25 +96,35 @@ class _Remote(io.RawIOBase):
 
     def _answered(self, ask: Callable[[], _T]) -> _T:
         try:
-            return _answered(self._name, ask)
+            return answered(ask, self._name)
         except PairsError as error:
             self.failure = error
             raise
 
 
-def _answered(name: str, ask: Callable[[], _T]) -> _T:
-    """The answer of a network. Raises: PairsError if it fails or times out."""
+def answered(
+    ask: Callable[[], _T],
+    name: str,
+    doing: str = "read",
+    error: type[AttnscanError] = PairsError,
+    seconds: float | None = None,
+    remedy: str = "",
+) -> _T:
+    """The answer of a network, for which `seconds` are waited; the `remedy` stands in place of one by what is wrong.
+
+    Raises: `error` if it fails or times out; an AttnscanError of `ask` as it is.
+    """
+    seconds = PATIENCE if seconds is None else seconds
     try:
         with hushed():  # Azure's library calls programs that are not there
-            return within(PATIENCE, ask, "network")
-    except PairsError:
+            return within(seconds, ask, "network")
+    except AttnscanError:
         raise
     except (NoAnswer, httpx2.TimeoutException):  # whichever of the two clocks is first
-        what = f"cannot read {shown(name)}: timed out after {PATIENCE:.0f} seconds"
-        raise PairsError(what, "check the address and the network") from None
-    except Exception as error:  # each store raises its own kinds
-        why, remedy = stores.reason(error, name)
-        raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
+        why, usual = f"timed out after {seconds:.0f} seconds", "check the address and the network"
+    except Exception as failed:  # each store raises its own kinds
+        why, usual = stores.reason(failed, name)
+    raise error(f"cannot {doing} {shown(name)}: {why}", remedy or usual)
 
 
 class _WebFile(Pieces):
