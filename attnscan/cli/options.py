@@ -370,8 +370,9 @@ class OfAttention:
         if kind == "encoder":
             return ()
         read = () if attention_named(heads) == kind else ("--attention", kind)
-        aligned = () if self.alignments is None or not links else ("--alignments", str(self.alignments))
-        query = () if self.query == "predicts" else ("--query", self.query)
+        across = kind == "cross"
+        aligned = ("--alignments", str(self.alignments)) if self.alignments and links and across else ()
+        query = ("--query", self.query) if self.query != "predicts" and across else ()
         usual = self.max_target_tokens == type(self).max_target_tokens
         return (*read, *aligned, *query, *(() if usual else ("--max-target-tokens", str(self.max_target_tokens))))
 
