@@ -149,6 +149,7 @@ def cluster_asked(engine: Engine, options: Mapping[str, Any], told: Callbacks) -
     FilePairs(),
     ClusterOptions(),
     without=("predictive_pairs", "threshold"),
+    shared=OfAttention,
 )
 def profile(
     a: Text | None = None,
@@ -178,16 +179,17 @@ def profile(
 
     Raises: as `heads`; WeightsError if weights are of too many heads.
     """
-    _, every = patterns_of(pattern)
-    asked = scan_options(model, options, on_long=on_long, profile=True, patterns=every)
+    of = OfAttention.of(options)
+    _, every = of.patterns(pattern)
+    asked = scan_options(model, options, on_long=on_long, profile=True, patterns=every, **of.scanned)
     told, memory = Callbacks(on_bad, on_progress, on_pairs), memory_of(model, tokenizer, asked)
     if weights is not None:
         if a is not None or pairs is not None:
             raise OptionError("weights are of one input", "leave out the sentences and pairs")
-        reading = {"by": asked.by, "special": asked.special}
+        reading = {"by": asked.by, "special": asked.special, "attention": options["attention"]}
         return classify(weights=weights, pattern=pattern, keep_attention=False, **reading).known_profile()
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
-    read = OnePair(given) if isinstance(given, Pair) else given
+    read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
     cluster = cluster_asked(engine, options, told)
     request = Rank(read, asked, memory, state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
     return told.answer(request, Ranking).known_profile()

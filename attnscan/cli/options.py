@@ -250,9 +250,9 @@ class PairFiles:
             words += [name] if value is True else [name, str(value)]
         return tuple(words)
 
-    def frame(self, count: int, model: str | None, *command: str) -> ScreenFrame:
-        """The frame of a screen of `count` pairs; the command to try next is of the same pairs and model."""
-        return ScreenFrame(about_pairs(self.paths, count), command, options=options_of(model, self.typed()))
+    def frame(self, count: int, model: str | None, *command: str, more: Sequence[str] = ()) -> ScreenFrame:
+        """The frame of a screen of `count` pairs; the command to try next is of the same pairs, model and `more`."""
+        return ScreenFrame(about_pairs(self.paths, count), command, options=options_of(model, (*self.typed(), *more)))
 
     def when_long(self, *, many: bool = True) -> OnLong:
         """What to do with inputs that are too long. Raises: as `on_long_of`."""

@@ -123,7 +123,7 @@ class Classification:
         It is fitted when it is first asked for.
         """
         fit = self.fits.get(self.reading.by)
-        return None if fit is None else Profile(self.parts, fit(), self.signature)
+        return None if fit is None else Profile(self.parts, fit(), self.signature, self.scores.kind)
 
     @cached_property
     def statements(self) -> Statements | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.grid import Grid, Head, HeadLike, Heads
+from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike, Heads
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -143,6 +143,8 @@ class Profile:
     """Shares, their errors, and how much is explained."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
+    kind: AttentionKind = AttentionKind.ONLY
+    """Of which attention heads are."""
 
     def __repr__(self) -> str:
         means = zip((*FAMILIES, OTHERS), self.by_family().mean((0, 1)).tolist(), strict=True)
@@ -154,7 +156,7 @@ class Profile:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.fit.explained)
+        return Grid.of(self.fit.explained, self.kind)
 
     @cached_property
     def interval(self) -> FloatArray:
@@ -193,10 +195,12 @@ class Profile:
             there = np.flatnonzero(self.fit.existing[head.layer] > 0)
             if top is not None:
                 there = there[np.argsort(-share[there], kind="stable")][:top]
-            about = (self.signature.model, *head.place)
+            about = (self.signature.model, head.kind.word, *head.place)
             rows += [(*about, self.parts[p], share[p], se[p], *explained) for p in there]
         frame = pd.DataFrame(
-            rows, columns=["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
+            rows, columns=["model", "kind", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
         )
+        if self.kind is AttentionKind.ONLY:
+            frame = frame.drop(columns="kind")
         frame.attrs = {"signature": asdict(self.signature)}
         return frame

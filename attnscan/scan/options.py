@@ -14,6 +14,7 @@ from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 
@@ -190,14 +191,10 @@ class ScanOptions:
         """Raises: OptionError for what profiles are not fitted with."""
         from attnscan.results.profile import parts_of  # which loads numpy, and help is told without
 
-        if self.attention != "encoder":
-            raise OptionError(
-                f"profiles are of an encoder's attention, and not of the kind '{self.attention}'", "leave profile out"
-            )
         if self.split:
             raise OptionError("profiles are fitted to all pairs, and split leaves half of them out", "leave split out")
         taken = parts_of(["predictive"])
-        for name in (pattern.id for pattern in self.patterns if pattern not in PATTERNS):
+        for name in (pattern.id for pattern in self.patterns if pattern not in ALL_PATTERNS):
             if name in taken:
                 raise OptionError(
                     f"a pattern is called '{name}', as a part of every profile is", "give it another name"

@@ -260,7 +260,7 @@ class ScanState:
         signature, profile = replace(self.signature, **self.seen.signature_fields), None
         if sums.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
-            profile = Profile(parts, fitted(sums.profile.stacked()), signature)
+            profile = Profile(parts, fitted(sums.profile.stacked()), signature, options.kind)
         scores, of_carried = (
             sums.told.finish(options.kind),
             None if sums.carried is None else sums.carried.finish(options.kind),

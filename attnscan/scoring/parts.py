@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.profile import OFFSETS
+from attnscan.scoring.cross import near_same_place
 from attnscan.scoring.merging import View, exact
 
 _SENTENCES = 2
@@ -72,6 +73,11 @@ class SameKeys:
     """Of its rows. Shape: [batch, head]."""
 
 
+def _stacked(columns: Sequence[Tensor], none: Tensor) -> Tensor:
+    """Columns side by side; `none` where there are none, as there are no distances within a sentence across texts."""
+    return torch.stack([*columns], -1) if columns else none
+
+
 class Parts:
     """The parts of some queries of some inputs of one length, in the order of `results/profile.py`, but `same-keys`."""
 
@@ -96,13 +102,20 @@ class Parts:
         self._open[:, self._near] = False
         same = batch.same_sentence[own]
         self._exact, self._shape = exact(same.device), (same.shape[1], self._of_keys.shape[1])
-        diagonals = {o: same.diagonal(self._first - self._near.start + o, dim1=1, dim2=2) for o in OFFSETS}
+        across = batch.asks is not None
+        diagonals = {
+            o: same.diagonal(self._first - self._near.start + o, dim1=1, dim2=2) for o in (() if across else OFFSETS)
+        }
         self._offsets = {offset: near.to(self._exact) for offset, near in diagonals.items()}
         """By each word that has one at that distance before or behind it: 1. Shape: [batch, word] each."""
         alike = batch.alike[own]
         itself = torch.zeros_like(alike[0])
         itself.diagonal(self._first - self._near.start).fill_(True)
-        self._pick_cells(torch.stack([alike & same & ~itself, alike & ~same, *others], -1), view)
+        cells = [alike & same & ~itself, alike & ~same]
+        if across:  # source words: by the target word's place, and identical ones
+            seen = batch.visible[own]
+            cells = [*(near[own] & seen for near in near_same_place(batch, OFFSETS)), *reversed(cells)]
+        self._pick_cells(torch.stack([*cells, *others], -1), view)
         self._keys = self._kinds(batch, own[0])
         """Which keys are of which kind, those of sentence A and of B at the end. Shape: [batch, key, kind]."""
         seen = self._by_query(self._of_seen(self._keys)).to(self._exact)
@@ -110,7 +123,9 @@ class Parts:
         """What each key of a kind has in a word's row. Shape: [batch, query, kind]."""
         self.gram = self._products()
         """Every two parts' rows multiplied and added. Shape: [batch, part, part]."""
-        distances = torch.stack([near.sum(1) for near in self._offsets.values()], -1)
+        distances = _stacked(
+            [near.sum(1) for near in self._offsets.values()], self._scale.new_zeros(len(self._scale), 0)
+        )
         self.mass = torch.cat([distances, self._values.sum(1), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
         self._columns = self._column_sums()
@@ -186,7 +201,8 @@ class Parts:
         picked = weights.flatten(2).gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
         on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).reshape(*weights.shape[:3], -1)
         of_kinds = self._by_query(on_kinds) * self._scale[:, None]
-        return torch.cat([torch.stack(distances, -1), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
+        none = weights.new_zeros(*weights.shape[:2], 0)
+        return torch.cat([_stacked(distances, none), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
     def all_rows(self, weights: Tensor, keys: int) -> AllRows:
         """What these rows add to what `same-keys` needs, at their places among so many keys.
@@ -221,16 +237,17 @@ class Parts:
         kinds = [kind * values for kind, values in zip(kinds, plain, strict=True)]
         sums = torch.stack([*distances, *kinds, a * own_a + b * own_b, a * other_b + b * other_a], -1)
         cells = self._added(self._of_cells, self._values, self._shape[1])
-        return torch.cat([sums[..., : len(OFFSETS)], cells, sums[..., len(OFFSETS) :]], -1)
+        return torch.cat([sums[..., : len(distances)], cells, sums[..., len(distances) :]], -1)
 
     def _products(self) -> Tensor:
         """Every two parts' rows multiplied and added. Shape: [batch, part, part].
 
         A word has no two distances to one key, and no key is of two kinds but punctuation.
         """
-        near = torch.stack([self._of_queries(offset, cells) for offset, cells in self._offsets.items()], -1)
+        of_queries = [self._of_queries(offset, cells) for offset, cells in self._offsets.items()]
+        near = _stacked(of_queries, self._scale.new_zeros(*self._scale.shape[:2], 0))
         # [batch, distance, query, kind]: what is beyond the keys is not near, so that anything may stand there
-        offsets = near.new_tensor(OFFSETS, dtype=torch.long)
+        offsets = near.new_tensor([*self._offsets], dtype=torch.long)
         at = torch.arange(self._shape[0], device=near.device)[None] + offsets[:, None]
         nearby = self._keys[:, (at + self._first).clip(0, self._shape[1] - 1)]
         scaled = self._by_query(nearby) * self._scale[:, None]

@@ -16,7 +16,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.block_sums import BlockSums, squeezed
-from attnscan.scoring.cross import ALL_PATTERNS
+from attnscan.scoring.cross import ALIGNED, ALL_PATTERNS
 from attnscan.scoring.merging import LEAST_LEFT, Units, exact
 from attnscan.scoring.parts import AllRows, Parts
 from attnscan.scoring.pattern import Pattern
@@ -29,8 +29,11 @@ def profiled(patterns: Sequence[Pattern], *, predictive: bool) -> tuple[str, ...
 
 
 def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
-    """The patterns that are parts by their targets: `predictive` if it was asked for, and those of one's own."""
-    return [pattern for pattern in patterns if pattern not in ALL_PATTERNS or (pattern.target is None and predictive)]
+    """The patterns that are parts by their targets: `predictive` if it was asked for, links, and those of one's own."""
+    ours = [
+        pattern for pattern in ALL_PATTERNS if pattern is not ALIGNED and not (pattern.target is None and predictive)
+    ]
+    return [pattern for pattern in patterns if pattern not in ours]
 
 
 class Profiler:
@@ -90,7 +93,7 @@ class Profiler:
     def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
         """Sum some queries of some inputs of one length; the last of them bring what `same-keys` needs of all rows."""
         parts = self._units.layouts.of(f"profile {self._special}", block, lambda: self._of(of_tokens, block))
-        sums, weights, words = self._sums, block.weights, self._batch.word[block.inputs].sum(1, keepdim=True)
+        sums, weights, words = self._sums, block.weights, self._batch.query_word[block.inputs].sum(1, keepdim=True)
         layer, place = (block.inputs, block.layer), (block.inputs, block.layer, block.heads)
         if not self._special and not block.is_whole:
             weights, _ = self._units.among_words(block)

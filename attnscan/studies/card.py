@@ -238,9 +238,9 @@ class _Seen:
         grid = self.scanner.grid()
         blocks = {name: _of_head(values, head, grid.shape) for name, values in self._profile.stacked().items()}
         own = fitted(blocks)
-        profile = Profile(self._parts, own.placed(head, grid), self.scanner.signature(Seen(read=len(self.inputs))))
-        without = left_out(blocks)[0][:, 0, 0]
-        share = dict(zip(self._parts, np.nan_to_num(profile.fit.share[head.place]).tolist(), strict=True))
+        signature = self.scanner.signature(Seen(read=len(self.inputs)))
+        profile = Profile(self._parts, own.placed(head, grid), signature, head.kind)
+        without, share = left_out(blocks)[0][:, 0, 0], profile.shares(head)
         spent = []
         for parts in together(share):
             places = [self._parts.index(part) for part in parts]

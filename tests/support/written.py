@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
@@ -19,7 +22,16 @@ def input_of(text: str, unit: Unit = "token") -> EncodedInput:
     tokens = text.split()
     special = [token in _SPECIAL for token in tokens]
     segments = [int("[SEP]" in tokens[1:i]) for i in range(len(tokens))]
-    return encode_tokens(tokens, segments, special, [token == "[PAD]" for token in tokens], unit)
+    return encoded_tokens(tokens, segments, special, [token == "[PAD]" for token in tokens], unit)
+
+
+def encoded_tokens(
+    tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
+) -> EncodedInput:
+    """An input as saved weights have it, without these."""
+    names = ("tokens", "segments", "special", "padding")
+    parts: Any = dict(zip(names, map(tuple, (tokens, segments, special, padding)), strict=True))
+    return encode_tokens(SimpleNamespace(**parts, source=0), unit)  # type: ignore[arg-type]
 
 
 def batch_of(*texts: str, unit: Unit = "token") -> EncodedBatch:

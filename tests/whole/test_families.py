@@ -16,10 +16,10 @@ import torch
 from families import NAMES, REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from reference import Written
+from written import encoded_tokens
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
-from attnscan.inputs.encode import encode_tokens
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.tap import Tap
 from attnscan.results.scores import ScoreTable
@@ -44,7 +44,7 @@ def _written(ids: list[int]) -> Written:
 def _encoded(ids: list[int]) -> EncodedInput:
     one = _written(ids)
     special = [sentence < 0 for sentence in one.sentence]
-    encoded = encode_tokens(one.tokens, np.clip(one.sentence, 0, 1).tolist(), special, [False] * len(ids), "token")
+    encoded = encoded_tokens(one.tokens, np.clip(one.sentence, 0, 1).tolist(), special, [False] * len(ids), "token")
     return replace(encoded, model_inputs={"input_ids": ids, "attention_mask": [1] * len(ids)})
 
 

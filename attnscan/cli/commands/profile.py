@@ -10,7 +10,17 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import KEEPS, EngineOption, OneInput, PairFiles, State, Where, cluster_of, heads_option
+from attnscan.cli.options import (
+    KEEPS,
+    EngineOption,
+    OfOneAttention,
+    OneInput,
+    PairFiles,
+    State,
+    Where,
+    cluster_of,
+    heads_option,
+)
 from attnscan.cli.overwrite import end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
@@ -18,7 +28,7 @@ from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
 from attnscan.run.requests import Classify, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scoring.own_patterns import is_own, with_own
+from attnscan.scoring.own_patterns import is_own
 
 if TYPE_CHECKING:
     from attnscan.results.profile import Profile
@@ -45,13 +55,14 @@ def profile(
         ),
     ] = None,
     files: PairFiles,
+    of: OfOneAttention,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
     state: State = None,
     engine: EngineOption = "local",
     machines: ClusterOptions,
     where: Where,
 ) -> None:
-    is_alone = given.a is not None or given.weights is not None
+    of, is_alone = of.resolved(heads), given.a is not None or given.weights is not None
     if is_alone:
         given.check()
     if is_alone and (files.pairs or state or engine != "local"):
@@ -60,17 +71,18 @@ def profile(
     cluster = cluster_of(engine, machines, files.paths, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
+    kind = of.kinds[0]
     if heads is not None:
         check_heads_are_named(heads)
     parts = {} if cluster else parts_of(files.paths, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
-    _, patterns = with_own(pattern or ())
-    options = replace(scan, model=given.model, on_long=files.when_long(), profile=True, patterns=patterns)
-    alone = given.input if is_alone else None
+    _, options = of.options(replace(scan, model=given.model, on_long=files.when_long()), kind, pattern)
+    options = replace(options, profile=True)
+    alone = of.input(given, kind) if is_alone else None
     if isinstance(alone, WeightsInput):
         request: Classify | Rank = Classify(alone, options)
     else:
-        pairs = files.source() if alone is None else OnePair(alone)
+        pairs = of.pairs(files.source(), kind) if alone is None else OnePair(alone)
         request = Rank(pairs, options, state=keeping, cluster=cluster)
     value, interrupted = answered(request, KEEPS)
     result = value.known_profile()
@@ -81,7 +93,7 @@ def profile(
         Shown(
             lambda: result.to_frame(chosen, top),
             lambda width: profile_view(result, width, chosen, top),
-            _surround(given, files, result, heads),
+            _surround(given, files, of, result, heads),
             result,
             heads=chosen or (),
         ),
@@ -91,7 +103,7 @@ def profile(
         end_interrupted(parts)
 
 
-def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> ScreenFrame:
+def _surround(given: OneInput, files: PairFiles, of: OfOneAttention, result: Profile, heads: str | None) -> ScreenFrame:
     """After all heads the one that is explained best; after some of one input, the same over many pairs."""
     import numpy as np
 
@@ -99,9 +111,11 @@ def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | N
     best = result.grid[explained.argmax()].name
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
-        return files.frame(result.signature.pairs_read, given.model, *command)
+        return files.frame(result.signature.pairs_read, given.model, *command, more=of.typed(heads or best))
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
         return ScreenFrame(above, ("show", heads or best), options=options_of(None, weights=given.weights))
     sentences = given.sentences if heads is None else ()
-    return ScreenFrame(above, ("profile", "--heads", heads or best), sentences, options_of(given.model))
+    return ScreenFrame(
+        above, ("profile", "--heads", heads or best), sentences, options_of(given.model, of.typed(heads or best))
+    )

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.profile import OFFSETS, OTHERS, Profile
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, flowed, model_line, number, wrapped
@@ -18,8 +18,10 @@ _LEAST = 0.05  # a share below this is not named in a line
 _COLUMNS = ("before", "itself", "after", "ident.", "special", "punct.", "own", "other", "same", OTHERS)
 """Of the families of parts, in a table of layers."""
 _BAR, _BEFORE_BAR = 30, 23  # columns of a share of 1 beside one head's distances, and of what stands before it
+_ACROSS = ("before", "place", "after", "ident.", "special", "punct.", "own", "source", "same", "aligned")
+"""The same of cross attention, by the place that the word's own is in the source, in proportion."""
 _MEANING = (
-    "Shares are of a word's attention, on average over words. offset-2 is the word two places before, same-keys the "
+    "Shares are of a word's attention, on average over words. offset-2 is {}, same-keys the "
     "mean row of the input's other words. Overlapping parts share the weight. explained: 1 if the sum of the parts "
     "gives each weight exactly, 0 if it gives nothing, by squared weights; even: what even attention alone explains."
 )
@@ -30,7 +32,7 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     counts = f"  {result.signature.counts}" if result.signature.pairs_read > 1 else ""
     title = model_line(result.signature, counts)
     if heads is not None and len(heads) == 1:
-        return Group(title, "", *_in_full(result, heads[0], width), "", *wrapped(_MEANING, width))
+        return Group(title, "", *_in_full(result, heads[0], width), "", *wrapped(_meaning(result), width))
     shown: list[RenderableType] = [title, ""]
     if heads is None:
         shown += [Text("What attention is spent on, layer by layer", style="bold"), _layers(result, width), ""]
@@ -38,7 +40,16 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     for head in result.grid if heads is None else heads:
         name = Text(head.name, style="bold")
         grid.add_row(name, Text("\n").join(_line(result, head, width - 7, top)))
-    return Group(*shown, grid, "", *wrapped(_MEANING, width))
+    return Group(*shown, grid, "", *wrapped(_meaning(result), width))
+
+
+def _is_across(result: Profile) -> bool:
+    return result.kind is AttentionKind.CROSS
+
+
+def _meaning(result: Profile) -> str:
+    across = "the source word two before the one at the same place, other-sentence all source words"
+    return _MEANING.format(across if _is_across(result) else "the word two places before")
 
 
 def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[Text]:
@@ -53,16 +64,16 @@ def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[
 
 
 def _layers(result: Profile, width: int) -> Table:
-    spent = result.by_family().mean(1)
-    there = [f for f, name in enumerate(_COLUMNS) if spent[:, f].any() or name != OTHERS]
-    grid = columns(("layer",), (*(_COLUMNS[f] for f in there), "explained", "even"), apart=1)
+    spent, names = result.by_family().mean(1), _ACROSS if _is_across(result) else _COLUMNS
+    there = [f for f, name in enumerate(names) if spent[:, f].any() or (name != OTHERS and names is _COLUMNS)]
+    grid = columns(("layer",), (*(names[f] for f in there), "explained", "even"), apart=1)
     for layer, row in enumerate(spent):
         known = np.isfinite(result.fit.explained[layer])
         means = (values[layer][known].mean() for values in (result.fit.explained, result.fit.by_even))
         told = map(number, means) if known.any() else ("", "")
         grid.add_row(str(layer), *(number(row[f]) for f in there), *told)
     least_first = sorted(there, key=lambda f: float(spent[:, f].mean()))
-    return fitted(grid, width, *(_COLUMNS[f] for f in least_first))
+    return fitted(grid, width, *(names[f] for f in least_first))
 
 
 def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType]:
@@ -78,7 +89,8 @@ def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType
             grid.add_row(plain(result.parts[p]), decimals(shares[p]), decimals(errors[p]))
     yield grid
     yield ""
-    yield Text("By distance, in words of the own sentence", style="bold")
+    across = "By place, in source words behind the one at the same place"
+    yield Text(across if _is_across(result) else "By distance, in words of the own sentence", style="bold")
     curve = columns((), ("words", "share", "± se"), ("",))
     for offset in OFFSETS:
         p = result.parts.index(f"offset{offset:+}")

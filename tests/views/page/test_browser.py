@@ -19,10 +19,10 @@ from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, asked_by, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
+from written import encoded_tokens
 
 from attnscan import Ranking
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Behaviours
@@ -991,7 +991,7 @@ class TestQuestion:
         )
         tokens = ["[CLS]", "Store", "went", "store", "[SEP]", "the", "i", "[SEP]"]
         special = tuple(token.startswith("[") for token in tokens)
-        other = collate([encode_tokens(tokens, (0, 0, 0, 0, 0, 1, 1, 1), special, (False,) * 8, "token")])
+        other = collate([encoded_tokens(tokens, (0, 0, 0, 0, 0, 1, 1, 1), special, (False,) * 8, "token")])
         assert words.target is not None and distance.target is not None
         cells = [(1, 3), (2, 2), (3, 1), (5, 4), (5, 7)]
         assert words.target(other)[0].nonzero().tolist() == list(map(list, cells))
