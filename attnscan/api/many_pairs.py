@@ -30,6 +30,7 @@ from attnscan.inputs.sentence import Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
+from attnscan.results.classification import Classification
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
@@ -187,7 +188,8 @@ def profile(
         if a is not None or pairs is not None:
             raise OptionError("weights are of one input", "leave out the sentences and pairs")
         reading = {"by": asked.by, "special": asked.special, "attention": options["attention"]}
-        return classify(weights=weights, pattern=pattern, keep_attention=False, **reading).known_profile()
+        alone: Classification = classify(weights=weights, pattern=pattern, keep_attention=False, **reading)
+        return alone.known_profile()
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
     cluster = cluster_asked(engine, options, told)

@@ -172,7 +172,7 @@ def ablate(
     return Callbacks(on_bad, on_progress).answer(request, Ablation)
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE), shared=OfAttention)
 def similar(
     pairs: Pairs = None,
     *,
@@ -194,8 +194,9 @@ def similar(
     """
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
-    asked = scan_options(model, options, on_long=on_long, predictive="off")
-    given, memory = pairs_of(pairs, options, on_bad=on_bad), memory_of(model, tokenizer, asked)
+    of = OfAttention.of(options)
+    asked = scan_options(model, options, on_long=on_long, predictive="off", patterns=of.patterns(())[1], **of.scanned)
+    given, memory = of.pairs(pairs_of(pairs, options, on_bad=on_bad)), memory_of(model, tokenizer, asked)
     return Callbacks(on_bad, on_progress).answer(Similar(given, asked, memory, queries, within), Similarity)
 
 
@@ -260,7 +261,7 @@ def _treebank_of(treebank: Pairs, options: Mapping[str, Any], on_bad: OnBad | No
     return pairs_of(treebank, reading, on_bad=on_bad)
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE), shared=OfAttention)
 def compare(
     model_a: Model,
     model_b: Model,
@@ -285,16 +286,17 @@ def compare(
     Raises: as `heads`; ModelError if the models' heads cannot be matched.
     """
     check_known("match", match, get_args(Match))
-    names, every = patterns_of(pattern)
+    of = OfAttention.of(options)
+    names, every = of.patterns(pattern)
     if "predictive" in names:
         raise OptionError(
             "predictive cannot be compared: each model is asked by itself which words predict which", "leave it out"
         )
     compared = tuple(known for known in every if known.target is not None)
     a, b = (
-        scan_options(model, options, on_long=on_long, predictive="off", patterns=compared)
+        scan_options(model, options, on_long=on_long, predictive="off", patterns=compared, **of.scanned)
         for model in (model_a, model_b)
     )
     memory = memory_of(model_a, tokenizer_a, a), memory_of(model_b, tokenizer_b, b)
-    given = pairs_of(pairs, options, on_bad=on_bad)
+    given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
     return Callbacks(on_bad, on_progress).answer(Compare(given, (a, b), memory, match), Comparison)

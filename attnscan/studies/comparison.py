@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from attnscan.errors import ModelError
+from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
@@ -46,7 +46,8 @@ def compare(
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
-    relation, alike = _one_relation(scanner_a, scanner_b)
+    (relation, alike), options = _one_relation(scanner_a, scanner_b), scanner_a.options
+    known = read if options.attention == "encoder" else lambda: map(_with_target, read())
     scanner_a, scanner_b = scanner_a.exact().with_relation(relation), scanner_b.exact().with_relation(relation)
     grids = scanner_a.grid(), scanner_b.grid()
     if match == "place":
@@ -57,11 +58,11 @@ def compare(
             )
         matched, divergence = _places(grids[0], grids[0].shape), np.full(grids[0].shape, np.nan)
     else:
-        matched, divergence = yield from nearest_heads(scanner_a, scanner_b, read(), on_bad)
-    sums, states = yield from _scanned(scanner_a, scanner_b, read(), matched, on_bad)
+        matched, divergence = yield from nearest_heads(scanner_a, scanner_b, known(), on_bad)
+    sums, states = yield from _scanned(scanner_a, scanner_b, known(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
-    scores, options = (sums.one.finish(), sums.other.finish()), scanner_a.options
+    scores = sums.one.finish(options.kind), sums.other.finish(options.kind)
     sure = [
         stability(known, labels.units(), options.threshold, options.seed)
         for known, labels in zip(scores, (sums.labels, sums.other_labels), strict=True)
@@ -81,6 +82,16 @@ def compare(
         stays=None if None in sure else np.stack(stays),
         alike=alike,
     )
+
+
+def _with_target(record: Record) -> Record:
+    """A record that has a target. Raises: InputError if it has none."""
+    if record.pair.b is None:
+        raise InputError(
+            f"{record.where} has no target, and each of the two models would write another",
+            "give pairs of source and target",
+        )
+    return record
 
 
 def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | None, str]:

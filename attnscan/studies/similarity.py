@@ -38,8 +38,8 @@ _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512
 
 
 def queries_of(encoded: EncodedInput, most: int, seed: int) -> list[int]:
-    """At most so many of an input's words, by token, drawn by the input itself and a seed."""
-    words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
+    """At most so many of an input's words that ask, by token, drawn by the input itself and a seed."""
+    words = [place for place, s in enumerate(encoded.sentence) if s >= 0 and place >= encoded.source]
     return drawn(encoded, words, most, seed)
 
 
@@ -51,8 +51,9 @@ class RowKeeper:
         self._among_words = reading.among_words
         self._queries = [torch.tensor(own, dtype=torch.int64) for own in queries]
         self._keys = [
-            torch.tensor([k for k, sentence in enumerate(encoded.sentence) if sentence >= 0 or not reading.among_words])
+            torch.tensor([k for k, s in enumerate(encoded.sentence[:keys]) if s >= 0 or not reading.among_words])
             for encoded in inputs
+            for keys in (encoded.source or None,)
         ]
         self._kept: list[Tensor] = []
         self._grid: Grid | None = None
@@ -158,7 +159,9 @@ def similar(
     return Similarity(
         divergence=apart.ratio,
         se=apart.se,
-        labels=labels_of(scores.finish(), labels, options.threshold, options.seed, norm=options.reading.carried),
+        labels=labels_of(
+            scores.finish(options.kind), labels, options.threshold, options.seed, norm=options.reading.carried
+        ),
         queries=int(apart.n.item()),
         signature=scanner.signature(stream.seen),
         within=within,

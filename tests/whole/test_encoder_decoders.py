@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import ModelError
+from attnscan.errors import InputError, ModelError
 
 pytestmark = pytest.mark.usefixtures("quiet")
 PIECES = [
@@ -367,3 +367,57 @@ def test_kept_attention_knows_its_heads_and_which_tokens_ask(unit: str, random: 
     assert own.grid == result.scores.grid and own.place("c1-3") == (1, 3)
     assert own.tokens[own.source - 1] == "</s>" and own.tokens[-1] == "</s>"
     assert not own.weights[:, :, : own.source].any() and not own.weights[..., own.source :].any()
+
+
+class TestStudies:
+    """Heads alike, and two translators side by side."""
+
+    @pytest.mark.parametrize("attention", ["decoder", "cross"])
+    def test_divergences_are_those_of_plain_loops(self, attention: str, random: Path) -> None:
+        result = attnscan.similar([pair[:2] for pair in PIECES], model=random, attention=attention, queries=999)
+        rows = []
+        for pair in PIECES:
+            target, _, weights = _eager(random, pair, "predicts" if attention == "cross" else "reads")
+            rows += [weights[attention][:, :, place].reshape(8, -1) for place in target.places]
+        expected = np.zeros((8, 8))
+        for one, other in np.ndindex(8, 8):
+            for row in rows:
+                mean = (row[one] + row[other]) / 2
+                parts = (np.sum(p[p > 0] * np.log(p[p > 0] / mean[p > 0])) for p in (row[one], row[other]))
+                expected[one, other] += sum(parts) / 2 / len(rows)
+        assert_allclose(result.divergence, expected, atol=1e-6)
+        assert result.queries == len(rows) and {head.name[0] for head in result.heads} == {attention[0]}
+
+    @pytest.mark.parametrize("attention", ["decoder", "cross"])
+    def test_two_translators_differ_as_their_own_tables_do(self, attention: str, tmp_path: Path) -> None:
+        pairs, untrained = translator.pairs(8), translator.save(translator.untrained(), tmp_path / "untrained")
+        texts, links = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
+        options: dict[str, Any] = {"attention": attention, "related": False}
+        options |= {"alignments": links} if attention == "cross" else {"predictive": "off"}
+        alone = [attnscan.heads(texts, model=model, **options).scores for model in (TRANSLATOR, untrained)]
+        options.pop("predictive", None)
+        result = attnscan.compare(TRANSLATOR, untrained, texts, **options)
+        assert {head.name[0] for head in result.one.grid} == {attention[0]}
+        for ours, theirs in zip((result.one, result.other), alone, strict=True):
+            places = [theirs.patterns.index(name) for name in ours.patterns]
+            assert_allclose(ours.every_key.score, theirs.every_key.score[..., places], atol=1e-9)
+        nearest = attnscan.compare(TRANSLATOR, TRANSLATOR, texts, match="nearest", **options)
+        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.one.grid)
+        assert_allclose(nearest.divergence, 0, atol=1e-6)
+
+    def test_without_a_target_two_models_would_read_different_ones(self) -> None:
+        with pytest.raises(InputError, match="has no target, and each of the two models would write another"):
+            attnscan.compare(TRANSLATOR, TRANSLATOR, ["bado fela"], attention="cross")
+
+    def test_commands_name_heads_by_their_letters(self, tmp_path: Path) -> None:
+        pairs = translator.pairs(6)
+        (file := tmp_path / "p.tsv").write_text(
+            "source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target, _ in pairs)
+        )
+        given = ["--pairs", str(file), "--model", str(TRANSLATOR)]
+        (links := tmp_path / "links").write_text("".join(f"{line}\n" for *_, line in pairs))
+        profiled = run("profile", *given, "--heads", "c1-1", "--alignments", str(links)).stdout
+        assert "aligned" in profiled and "By place, in source words" in profiled
+        assert "d0-1" in run("similar", *given, "--heads", "d0-1").stdout
+        both = ["compare", str(TRANSLATOR), str(TRANSLATOR), *given[:2]]
+        assert "c0-2" in run(*both, "--heads", "c0-2", "--pattern", "same-place").stdout

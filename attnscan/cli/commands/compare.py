@@ -10,13 +10,12 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Patterns, Where, heads_option
+from attnscan.cli.options import OfOneAttention, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Match
 from attnscan.run.requests import Compare
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.own_patterns import with_own
 
 EXAMPLES = (
     "attnscan compare bundled bundled --pattern next-word",
@@ -43,6 +42,7 @@ def compare(
         typer.Option("--top", metavar="N", min=1, help="List the N greatest differences of each pattern."),
     ] = None,
     files: PairFiles,
+    of: OfOneAttention,
     scan: Annotated[ScanOptions, Without("model", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
@@ -52,21 +52,22 @@ def compare(
         )
     if heads is not None:
         check_heads_are_named(heads)
-    destination = where.destination(draws=True)
-    names, patterns = with_own(pattern or ())
-    compared = tuple(known for known in patterns if known.target is not None)
+    of, destination = of.resolved(heads), where.destination(draws=True)
+    kind = of.kinds[0]
+    names, options = of.options(scan, kind, pattern)
+    compared = tuple(known for known in options.patterns if known.target is not None)
     ours, theirs = (
-        replace(scan, model=model, on_long=files.when_long(), predictive="off", patterns=compared)
+        replace(options, model=model, on_long=files.when_long(), predictive="off", patterns=compared)
         for model in (model_a, model_b)
     )
-    result = answered(Compare(files.source(), (ours, theirs), match=match, heads=heads)).value
+    result = answered(Compare(of.pairs(files.source(), kind), (ours, theirs), match=match, heads=heads)).value
     some = None if heads is None else result.one.grid.select(heads)
     names = names or list(result.patterns)
     greatest = (result.chosen(name, some, 1) for name in names)
     command = next((("profile", "--heads", chosen[0].name) for chosen in greatest if chosen), ())
     from attnscan.views.terminal.comparison import comparison_view
 
-    surround = files.frame(result.pairs, model_b, *command)
+    surround = files.frame(result.pairs, model_b, *command, more=of.typed(command[-1]) if command else ())
     destination.emit(
         Shown(
             lambda: result.to_frame(names, some, top),

@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Where, heads_option
+from attnscan.cli.options import OfOneAttention, PairFiles, Where, heads_option
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.run.requests import Similar
@@ -35,23 +35,26 @@ def similar(
     ] = QUERIES,
     matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
     files: PairFiles,
+    of: OfOneAttention,
     scan: Annotated[ScanOptions, Without("unit", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     if heads is not None:
         check_heads_are_named(heads)
-    destination = where.destination(draws=True)
+    of, destination = of.resolved(heads), where.destination(draws=True)
     if matrix and destination.format == "table":
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
-    options = replace(scan, on_long=files.when_long(), predictive="off")
-    result = answered(Similar(files.source(), options, None, queries, within, heads)).value
+    kind = of.kinds[0]
+    _, options = of.options(replace(scan, on_long=files.when_long(), predictive="off"), kind, None)
+    result = answered(Similar(of.pairs(files.source(), kind), options, None, queries, within, heads)).value
     from attnscan.views.terminal.comparison import similarity_view
 
     chosen = None if heads is None else result.scores.grid.select(heads)
     first = None if chosen is None else result.scores.grid.index(chosen[0])
     alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))
-    command = ("profile", "--heads", ",".join(result.heads[head].name for head in alike))
-    surround = files.frame(result.signature.pairs_read, scan.model, *command)
+    named = ",".join(result.heads[head].name for head in alike)
+    more = of.typed(named)
+    surround = files.frame(result.signature.pairs_read, scan.model, "profile", "--heads", named, more=more)
     destination.emit(
         Shown(
             lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
