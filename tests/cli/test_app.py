@@ -204,6 +204,7 @@ def test_what_most_users_need_stands_in_the_first_24_lines_of_help(command: str)
 
 OTHERWISE = {
     "--all": "every head; of syntax, every row",
+    "--attention": "of show one, elsewhere all three as well",
     "--heads": "which heads a command works on",
     "--output": "of plot and report required, in their formats",
     "--pattern": "which patterns a command works on; of profile, functions alone",

@@ -83,16 +83,8 @@ def test_a_run_on_a_terminal_says_what_it_does(tmp_path: Path) -> None:
     """In a process of its own: the bar is there before torch is."""
     model = save_toy_bert(tmp_path / "toy", 2, 3, {(0, 0): "next-word", (1, 1): "previous-word"})
     (tmp_path / "pairs.csv").write_text(PAIRS)
-    arguments = [
-        "ablate",
-        "--model",
-        str(model),
-        "--pairs",
-        str(tmp_path / "pairs.csv"),
-        "--predictive",
-        "off",
-        "--csv",
-    ]
+    pairs = str(tmp_path / "pairs.csv")
+    arguments = ["ablate", "--model", str(model), "--pairs", pairs, "--predictive", "off", "--csv"]
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "attnscan", *arguments]
     with subprocess.Popen(

@@ -246,7 +246,7 @@ def test_no_pair_is_an_error(toy: str) -> None:
 
 
 def test_the_bundled_models_heads_over_the_pairs_that_come_along() -> None:
-    pairs = [record for record, _ in zip(shipped_pairs(), range(30), strict=False)]
+    pairs = [record for record, _ in zip(shipped_pairs(), range(8), strict=False)]
     with Scanner(ScanOptions(model="bundled", predictive="off")) as scanner:
         found = explain(scanner, pairs)
     previous, following = _of(found, Head(0, 2), "previous-word"), _of(found, Head(1, 8), "next-word")
@@ -284,7 +284,7 @@ def test_many_workers_find_what_one_finds_to_the_last_bit(
     for count in (1, 3):
         threads(count)
         with Scanner(ScanOptions(model=toy, predictive=predictive, batch_tokens=40)) as scanner:
-            found.append(explain(scanner, RECORDS[:12]))
+            found.append(explain(scanner, RECORDS[:6]))
             assert not [module for module in scanner.loaded.model.modules() if module._forward_hooks]
     alone, together = found
     assert max(crews) == 3 and set(alone.causes) == set(CAUSES)
