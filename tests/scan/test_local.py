@@ -129,7 +129,7 @@ def test_profiles_ask_every_pair_for_predictive_and_not_a_sample_again() -> None
 
 def test_profiles_without_predictive_leave_it_to_a_sample() -> None:
     """The scores and labels are those of a scan without profiles, the profiles those of one that asks nothing."""
-    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, labelled=True)
+    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, predictive_words=4, labelled=True)
     both = replace(beside, profile=True, predictive_part=False)
 
     def ranking_by(options: ScanOptions) -> Ranking:
@@ -380,7 +380,7 @@ def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
     pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(5)]
-    options = ScanOptions(model="bundled", predictive_pairs=3, related=False)
+    options = ScanOptions(model="bundled", predictive_pairs=3, predictive_words=4, related=False)
     scores = _scanned(options, pairs)
     without = _scanned(replace(options, predictive="off"), pairs)
     predictive = scores.patterns.index("predictive")

@@ -36,7 +36,7 @@ from attnscan.views.terminal.ranking import best_heads_view
 
 def test_a_file_of_every_pair_ranks_as_the_scan_did(options: ScanOptions, tmp_path: Path) -> None:
     path = tmp_path / "pairs.parquet"
-    sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3)
+    sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3, predictive_words=4)
     with Scanner(sampling) as scanner, PerPairWriter(path, [p.id for p in PATTERNS]) as writer:
         state = states_of(scanner, records_of(PAIRS), writer=writer)[-1]
         ranking = outcome(finished(scanner, state), partial(write, writer))
