@@ -32,7 +32,7 @@ from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
+from attnscan.results.terms import MEASURES, OF_TARGETS, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import Ablate, Compare, Explain, HoldAgainst, LookAt, Similar
@@ -126,7 +126,14 @@ def head(
     return replace(Callbacks(on_bad, on_progress).answer(request, Cards), html=cards_html)
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))
+@library(
+    ScanOptions(),
+    FileReading(),
+    FilePairs(),
+    AblationRequest(),
+    without=("heads", *_OF_PREDICTIVE),
+    shared=OfAttention,
+)
 def ablate(
     pairs: Pairs = None,
     *,
@@ -149,7 +156,8 @@ def ablate(
     distinct sets of other heads of the same layers, or with all where fewer are possible. `predictive` is asked for,
     and competes for labels, where it is a `pattern`, or `predictive` says how.
     `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
-    has heads for; `labels` say which class each pair is of, for `classifier`: by default a column `label` does.
+    has heads for; of decoder and cross attention it is `target`. `labels` say which class each pair is of, for
+    `classifier`: by default a column `label` does.
     `pairs` and the arguments below them are those of `heads`; a bad pair is told once.
 
     Raises: as `heads`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
@@ -157,18 +165,20 @@ def ablate(
     """
     measures = listed("measure", measure)
     for name in measures:
-        check_known("measure", name, MEASURES)
-    names, every = patterns_of(pattern)
+        check_known("measure", name, (*MEASURES, OF_TARGETS))
     named = None if heads is None else heads_written(heads)
+    of = OfAttention.of(options, named)
+    names, every = of.patterns(pattern)
     sets = AblationRequest(
         **picked(AblationRequest, options) | {"heads": named}, patterns=tuple(names), measures=tuple(measures)
     )
     if sets.names_heads and (names or sets.top is not None):
         raise OptionError("pattern and top choose heads by a scan", "leave them out, or heads and each")
-    predictive = "off" if sets.names_heads else asked_for_labels(options["predictive"], names)
-    asked = scan_options(model, options, on_long=on_long, predictive=predictive, patterns=every)
+    by_scan = not sets.names_heads and of.attention == "encoder"
+    predictive = asked_for_labels(options["predictive"], names) if by_scan else "off"
+    asked = scan_options(model, options, on_long=on_long, predictive=predictive, patterns=every, **of.scanned)
     given = pairs_of(pairs, options, on_bad=on_bad, labels=labels)
-    request = Ablate(given, asked, memory_of(model, tokenizer, asked), sets)
+    request = Ablate(of.pairs(given), asked, memory_of(model, tokenizer, asked), sets)
     return Callbacks(on_bad, on_progress).answer(request, Ablation)
 
 

@@ -27,7 +27,9 @@ DRAWS = 20
 SHUFFLES = 8
 """How often the words' positions are shuffled."""
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
-"""The ways to see what a model loses; `studies/losses.py` has them."""
+"""The ways to see what an encoder loses; `studies/losses.py` has them."""
+OF_TARGETS = "target"
+"""The way to see what a model loses that writes a target."""
 QUERIES = 16
 """Words of an input whose attention is compared between heads."""
 MOST_PROFILED = 4096

@@ -164,7 +164,7 @@ class Scanner:
         Raises: ModelError if it shows none.
         """
         grids: list[Grid] = []
-        batch = self.collate([self.encode(self._trial)])
+        batch = self.collate([self.encode(self.trial)])
         self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]
 
@@ -205,7 +205,7 @@ class Scanner:
             check_weights(every_head, tokens, 2, remedy, beside=needs)
 
     @property
-    def _trial(self) -> Pair:
+    def trial(self) -> Pair:
         """What a model is tried on."""
         return Pair("the") if self.options.kind is AttentionKind.ONLY else Pair("the", "the")
 
@@ -354,7 +354,7 @@ class Scanner:
 
         Raises: CaptureError if the architecture does not show it.
         """
-        model_inputs = self.collate([self.encode(self._trial)]).model_inputs
+        model_inputs = self.collate([self.encode(self.trial)]).model_inputs
         return output_projections(self.loaded.model, model_inputs, self.options.kind)
 
     @cached_property

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Record
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
@@ -58,7 +58,7 @@ def ablate(
     asked = yield from requested_sets(scanner, read, request, on_bad)
     records: dict[int, Record] = {}
     words, seed = scanner.with_options(unit="word", by=None), scanner.options.seed
-    measures = measures_of(scanner.loaded, request.measures, seed, records)
+    measures = measures_of(scanner.loaded, request.measures, seed, records, scanner.options.kind)
     grid = scanner.grid()
     means = None
     if request.replace == "mean":
@@ -83,8 +83,8 @@ def ablate(
 
 def check_switchable(scanner: Scanner) -> None:
     """Find out before a long run whether the model's heads can be switched off. Raises: CaptureError if not."""
-    inputs = scanner.collate([scanner.encode(Pair("the"))]).model_inputs
-    with OutputTap(scanner.loaded.model, scanner.loaded.model) as tap:
+    inputs = scanner.collate([scanner.encode(scanner.trial)]).model_inputs
+    with OutputTap(scanner.loaded.model, scanner.loaded.model, scanner.options.kind) as tap:
         tap.run(inputs, lambda _layer, _output: None)
 
 
@@ -95,7 +95,7 @@ class _Study:
         self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: Grid, means: Tensor | None
     ) -> None:
         self._scanner, self._measure, self._sets = scanner, measure, sets
-        self._crew = [Answerer(measure, means, scanner.loaded.device)]
+        self._crew = [Answerer(measure, means, scanner.loaded.device, scanner.options.kind)]
         numbers: dict[tuple[Head, ...], int] = {(): 0}
         for heads_off in sets:
             for heads in (heads_off.heads, *heads_off.controls):
@@ -187,13 +187,14 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     @contextmanager
     def tapped(most: int, longest: int) -> Iterator[list[OutputTap]]:
         with scanner.crew(most, longest) as crew, ExitStack() as taps:
-            yield [taps.enter_context(OutputTap(own.loaded.model, own.loaded.model)) for own in crew]
+            models = [own.loaded.model for own in crew]
+            yield [taps.enter_context(OutputTap(model, model, scanner.options.kind)) for model in models]
 
     def summed(tap: OutputTap, inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
         """The sum over words, and how many there are."""
         device = scanner.loaded.device
         batch = collate(inputs, scanner.loaded.pad_id)
-        rows = [torch.tensor(encoded.sentence) >= 0 for encoded in inputs]
+        rows = [torch.tensor(encoded.sentence[encoded.source :]) >= 0 for encoded in inputs]
         word = pad_sequence(rows, batch_first=True).to(device)
         output_sums: list[Tensor] = []
 

@@ -23,7 +23,7 @@ from attnscan.model.attention_function import OnOutput
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, in_halves
 from attnscan.results.ablation import HeadSet
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.scores import MIXED, Scores
 from attnscan.scan.events import Steps
 from attnscan.scan.local import finished, scanned
@@ -91,7 +91,7 @@ def _by_patterns(
     among_words = options.reading.among_words
     labels = scores.ranked_labels(scores.table(among_words), 0, options.threshold)
     sets = [
-        with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name))
+        with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name, options.kind))
         for name, heads in heads_of_patterns(scores, labels, patterns, request.top, among_words).items()
     ]
     by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
@@ -118,10 +118,10 @@ def _check_halves(counts: Sequence[int]) -> None:
         )
 
 
-def _barred(labels: NDArray[np.str_], pattern: str) -> frozenset[Head]:
+def _barred(labels: NDArray[np.str_], pattern: str, kind: AttentionKind) -> frozenset[Head]:
     """The heads that may not be controls of a pattern's: those that are labelled with another one, which does work."""
     barred = ~np.isin(labels, [pattern, _RESTS, MIXED])
-    return frozenset(head for head in Grid.of(labels) if barred[head.place])
+    return frozenset(head for head in Grid.of(labels, kind) if barred[head.place])
 
 
 def heads_of_patterns(
@@ -219,14 +219,16 @@ class Piece:
 class Answerer:
     """A model, or a replica of it, that answers with heads switched off."""
 
-    def __init__(self, measure: Loss, means: Tensor | None, device: torch.device) -> None:
-        self._measure, self._means, self._device = measure, means, device
-        self.tap = OutputTap(measure.encoder, measure.whole)
+    def __init__(
+        self, measure: Loss, means: Tensor | None, device: torch.device, kind: AttentionKind = AttentionKind.ONLY
+    ) -> None:
+        self._measure, self._means, self._device, self._kind = measure, means, device, kind
+        self.tap = OutputTap(measure.encoder, measure.whole, kind)
         self.whole: torch.nn.Module = measure.whole
 
     def replica(self) -> Answerer:
         """Another one, with the same weights."""
-        return Answerer(replica(self._measure), self._means, self._device)
+        return Answerer(replica(self._measure), self._means, self._device, self._kind)
 
     def answers(self, piece: Piece) -> Tensor:
         """To every question with every set off. Shape: [question, set, number]."""

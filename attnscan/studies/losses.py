@@ -8,6 +8,8 @@ answer; and compares it with the answer of the intact model. What it returns are
 - `next-sentence`, with that head: each pair as it is, and A with another pair's B; the share that it tells right.
 - `classifier`, with that head: KL(intact || changed) of the class probabilities in nats and, where the file has
   labels, accuracy.
+- `target`, of an encoder-decoder's decoder and cross attention: minus the log-probability of the target's tokens, each
+  after those before it, in nats a token; special tokens do not count.
 - `cls`: 1 - cosine of the last hidden state at the [CLS] token, or at the last token of a tokenizer without one.
 """
 
@@ -29,8 +31,9 @@ from attnscan.model.loaded import LoadedModel, replicated
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.ablation import Quantity
+from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import MEASURES
+from attnscan.results.terms import MEASURES, OF_TARGETS
 from attnscan.studies.draws import drawn
 
 _HIDDEN = 0.15  # of an input's words
@@ -115,9 +118,7 @@ class MaskedWords:
         rows, places = torch.tensor(every, device=device).T
         with head_sees_only(self.encoder, (rows, places)):
             logits = run().logits[0].float()
-        truth = torch.tensor([id_ for question in questions for id_ in question.truth], device=device)
-        loss = torch.nn.functional.cross_entropy(logits, truth, reduction="none").cpu().double()
-        return torch.zeros(len(questions), dtype=torch.float64).index_add_(0, rows.cpu(), loss)[:, None]
+        return _loss(logits, rows, questions)
 
     def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
         """The answers as they are."""
@@ -224,13 +225,56 @@ class ClsVector:
         return sums, np.ones_like(sums)
 
 
-def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, records: Mapping[int, Record]) -> list[Loss]:
+class TargetWords:
+    """The loss on a target, of a model that writes it."""
+
+    quantities = (Quantity(OF_TARGETS, "nats a token"),)
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.encoder = self.whole = loaded.model
+        self._special = set(loaded.tokenizer.all_special_ids)
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
+        """One for each input whose target has a token; `hidden` are the places that predict one."""
+        asked = [self._question(encoded, pair) for pair, encoded in enumerate(inputs)]
+        return [question for question in asked if question.hidden]
+
+    def _question(self, encoded: EncodedInput, pair: int) -> Probe:
+        read = encoded.model_inputs["decoder_input_ids"]  # each token is predicted where the one before it is read
+        hidden = tuple(place for place, id_ in enumerate(read[1:]) if id_ not in self._special)
+        return Probe(encoded, pair, hidden, tuple(read[place + 1] for place in hidden), len(hidden))
+
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
+        """The loss of each question's tokens together."""
+        every = [(row, place) for row, question in enumerate(questions) for place in question.hidden]
+        rows, places = torch.tensor(every, device=next(self.encoder.parameters()).device).T
+        return _loss(run().logits[rows, places].float(), rows, questions)
+
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """The answers as they are."""
+        return answers.numpy(), np.array([[float(question.n)] for question in questions])
+
+
+def measures_of(
+    loaded: LoadedModel,
+    wanted: Sequence[str],
+    seed: int,
+    records: Mapping[int, Record],
+    kind: AttentionKind = AttentionKind.ONLY,
+) -> list[Loss]:
     """The measures that are wanted; without any, one for each task head, or `cls` where there is none.
 
-    `records` are those with labels, by their inputs' numbers; it may be filled later.
+    Of an encoder-decoder's decoder and cross attention there is `target` alone. `records` are those with labels, by
+    their inputs' numbers; it may be filled later.
 
     Raises: ModelError if the checkpoint lacks the head for a measure that is wanted.
     """
+    writes = kind is not AttentionKind.ONLY
+    if other := next((name for name in wanted if (name == OF_TARGETS) != writes), None):
+        told = f"{kind.word} attention is measured by target" if writes else "it is for decoder and cross attention"
+        raise ModelError(f"{other} cannot be measured: {told}", "leave --measure out")
+    if writes:
+        return [TargetWords(loaded)]
     measures: list[Loss] = []
     for name in wanted or ("masked-lm", "next-sentence", "classifier"):
         measure = _measure(loaded, name, seed, records)
@@ -277,6 +321,13 @@ def with_second_of(encoded: EncodedInput, other: EncodedInput, limit: int) -> En
     tokens, sentence = spliced(encoded.tokens, other.tokens), spliced(encoded.sentence, other.sentence)
     punctuation = spliced(encoded.punctuation, other.punctuation)
     return EncodedInput(tuple(tokens), tuple(sentence), tuple(range(len(tokens))), tuple(punctuation), inputs)
+
+
+def _loss(logits: Tensor, rows: Tensor, questions: Sequence[Probe]) -> Tensor:
+    """The loss of each question's tokens together. Shape: `logits` [token, vocabulary] -> [question, 1]."""
+    truth = torch.tensor([id_ for question in questions for id_ in question.truth], device=logits.device)
+    loss = torch.nn.functional.cross_entropy(logits, truth, reduction="none").cpu().double()
+    return torch.zeros(len(questions), dtype=torch.float64).index_add_(0, rows.cpu(), loss)[:, None]
 
 
 def _exact(values: Tensor) -> Tensor:

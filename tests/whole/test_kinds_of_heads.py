@@ -18,9 +18,11 @@ from command_line import run
 from numpy.testing import assert_allclose
 
 import attnscan
-from attnscan.errors import OptionError, SelectionError
+from attnscan.errors import CaptureError, ModelError, OptionError, SelectionError
 from attnscan.inputs.pairs import Pair
+from attnscan.model.output_tap import OutputTap
 from attnscan.results.card import DISTANCES
+from attnscan.results.grid import AttentionKind
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.cross import UNALIGNED_PATTERNS
@@ -271,3 +273,114 @@ class TestSuggestions:
         (file := tmp_path / "p.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
         screen = run("heads", "--pairs", str(file), "--attention", "decoder", "--model", str(TRANSLATOR)).stdout
         assert "1 of 1 head with a statement stays the same" in " ".join(screen.split())
+
+
+class TestAblate:
+    """Heads of decoders and of cross attention switched off, measured by what the model says of the target."""
+
+    @staticmethod
+    def _loss(checkpoint: Path, pairs: list[tuple[str, str]], off: tuple[int, int] | None = None) -> float:
+        """The loss by eager attention, with a cross head's slice of what the output projection reads put at zero."""
+        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
+        if off is not None:
+            layer, head = off
+            if hasattr(model, "get_decoder") and hasattr(model.get_decoder(), "block"):
+                across = model.get_decoder().block[layer].layer[1].EncDecAttention
+                projection, width = across.o, across.key_value_proj_dim
+            else:
+                across = model.get_decoder().layers[layer].encoder_attn
+                projection, width = across.out_proj, across.head_dim
+
+            def silence(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+                states = given[0].clone()
+                states[..., head * width : (head + 1) * width] = 0
+                return (states,)
+
+            projection.register_forward_pre_hook(silence)
+        total, count = 0.0, 0
+        for source, target in pairs:
+            labels = tokenizer(text_target=target, return_tensors="pt").input_ids
+            with torch.no_grad():
+                logits = model(**tokenizer(source, return_tensors="pt"), labels=labels).logits[0]
+            losses = torch.nn.functional.cross_entropy(logits, labels[0], reduction="none")[:-1]  # but the end
+            total, count = total + float(losses.sum()), count + len(losses)
+        return total / count
+
+    @pytest.mark.parametrize("which", ["translator", "bart", "marian"])
+    def test_the_loss_is_that_of_a_model_whose_head_puts_out_nothing(self, which: str, checkpoints: Any) -> None:
+        pairs = [pair[:2] for pair in translator.pairs(8)]
+        model = TRANSLATOR
+        if which != "translator":
+            model, pairs = (
+                checkpoints(which),
+                [PAIR, ("a cat ran to the store", "the dog sat too"), ("mats", "a mat .")],
+            )
+        result = attnscan.ablate(pairs, heads="c1-1,c0-0", each=True, model=model)
+        for effect, place in zip(result.effects, [(1, 1), (0, 0)], strict=True):
+            assert effect.quantity.name == "target" and effect.set.heads[0].place == place
+            assert effect.intact == pytest.approx(self._loss(model, pairs), abs=1e-5)
+            assert effect.ablated == pytest.approx(self._loss(model, pairs, place), abs=1e-5)
+            assert effect.ablated != pytest.approx(effect.intact, abs=1e-6)
+
+    @pytest.mark.parametrize("letter", ["c", "d"])
+    def test_layers_before_a_head_are_unchanged_and_layers_behind_it_change(self, letter: str) -> None:
+        pairs = [pair[:2] for pair in translator.pairs(3)]
+        kind = {"c": AttentionKind.CROSS, "d": AttentionKind.DECODER}[letter]
+        asked = ScanOptions(str(TRANSLATOR), attention=kind.word, patterns=UNALIGNED_PATTERNS)  # type: ignore[arg-type]
+        with Scanner(asked) as scanner:
+            model = scanner.loaded.model
+            batch = scanner.collate([scanner.encode(Pair(*pair)) for pair in pairs])
+        states: list[list[torch.Tensor]] = []
+        for off in (None, (1, 2)):
+            states.append([])
+            blocks = (*model.encoder.block, *model.decoder.block)
+            handles = [b.register_forward_hook(lambda *given: states[-1].append(given[2][0].clone())) for b in blocks]
+
+            def edit(layer: int, output: torch.Tensor, off: Any = off) -> None:
+                if off is not None and layer == off[0]:
+                    output[:, :, off[1]] = 0
+
+            with OutputTap(model, model, kind) as tap:
+                tap.run(batch.model_inputs, edit)
+            for handle in handles:
+                handle.remove()
+        before, after = (own[-4:] for own in states)  # the first run is preceded by those that tell kinds apart
+        same = [torch.equal(a, b) for a, b in zip(before, after, strict=True)]
+        assert same == [True, True, True, False]
+
+    def test_the_head_that_aligns_costs_most_and_the_screen_suggests_what_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("model").symlink_to(TRANSLATOR)
+        pairs = translator.pairs(20)
+        Path("p.tsv").write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b, _ in pairs))
+        Path("links").write_text("".join(f"{own}\n" for *_, own in pairs))
+        options = ["--pairs", "p.tsv", "--model", "model"]
+        screen = run("ablate", "--heads", "layer:c1", "--each", *options).stdout
+        assert "target" in screen and max(map(len, screen.splitlines())) <= 80
+        frame = rows("ablate", "--heads", "layer:c1", *options)
+        assert set(frame["measure"]) == {"target"} and (frame["ablated"] > 10 * frame["intact"]).all()
+        aligned = rows("ablate", "--attention", "cross", "--alignments", "links", "-p", "aligned", *options)
+        assert aligned["heads"].iloc[0] > 0 and (aligned["ablated"] > aligned["intact"]).all()
+        card = run("head", "c1-1", "--ablate", *options).stdout
+        assert "Without it: target (nats a token)" in " ".join(card.split())
+
+    def test_means_are_of_the_words_of_the_target(self) -> None:
+        pairs = [pair[:2] for pair in translator.pairs(6)]
+        (zero,), (mean,) = (
+            attnscan.ablate(pairs, heads="d0-1", replace=how, model=TRANSLATOR).effects for how in ("zero", "mean")
+        )
+        assert zero.intact == mean.intact and zero.ablated != mean.ablated
+
+    def test_other_measures_and_models_are_refused_in_a_line(self, checkpoints: Any) -> None:
+        with pytest.raises(ModelError, match="cls cannot be measured: cross attention is measured by target") as error:
+            attnscan.ablate([PAIR], heads="c1-1", measure=["cls"], model=TRANSLATOR)
+        assert "\n" not in str(error.value)
+        with pytest.raises(ModelError, match="target cannot be measured: it is for decoder and cross attention"):
+            attnscan.ablate([PAIR], heads="0-1", measure=["target"], model=TRANSLATOR)
+        with pytest.raises(CaptureError, match="cannot be switched off"):
+            attnscan.ablate([PAIR], heads="c1-1", model=checkpoints("mvp"))

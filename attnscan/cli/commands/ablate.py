@@ -10,12 +10,12 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Patterns, Where
+from attnscan.cli.options import OfOneAttention, PairFiles, Patterns, Where
 from attnscan.results.grid import check_heads_are_named, names
-from attnscan.results.terms import MEASURES
+from attnscan.results.terms import MEASURES, OF_TARGETS
 from attnscan.run.requests import Ablate
 from attnscan.scan.options import AblationRequest, ScanOptions, asked_for_labels
-from attnscan.scoring.own_patterns import with_own
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import called
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ EXAMPLES = (
 
 def _measures(names: list[str] | None) -> list[str]:
     for name in names or ():
-        if name not in MEASURES:
-            raise typer.BadParameter(f"no measure '{name}': there are {', '.join(MEASURES)}")
+        if name not in (known := (*MEASURES, OF_TARGETS)):
+            raise typer.BadParameter(f"no measure '{name}': there are {', '.join(known)}")
     return list(dict.fromkeys(names or ()))
 
 
@@ -45,11 +45,12 @@ def ablate(
             "--measure",
             metavar="MEASURE",
             callback=_measures,
-            help="masked-lm, next-sentence, classifier or cls. May repeat. "
-            "[default: by the model's task heads, else cls]",
+            help="masked-lm, next-sentence, classifier, cls or target. May repeat. "
+            "[default: by the model's task heads, else cls; of decoders target]",
         ),
     ] = None,
     files: PairFiles,
+    of: OfOneAttention,
     scan: Annotated[ScanOptions, Without("predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
@@ -60,15 +61,19 @@ def ablate(
         raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
     if sets.heads is not None:
         check_heads_are_named(sets.heads)
-    destination = where.destination(draws=True)
-    names, patterns = with_own(pattern or ())
-    asked = asked_for_labels(scan.predictive, names) if by_pattern else "off"
-    options = replace(scan, on_long=files.when_long(), predictive=asked, patterns=patterns)
+    of, destination = of.resolved(sets.heads), where.destination(draws=True)
+    kind = of.kinds[0]
+    names, options = of.options(replace(scan, on_long=files.when_long()), kind, pattern)
+    asked = asked_for_labels(scan.predictive, names) if by_pattern and kind == "encoder" else "off"
+    options = replace(options, predictive=asked)
     sets = replace(sets, patterns=tuple(names), measures=tuple(measure or ()))
-    result = answered(Ablate(files.source(labelled=True), options, sets=sets)).value
+    result = answered(Ablate(of.pairs(files.source(labelled=True), kind), options, sets=sets)).value
     from attnscan.views.terminal.ablation import ablation_view
 
-    surround = files.frame(result.signature.pairs_read, scan.model, *_next(result))
+    command = _next(result)
+    surround = files.frame(result.signature.pairs_read, scan.model, *command)
+    typed = of.typed(command[-1] if command[:1] != ("heads",) else "") if command else ()
+    surround = replace(surround, options=(*surround.options, *typed))
     destination.emit(Shown(result.to_frame, lambda width: ablation_view(result, width), surround, result))
 
 
@@ -80,6 +85,6 @@ def _next(result: Ablation) -> tuple[str, ...]:
         return ()
     if len(most.set.heads) == 1:
         return ("explain", most.set.heads[0].name)
-    if called(most.set.name) is not None:
+    if called(most.set.name, ALL_PATTERNS) is not None:
         return ("heads", "--pattern", most.set.name)
     return ("similar", "--heads", names(most.set.heads))

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
+from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (
@@ -99,7 +100,12 @@ def _notes(ablation: Ablation) -> Iterator[str]:
     if not ablation.choosing_pairs:
         yield f"With --heads, labels are unknown: the others may follow any pattern.{shared}"
         return
-    asked = "" if ablation.signature.predictive != "off" else " predictive was not measured, and takes no label."
+    of_encoder = ablation.grid.shapes[0][0] is AttentionKind.ONLY
+    asked = (
+        ""
+        if ablation.signature.predictive != "off" or not of_encoder
+        else " predictive was not measured, and takes no label."
+    )
     yield (
         f"Heads of a pattern: by {ablation.chosen_by}, on {counted(ablation.choosing_pairs, 'pair')}; measured on the "
         f"other {ablation.measured_pairs:,}. The others leave out heads labelled with another "
