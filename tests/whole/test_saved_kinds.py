@@ -140,6 +140,12 @@ def test_heads_of_a_file_are_shown_by_their_letters(file: Path) -> None:
     assert "d1-0" in run("show", "d1-0", "--weights", str(file)).stdout
 
 
+def test_heads_of_a_file_are_drawn(file: Path, tmp_path: Path) -> None:
+    for name, options in {"head": ("--kind", "head", "--heads", "c1-0"), "map": ("--attention", "decoder")}.items():
+        run("plot", "--weights", str(file), *options, "-o", str(path := tmp_path / f"{name}.svg"))
+        assert f"{'Cross' if name == 'head' else 'of decoder'} attention" in path.read_text(encoding="utf-8")
+
+
 def test_gold_links_need_a_model(file: Path, tmp_path: Path) -> None:
     (links := tmp_path / "links").write_text("0-0\n")
     asked = ["classify", "--weights", str(file), "--attention", "cross", "--alignments", str(links)]

@@ -13,6 +13,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import (
+    OfOneAttention,
     OneInput,
     PairFiles,
     Treebanks,
@@ -56,11 +57,13 @@ def plot(
     ] = 3.3,
     window: Window = None,
     given: OneInput,
+    of: OfOneAttention,
     files: PairFiles,
     trees: Treebanks,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
     if kind == "syntax" or trees.treebank or trees.held:
+        check_usage({"--attention is not for --kind syntax": of.attention is not None})
         request: Request = _of_trees(kind, trees, given, files, scan)
     else:
         from attnscan.results.head_weights import Selection
@@ -68,7 +71,13 @@ def plot(
         keep = kind == "head" and Selection(heads, window=window_of(window), is_drawn=True)
         many = {"labelled": kind == "map", "profile": kind in ("profile", "distance")}
         asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # of the others, weights are drawn
-        request = request_of(given, files, replace(scan, predictive=asked), keep=keep, **many)
+        of = of.resolved(heads)
+        _, options = of.options(replace(scan, predictive=asked), of.kinds[0], None)
+        read = request_of(given, files, options, keep=keep, **many)
+        if isinstance(read, Classify):
+            request = replace(read, input=of.input(given, of.kinds[0]))
+        else:
+            request = replace(read, pairs=of.pairs(read.pairs, of.kinds[0]))
     of_pairs = isinstance(request, Rank)
     of_heads = kind in ("head", "distance")
     check_usage(

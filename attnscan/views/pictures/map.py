@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Special
@@ -48,7 +48,7 @@ def map_sheet(labels: Labels, special: Special, width: float, command: str = "cl
     check_heads_can_be_seen(side, labels.scores.grid, width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     lettered = letter_size(side) is not None
-    title = wrapped(f"Map: {reading_title(labels, among_words=special == 'out')}.", inner)
+    title = wrapped(f"Map{of_kind(labels.scores.grid)}: {reading_title(labels, among_words=special == 'out')}.", inner)
     unsure = lettered and labels.questioned(special).any()
     notes = wrapped(f"?: {why_unsure(labels)}.", inner) if unsure else []
     names = _label_key(labels, labels.called(special), inner)
@@ -65,6 +65,12 @@ def map_sheet(labels: Labels, special: Special, width: float, command: str = "cl
     draw_key(sheet, parking, between)
     sheet.lines(notes, noted)
     return sheet
+
+
+def of_kind(grid: Grid) -> str:
+    """Of which attention of an encoder-decoder heads are; nothing of other models."""
+    kind = grid[0].kind
+    return "" if kind is AttentionKind.ONLY else f" of {kind.word} attention"
 
 
 def ruler_width(layers: int) -> float:

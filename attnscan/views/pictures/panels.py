@@ -60,6 +60,9 @@ class Layout:
     below: float
     """What each panel needs beneath."""
     labels: AxisLabels
+    """Of the rows."""
+    across: AxisLabels | None = None
+    """Of the columns; None if these are as the rows."""
 
     @property
     def height(self) -> float:

@@ -87,10 +87,11 @@ def picture(
                 sheet = map_sheet(result.mapped, result.behaviour.special, look.width, command)
             case Classification() if kind == "head":
                 attention, chosen = result.shown_attention, result.scores.grid.select(heads)
+                about = result.reading, result.links
                 if lines:
-                    sheet = lines_sheet(attention, chosen, look.width)
+                    sheet = lines_sheet(attention, chosen, look.width, *about)
                 else:
-                    sheet = heads_sheet(attention, chosen, look.width, look.vector)
+                    sheet = heads_sheet(attention, chosen, look.width, look.vector, *about)
             case _ if kind == "layers":
                 sheet = layers_sheet(result, look.width, result.table)
             case _:

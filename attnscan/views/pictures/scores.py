@@ -14,7 +14,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.views.palette import INK, letter, paper_color
 from attnscan.views.pictures.lettering import shrunk, step_of, width_of, wrapped
-from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
+from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, of_kind, ruler_width, rulers
 from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, LONGEST, MARGIN, Box, Sheet, scale_width
 
 _GAP = 0.12  # inches between two panels
@@ -231,4 +231,4 @@ def _say_if_empty(sheet: Sheet, box: Box, result: Classification | Ranking, tabl
 def _note(result: Classification | Ranking, width: float) -> list[str]:
     """By which reading scores are."""
     without = _WITHOUT if result.reading.among_words else ""
-    return wrapped(f"Scores {result.reading}.{without}", width - 2 * MARGIN)
+    return wrapped(f"Scores{of_kind(result.scores.grid)} {result.reading}.{without}", width - 2 * MARGIN)

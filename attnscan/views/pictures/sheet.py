@@ -143,9 +143,9 @@ class Sheet:
             self.text(x + side / 2, y, mark, align="center", size=6, color=readable_on(on_white(color, opacity)))
         self.text(x + side + gap, y, text)
 
-    def frame(self, box: Box) -> None:
-        """A thin line around a place."""
-        look: dict[str, Any] = {"fill": False, "edgecolor": FAINT, "linewidth": 0.5}
+    def frame(self, box: Box, color: str = FAINT, width: float = 0.5) -> None:
+        """A line around a place."""
+        look: dict[str, Any] = {"fill": False, "edgecolor": color, "linewidth": width}
         self._axes.add_patch(Rectangle((box.x, box.y), box.width, box.height, **look))
 
     def line(

@@ -12,8 +12,12 @@ import pytest
 from drawn import random_weights, size, texts
 
 from attnscan.errors import SelectionError
+from attnscan.inputs.weights import weights_of
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
+from attnscan.scan.one_input import classify_weights
+from attnscan.scan.options import ScanOptions
+from attnscan.scoring.cross import patterns_of
 from attnscan.views.palette import RAMP
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
@@ -141,3 +145,37 @@ def test_more_heads_than_a_page_has_room_for_are_refused() -> None:
         picture(result, "head", heads=every)
     with pytest.raises(SelectionError):
         picture(result, "head", heads=every, lines=True)
+
+
+class TestKindsOfAttention:
+    """Of cross attention, rows are the target's tokens and columns the source's."""
+
+    @pytest.fixture
+    def cross(self) -> Classification:
+        source, target = ("le", "chat", "noir", "</s>"), ("the", "cat")
+        even = np.full((1, 2, 2, 4), 0.25, np.float32)
+        given = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
+        saved = weights_of({**given, "predicted_tokens": target}, "cross")
+        options = ScanOptions(attention="cross", patterns=patterns_of("cross"))
+        return replace(classify_weights(saved, "kinds", options, keep=True), links=((4, 0), (5, 1)))
+
+    @pytest.mark.parametrize("lines", [False, True])
+    def test_every_token_is_named_once(self, cross: Classification, lines: bool) -> None:
+        found = Counter(texts(picture(cross, "head", heads="c0-1", lines=lines)))
+        assert all(found[token] == 1 for token in ("le", "chat", "noir", "</s>", "the", "cat", "target", "source"))
+        words = " ".join(texts(picture(cross, "head", PictureFile(width=6), heads="c0-1", lines=lines)))
+        assert f"Cross attention, by attention weight. Gold links are {'dotted' if lines else 'outlined'}." in words
+
+    def test_cells_are_square_and_gold_links_outlined(self, cross: Classification) -> None:
+        svg = picture(cross, "head", heads="c0-1")
+        assert svg.count(b"#d55e00") == 2
+        assert b"#d55e00" not in picture(replace(cross, links=()), "head", heads="c0-1")
+        paths = re.findall(r'<path d="([^"]*)"[^>]*#d55e00', svg.decode())
+        corners = [np.array(re.findall(r"[\d.]+", path), float).reshape(-1, 2) for path in paths]
+        (width, height), (other, _) = (np.ptp(corner, axis=0) for corner in corners)
+        assert width == pytest.approx(height, rel=1e-3) == other
+        assert corners[1][:, 0].min() - corners[0][:, 0].min() == pytest.approx(width, rel=1e-3)  # a row and a key on
+
+    @pytest.mark.parametrize("kind", ["map", "scores", "layers"])
+    def test_other_pictures_say_which_attention_they_are_of(self, cross: Classification, kind: Any) -> None:
+        assert "of cross attention" in " ".join(texts(picture(cross, kind, PictureFile(width=6))))
