@@ -109,7 +109,6 @@ def _built(default: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _hidden(alias: str) -> Parameter:
-    """A flag that help does not name."""
     annotation = Annotated[bool, typer.Option(_flag(alias), hidden=True)]
     return Parameter(alias, Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
 

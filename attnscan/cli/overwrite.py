@@ -169,7 +169,6 @@ def _identity(path: Path) -> object:
 
 
 def _place(path: Path) -> str:
-    """Where a name leads, through links."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):  # a link that may not be read: nothing can be written there either

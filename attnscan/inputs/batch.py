@@ -6,7 +6,7 @@ word with its pieces merged. Every special token is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -345,7 +345,8 @@ class EncodedBatch:
             seen = torch.zeros(1, visible.shape[1], keys.stop - keys.start, dtype=torch.int32, device=unit.device)
             seen.index_add_(2, of_keys, visible.int())
             visible = seen.new_zeros(1, queries.stop - queries.start, seen.shape[2]).index_add_(1, of_queries, seen) > 0
-        return replace(self._of_inputs(inputs), visible=visible, queries=queries, keys=keys)
+        own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
+        return replace(self, **own, queries=queries, keys=keys)
 
     def near(self, keys: slice) -> EncodedBatch:
         """The same queries with fewer keys."""
@@ -364,12 +365,10 @@ class EncodedBatch:
             own["related"] = self.related[0][tuple(cells)][:, None, None].expand(-1, 2, 2)
         return EncodedBatch(**own, queries=slice(0, 1), keys=slice(1, 2), places=both, recurring=recurs[:, None])
 
-    def _of_inputs(self, inputs: slice) -> EncodedBatch:
-        """Some of the inputs."""
-        masks = ("word", "special", "punctuation", "sentence", "text_id", "frequent", "related", "unit", "asks")
-        own: dict[str, Any] = {name: None if (mask := getattr(self, name)) is None else mask[inputs] for name in masks}
-        given = {name: values[inputs] for name, values in self.model_inputs.items()}
-        return replace(self, **own, model_inputs=given, inputs=self.inputs[inputs])
+    def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        """What `do` makes of every tensor, by the names of the fields."""
+        tensors = {own.name: do(value) for own in fields(self) if isinstance(value := getattr(self, own.name), Tensor)}
+        return {**tensors, "model_inputs": {name: do(values) for name, values in self.model_inputs.items()}}
 
     @property
     def related_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -386,10 +385,7 @@ class EncodedBatch:
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""
-        own = {own_field.name: getattr(self, own_field.name) for own_field in fields(self)}
-        moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
-        inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
-        return replace(self, **moved, model_inputs=inputs)
+        return replace(self, **self._each(lambda values: values.to(device)))
 
 
 def collate(

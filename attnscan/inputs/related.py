@@ -148,7 +148,6 @@ class Relatedness:
 
     @cached_property
     def _ids(self) -> Tensor:
-        """All words that the table has a row for, in the order of their ids."""
         ids = [number for number in self.words.ids.values() if number < len(self.embedding)]
         return torch.tensor(ids, dtype=torch.long, device=self.embedding.device)
 
@@ -184,5 +183,4 @@ def _distinct(words: IntArray) -> IntArray:
 
 
 def _parts(rows: Tensor, size: int = _ROWS) -> Iterator[Tensor]:
-    """A table's rows, some at a time."""
     return (rows[start : start + size] for start in range(0, len(rows), size))

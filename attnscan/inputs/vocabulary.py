@@ -113,7 +113,6 @@ class _Known(dict[str, int]):
 
 
 def _mark_of(texts: Collection[str]) -> str:
-    """The mark that most tokens bear."""
     bearing = {
         CONTINUES: sum(text.startswith(CONTINUES) for text in texts),
         _START: sum(text.startswith(WORD_STARTS) for text in texts),

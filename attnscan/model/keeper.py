@@ -28,7 +28,6 @@ class AttentionKeeper:
         self._neurons: NDArray[np.float32] | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
             self._start(block)
         if block.query is not None and block.key is not None and block.scaling is not None:
@@ -102,5 +101,4 @@ class AttentionKeeper:
 
 
 def _array(values: Tensor) -> NDArray[Any]:
-    """The values of a block's single input, as an array."""
     return (values if values.dtype == torch.bool else values.float())[0].cpu().numpy()

@@ -162,7 +162,6 @@ class LoadedModel:
 
     @property
     def _width(self) -> int | None:
-        """The `hidden_size` of the model, if its config has one."""
         width = getattr(self.model.config, "hidden_size", None)
         return width if isinstance(width, int) and width >= 1 else None
 

@@ -66,7 +66,6 @@ class StoredFile:
         self._answered("write", OutputError, PATIENCE, write)
 
     def _found(self) -> tuple[Any, str] | None:
-        """Its file system, and its path there."""
         from pyarrow import fs
 
         from attnscan.inputs.places import stores

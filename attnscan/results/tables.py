@@ -117,7 +117,6 @@ def text_of(cell: str) -> str:
 
 
 def _giving(text: str) -> str:
-    """The formula that gives a text."""
     parts = (text[at : at + _LITERAL] for at in range(0, len(text), _LITERAL))
     return "=" + "&".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts)
 

@@ -191,7 +191,6 @@ class LinkIndex:
         return beside
 
     def _counted(self, texts: IntArray) -> list[tuple[str, int]]:
-        """The texts that stand there most often, and how often."""
         return [(self._spelled[text], count) for text, count in Counter(texts.tolist()).most_common(_COUNTED)]
 
     def _shown(self, number: int, query: int, key: int, share: float) -> dict[str, Any]:

@@ -61,7 +61,6 @@ def conllu_rows(lines: Lines) -> Rows:
 
 
 def _blocks(lines: Lines) -> Iterator[list[Line]]:
-    """The lines between blank ones."""
     block: list[Line] = []
     for text in lines:
         if line := text.strip("\r\n"):

@@ -85,8 +85,6 @@ def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: Fi
 
 
 class _Book:
-    """The parts of a workbook that are read."""
-
     def __init__(self, packed: zipfile.ZipFile) -> None:
         self._packed = packed
         main = next(path for kind, path in self._relations("").values() if kind == "officeDocument")
@@ -146,12 +144,10 @@ class _Book:
 
     @cached_property
     def _texts(self) -> list[str]:
-        """The texts that cells name by their numbers."""
         return [_text(item) for item in self._elements(self._paths["sharedStrings"], "si")]
 
     @cached_property
     def _date_styles(self) -> set[int]:
-        """The styles of cells whose numbers are days."""
         if "styles" not in self._paths:
             return set()
         styles = ElementTree.fromstring(self._packed.read(self._paths["styles"]))

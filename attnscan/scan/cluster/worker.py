@@ -106,7 +106,6 @@ class TokenizingActor(_Holder):
     """Tokenizes blocks ahead of workers, which have GPUs to feed: rows of `block` become such rows, with `inputs`."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """One block."""
         return row("block", self.tokenize(pickle.loads(batch["block"][0])))
 
     def tokenize(self, block: Block) -> Block:
@@ -150,7 +149,6 @@ class ScoringActor(_Holder):
     """Scores blocks: rows of `block` become what `handed` makes of them."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """One block."""
         tables: list[pa.Table] = []
         block = pickle.loads(batch["block"][0])
         return handed(self.score(block, tables), f"{block.part:06}-{block.number:06}", tables)
@@ -181,7 +179,6 @@ class AskingActor(_Holder):
     """Asks the model for `predictive`: rows of `item` become rows like a `ScoringActor`'s, with `Asked` in `found`."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """One pair of the sample."""
         number, drawn = pickle.loads(batch["item"][0])
         tables: list[pa.Table] = []
         return handed(self.ask(number, drawn, tables), f"predictive-{number:06}", tables)
