@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +55,6 @@ NEEDS = {
     "on_spark.py": "pyspark",
 }
 """What a script needs beside attnscan. Spark is large and needs Java, so it is not among what the tests install."""
-IN_THIS_PROCESS = ("many_pairs.py", "pairs_of_a_program.py", "rank_heads.py", "saved_weights.py")
 
 
 def run(name: str, where: Path) -> str:
@@ -75,19 +73,6 @@ def test_every_script_is_tried() -> None:
     assert scripts - {"article_claims.py"} == set(SAYS)
     recipes = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
-
-
-@pytest.mark.parametrize("name", IN_THIS_PROCESS)
-def test_a_script_does_its_work(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Quickly, in this process; `test_an_example_runs` starts each as its reader does."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name)])
-    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-    said = capsys.readouterr().out
-    assert not [line for line in SAYS[name] if line not in said], said
 
 
 @pytest.mark.long
