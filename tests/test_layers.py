@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -74,7 +75,10 @@ def _imports(name: str) -> set[str]:
     return imported - {name}
 
 
-ARROWS = {name: _imports(name) & set(SOURCES) for name in SOURCES}
+@cache
+def _arrows() -> dict[str, set[str]]:
+    """Which of our own modules each imports."""
+    return {name: _imports(name) & set(SOURCES) for name in SOURCES}
 
 
 def _room(name: str) -> str:
@@ -102,7 +106,7 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_arrows_run_down() -> None:
-    assert _breaches(ARROWS) == []
+    assert _breaches(_arrows()) == []
 
 
 def test_arrows_that_do_not_are_found() -> None:
@@ -117,13 +121,13 @@ def test_views_look_at_results_alone() -> None:
     patterns = {f"attnscan.scoring.{name}" for name in ("pattern", "patterns", "cross")}
     below = patterns | {"attnscan.model.catalog"}  # the last for typing
     for name in (name for name in SOURCES if _room(name) == "views"):
-        for other in ARROWS[name] - below:
+        for other in _arrows()[name] - below:
             assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
 
 
 def test_one_command_alone_knows_the_server() -> None:
     """So that all others run where nothing of its extra is installed."""
-    users = {name for name in SOURCES if any(_room(other) == "server" for other in ARROWS[name])}
+    users = {name for name in SOURCES if any(_room(other) == "server" for other in _arrows()[name])}
     assert {name for name in users if _room(name) != "server"} == {"attnscan.cli.commands.serve"}
 
 
@@ -135,13 +139,15 @@ def test_who_meets_the_libraries_of_the_server(library: str) -> None:
 
 def test_no_circles() -> None:
     try:
-        TopologicalSorter(ARROWS).prepare()
+        TopologicalSorter(_arrows()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_scoring_does_not_know_the_patterns() -> None:
-    assert "attnscan.scoring.patterns" not in ARROWS["attnscan.scoring.scorer"] | ARROWS["attnscan.scoring.readout"]
+    assert (
+        "attnscan.scoring.patterns" not in _arrows()["attnscan.scoring.scorer"] | _arrows()["attnscan.scoring.readout"]
+    )
 
 
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
@@ -167,7 +173,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
             "__version__",
         )
     }
-    assert ARROWS["attnscan.cli.app"] <= light  # no command is imported before it is asked for
+    assert _arrows()["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 
 
 def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
@@ -238,4 +244,4 @@ def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
 
 def test_modules_with_one_user_stay_few() -> None:
     """One with little of its own belongs into its user. Commands and studies are called by one place each."""
-    assert len(one_importer(ARROWS)) <= MOST_WITH_ONE_USER
+    assert len(one_importer(_arrows())) <= MOST_WITH_ONE_USER
