@@ -10,16 +10,17 @@ from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
 
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.option import check_known, declared
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Text
 from attnscan.inputs.tokens import QuerySide
 from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.terms import AttentionName
-from attnscan.run.reading import AlignedPairs
+from attnscan.run.reading import AlignedPairs, SourcePairs
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
@@ -103,7 +104,7 @@ def _without_autocast() -> Iterator[None]:
 class OfAttention:
     """Which attention of an encoder-decoder is read, and how: what several functions take by name."""
 
-    attention: AttentionName | None = None
+    attention: AttentionName | Literal["all"] | None = None
     """None for that of the letters of heads, else the encoder's."""
     query: QuerySide = "predicts"
     alignments: str | os.PathLike[str] | Sequence[str] | None = None
@@ -111,7 +112,7 @@ class OfAttention:
     max_target_tokens: int = 64
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], heads: Heads | None = None) -> OfAttention:
+    def of(cls, options: Mapping[str, Any], heads: Heads | None = None, *, takes_all: bool = False) -> OfAttention:
         """What was given, with the attention that is read, perhaps that of some heads.
 
         Raises: OptionError for a value that there is not, or links without a meaning; SelectionError for heads of two
@@ -119,12 +120,20 @@ class OfAttention:
         """
         given = cls(**{field.name: options[field.name] for field in fields(cls)})
         if (asked := given.attention) is not None:
-            check_known("attention", asked, get_args(AttentionName))
+            check_known("attention", asked, (*get_args(AttentionName), *(["all"] if takes_all else [])))
+        if asked == "all":
+            return given
         read = (asked or "encoder") if heads is None else attention_named(heads_written(heads), asked)
         given = replace(given, attention=read)
         if given.alignments is not None and read != "cross":
             raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
         return given
+
+    def kinds(self) -> dict[AttentionName, OfAttention]:
+        """Where all attention is read, the same for each kind; the encoder reads the source alone."""
+        own: Any = {"query": "predicts", "alignments": None, "max_target_tokens": self.max_target_tokens}
+        decoder = OfAttention("decoder", **own)
+        return {"encoder": _OfSource("encoder", **own), "decoder": decoder, "cross": replace(self, attention="cross")}
 
     @property
     def scanned(self) -> dict[str, Any]:
@@ -133,7 +142,12 @@ class OfAttention:
 
     def patterns(self, pattern: Patterns) -> tuple[list[str], tuple[Pattern, ...]]:
         """As `patterns_of`, of the attention that is read."""
-        return patterns_of(pattern, self.attention or "encoder", aligned=self.alignments is not None)
+        assert self.attention is not None and self.attention != "all"
+        return patterns_of(pattern, self.attention, aligned=self.alignments is not None)
+
+    def texts(self, a: Text | None, b: Text | None) -> tuple[Text | None, Text | None]:
+        """What is read of a source and its target."""
+        return a, b
 
     @property
     def links(self) -> str | Alignments | None:
@@ -150,6 +164,18 @@ class OfAttention:
     def pairs(self, given: ReadPairs) -> ReadPairs:
         """Pairs with the links of their words, where these are given. Raises: as `links`."""
         return given if (links := self.links) is None else AlignedPairs(given, links)
+
+
+class _OfSource(OfAttention):
+    """An encoder's attention beside the others', for which a pair is a source and its target."""
+
+    def texts(self, a: Text | None, _: Text | None) -> tuple[Text | None, Text | None]:
+        """The source alone."""
+        return a, None
+
+    def pairs(self, given: ReadPairs) -> ReadPairs:
+        """The sources alone."""
+        return SourcePairs(given)
 
 
 def picked(bundle: type, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, overload
 
 from attnscan.api.arguments import (
     OfAttention,
@@ -32,10 +32,12 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Heads, heads_written
+from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
-from attnscan.run.reading import FilePairs, OnePair
+from attnscan.run.reading import FilePairs, Ledger, OnePair
+from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
 from attnscan.scan.state import ScanState
@@ -44,8 +46,13 @@ from attnscan.scoring.pattern import Pattern
 from attnscan.views.notebook import ranking_html
 
 File = str | os.PathLike[str]
+_ONE_KIND = 'give attention="encoder", "decoder" or "cross"'
 
 
+@overload
+def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[Ranking]: ...
+@overload
+def heads(pairs: Pairs = None, **options: Any) -> Ranking: ...
 @library(ScanOptions(), FileReading(), FilePairs(), ClusterOptions(), shared=OfAttention)
 def heads(
     pairs: Pairs = None,
@@ -66,7 +73,7 @@ def heads(
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Any,
-) -> Ranking:
+) -> Ranking | OfKinds[Ranking]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
     `label` says what each head does over all of them. Where some patterns are chosen, there are no labels, which takes
@@ -83,6 +90,7 @@ def heads(
 
     Of an encoder-decoder, `attention` names what is read, and B is the target, which the model writes where it is
     missing; `alignments` are gold links such as "0-0 1-2", a line a pair, or a file of these.
+    With "all", the result is a mapping of kind to `Ranking`, whose `to_frame()` has the rows of all.
 
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
     of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the
@@ -97,22 +105,31 @@ def heads(
             raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
         by_file = told.answer(RankFile(written, tuple(patterns_of(pattern, None)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    of = OfAttention.of(options, per_pair_heads)
-    names, every = of.patterns(pattern)
-    more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
-    scored = _ranked_options(model, options, names, every, **more)
-    given = pairs_of(pairs, options, id=id, on_bad=on_bad)
-    request = Rank(
-        of.pairs(given),
-        scored,
-        memory_of(model, tokenizer, scored),
-        state=state_of(state),
-        per_pair=file_of("per_pair", per_pair),
-        per_pair_heads=None if per_pair_heads is None else heads_written(per_pair_heads),
-        cluster=cluster_asked(engine, options, told),
-        pair_scores=on_pairs is not None,
-    )
-    return replace(told.answer(request, Ranking), html=ranking_html)
+    of = OfAttention.of(options, per_pair_heads, takes_all=True)
+    given: ReadPairs = pairs_of(pairs, options, id=id, on_bad=on_bad)
+
+    def ranked(of: OfAttention) -> Ranking:
+        names, every = of.patterns(pattern)
+        more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
+        scored = _ranked_options(model, options, names, every, **more)
+        request = Rank(
+            of.pairs(given),
+            scored,
+            memory_of(model, tokenizer, scored),
+            state=state_of(state),
+            per_pair=file_of("per_pair", per_pair),
+            per_pair_heads=None if per_pair_heads is None else heads_written(per_pair_heads),
+            cluster=cluster_asked(engine, options, told),
+            pair_scores=on_pairs is not None,
+        )
+        return replace(told.answer(request, Ranking), html=ranking_html)
+
+    if of.attention != "all":
+        return ranked(of)
+    if state is not None or per_pair is not None or engine != "local":
+        raise OptionError("a state, a file of pairs' scores and a cluster are of one kind of attention", _ONE_KIND)
+    given = given.ready(Ledger(), 3, f"name a file, or {_ONE_KIND}")
+    return OfKinds({kind: ranked(own) for kind, own in of.kinds().items()})
 
 
 def state_of(state: File | None) -> Path | StoredFile | None:

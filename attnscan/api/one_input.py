@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
@@ -21,7 +21,8 @@ from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
-from attnscan.results.terms import Side
+from attnscan.results.kinds import OfKinds
+from attnscan.results.terms import AttentionName, Side
 from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
 from attnscan.run.reading import FilePairs
@@ -37,6 +38,10 @@ Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike]"
 """A file `.npz`, or the arrays that it would hold."""
 
 
+@overload
+def classify(
+    a: Text | None = None, b: Text | None = None, *, attention: Literal["all"], **options: Any
+) -> OfKinds[Classification]: ...
 @overload
 def classify(
     a: Text | None = None, b: Text | None = None, *, weights: Weights | None = None, **options: Any
@@ -59,7 +64,7 @@ def classify(
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Any,
-) -> Classification | Iterator[Classification]:
+) -> Classification | Iterator[Classification] | OfKinds[Classification]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
     A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
@@ -74,13 +79,27 @@ def classify(
     arrays that it would hold; `name` then stands for the model in the result. With `pairs`, an iterator gives the
     result of each, one by one, by a model that is loaded once.
 
-    For encoder-decoders see `heads`; of cross attention, `.attention` has the target's tokens behind the source's.
+    For encoder-decoders see `heads`; with `attention="all"` the encoder reads the source alone. Of cross attention,
+    `.attention` has the target's tokens behind the source's.
 
     Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    of = OfAttention.of(options)
+    of = OfAttention.of(options, takes_all=True)
+    if of.attention == "all":
+        if pairs is not None or save_weights is not None or weights is not None:
+            raise OptionError(
+                "all kinds of attention are classified on one input",
+                'give a sentence, or two, or attention="encoder", "decoder" or "cross"',
+            )
+        how: Any = {"pattern": pattern, "truncate": truncate, "keep_attention": keep_attention, "on_bad": on_bad}
+        how |= {"model": model, "tokenizer": tokenizer}
+        results: dict[AttentionName, Classification] = {}
+        for kind, own in of.kinds().items():
+            source, target = own.texts(a, b)
+            results[kind] = classify(source, target, weights=None, **how, **options | vars(own))
+        return OfKinds(results)
     names, every = of.patterns(pattern)
     asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every, **of.scanned)
     memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)

@@ -34,7 +34,7 @@ from attnscan.results.grid import attention_named
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.results.terms import AttentionName
-from attnscan.run.reading import AlignedPairs, FilePairs, Pairs
+from attnscan.run.reading import AlignedPairs, FilePairs, Pairs, SourcePairs
 from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS, patterns_of
@@ -390,7 +390,9 @@ class OfAttention:
         return names, replace(scan, attention=kind, query=query, max_target_tokens=most, patterns=patterns)
 
     def pairs(self, pairs: Pairs, kind: AttentionName) -> Pairs:
-        """Pairs with the links of their words, where these are read."""
+        """Pairs with the links of their words, where these are read; beside other kinds, an encoder reads sources."""
+        if kind == "encoder" and self.attention == "all":
+            return SourcePairs(pairs)
         return AlignedPairs(pairs, str(self.alignments)) if self.alignments is not None and kind == "cross" else pairs
 
     def input(self, given: OneInput, kind: AttentionName) -> Pair | WeightsInput:

@@ -5,6 +5,7 @@ intervals.py       what standard errors say: intervals, p-values, false discover
 scores.py          every head's score on every pattern, and labels by them
 labels.py          what heads are called, and how sure that is
 statement.py       what each head does beside the average head
+kinds.py           results of all kinds of attention of an encoder-decoder
 alignment.py       how well heads of cross attention align words
 behaviour.py       what each head does in a word: its label, else its statement
 card.py            everything about a head

@@ -246,6 +246,16 @@ def attention_named(text: str, asked: AttentionName | None = None) -> AttentionN
     return next((word for word in known if word in named), asked or "encoder")
 
 
+def heads_of_kind(text: str, kind: AttentionName) -> str:
+    """The heads of a text that are of one kind; `all` are of every kind.
+
+    >>> heads_of_kind("c1-0,0-2,layer:c0", "cross"), heads_of_kind("all", "decoder")
+    ('c1-0,layer:c0', 'all')
+    """
+    parts = map(str.strip, text.split(","))
+    return ",".join(part for part in parts if part == "all" or attention_named(part) == kind)
+
+
 def are_heads(text: str) -> bool:
     """Whether a text names heads and can hardly be a sentence: `all` can.
 

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import FileReading
@@ -127,12 +127,10 @@ class FilePairs(Pairs):
 
 
 @dataclass(frozen=True)
-class AlignedPairs(Pairs):
-    """Pairs of source and target, whose words a file of gold alignments links."""
+class _ChangedPairs(Pairs):
+    """Pairs that are changed as they are read."""
 
     pairs: Pairs
-    alignments: str | Alignments
-    """A line for each pair, or the file that has them."""
 
     @property
     def skip_bad(self) -> bool:  # type: ignore[override]
@@ -143,6 +141,30 @@ class AlignedPairs(Pairs):
         """Whether a column of ids was named."""
         return self.pairs.has_ids()
 
+    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> Self:
+        """Pairs that can be read so often; as `Pairs.ready`."""
+        return replace(self, pairs=self.pairs.ready(ledger, passes, remedy))
+
+    def how_many(self) -> int | None:
+        """About how many pairs there are."""
+        return self.pairs.how_many()
+
+
+class SourcePairs(_ChangedPairs):
+    """The sources of some pairs, which an encoder reads alone."""
+
+    def read(self, ledger: Ledger) -> Iterator[Record]:
+        """Begin a pass over all pairs, as `Pairs.read`."""
+        return (replace(record, pair=record.pair.source) for record in self.pairs.read(ledger))
+
+
+@dataclass(frozen=True)
+class AlignedPairs(_ChangedPairs):
+    """Pairs of source and target, whose words a file of gold alignments links."""
+
+    alignments: str | Alignments
+    """A line for each pair, or the file that has them."""
+
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin a pass over all pairs, as `Pairs.read`."""
         from attnscan.inputs.alignments import Alignments
@@ -150,16 +172,12 @@ class AlignedPairs(Pairs):
         links = Alignments.read(self.alignments)
         return links.linked(self.pairs.read(ledger), to_the_end=not self.skip_bad)
 
-    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> AlignedPairs:
+    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> Self:
         """Pairs that can be read so often, whose first has links; as `Pairs.ready`."""
-        known = replace(self, pairs=self.pairs.ready(ledger, passes, remedy))
+        known = super().ready(ledger, passes, remedy)
         if isinstance(self.pairs, FilePairs):
             next(known.read(ledger), None)
         return known
-
-    def how_many(self) -> int | None:
-        """About how many pairs there are."""
-        return self.pairs.how_many()
 
 
 def _is_no_file(path: str) -> bool:

@@ -15,6 +15,8 @@ import torch
 import translator
 from command_line import run
 from numpy.testing import assert_allclose
+from pandas import read_csv
+from pandas.testing import assert_frame_equal
 from reference import Written
 from scipy.optimize import lsq_linear
 from tokenizers_of_kinds import byte_level, ending
@@ -24,7 +26,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import InputError, ModelError, OptionError
 
 pytestmark = pytest.mark.usefixtures("quiet")
 PIECES = [
@@ -221,7 +223,7 @@ class TestCommands:
             (["classify", "a", "b", "--query", "reads"], 2, "--query is for cross attention"),
             (["classify", "a", "b", "--attention", "decoder", "--query", "reads"], 2, "--query is for cross"),
             (["heads", "--alignments", "LINKS"], 2, "--alignments is for cross attention"),
-            (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state and --per-pair keep one kind"),
+            (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state, --per-pair and --engine ray are"),
             (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
             (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
             (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),
@@ -421,3 +423,50 @@ class TestStudies:
         assert "d0-1" in run("similar", *given, "--heads", "d0-1").stdout
         both = ["compare", str(TRANSLATOR), str(TRANSLATOR), *given[:2]]
         assert "c0-2" in run(*both, "--heads", "c0-2", "--pattern", "same-place").stdout
+
+
+class TestAllKinds:
+    """A mapping of kind to result in Python is the table that the command writes."""
+
+    @pytest.fixture
+    def pairs(self, tmp_path: Path) -> str:
+        lines = (f"{source}\t{target}\n" for source, target, _ in translator.pairs(6))
+        (file := tmp_path / "p.tsv").write_text("source\ttarget\n" + "".join(lines))
+        return str(file)
+
+    def test_heads_of_all_kinds(self, pairs: str, tmp_path: Path) -> None:
+        links = _links(tmp_path / "links", translator.pairs(6))
+        result = attnscan.heads(pairs, model=TRANSLATOR, attention="all", alignments=links, query="reads")
+        assert list(result) == ["encoder", "decoder", "cross"]
+        given = ["--pairs", pairs, "--model", str(TRANSLATOR), "--attention", "all", "--query", "reads"]
+        written = run("heads", *given, "--alignments", str(links), "--csv").stdout
+        assert_allclose(result.to_frame()["aligned"], read_csv(StringIO(written))["aligned"], atol=1e-6)
+        assert list(result.to_frame().columns) == next(csv.reader(StringIO(written)))
+        sources = [source for source, *_ in translator.pairs(6)]
+        alone = attnscan.heads(sources, model=TRANSLATOR)
+        assert_allclose(result["encoder"].scores.every_key.score, alone.scores.every_key.score, atol=1e-9)
+        asked = attnscan.heads(iter([pair[:2] for pair in translator.pairs(6)]), model=TRANSLATOR, attention="all")
+        assert {ranking.signature.pairs_read for ranking in asked.values()} == {6}
+
+    def test_one_input_and_some_heads_of_each_kind(self) -> None:
+        source, target, links = translator.pairs(1)[0]
+        result = attnscan.classify(source, target, model=TRANSLATOR, attention="all", alignments=[links])
+        assert result["encoder"].units == (*source.split(), "</s>")
+        assert "aligned" in result["cross"].scores.patterns
+        given = [source, target, "--model", str(TRANSLATOR), "--attention", "all"]
+        written = read_csv(StringIO(run("classify", *given, "--csv").stdout))
+        unlinked = attnscan.classify(source, target, model=TRANSLATOR, attention="all").to_frame()
+        table = unlinked.astype({"model": str, "statement_rank": float})
+        assert_frame_equal(table, written.astype({"model": str}), check_dtype=False, atol=1e-6)
+        some = read_csv(StringIO(run("classify", *given, "--heads", "c1-0,0-2,layer:c0", "--csv").stdout))
+        expected = {("encoder", 0, 2), ("cross", 1, 0), *(("cross", 0, head) for head in range(4))}
+        assert set(zip(some["kind"], some["layer"], some["head"], strict=True)) == expected and len(some) == 6
+
+    def test_what_is_of_one_kind_is_refused_in_one_line(self, pairs: str) -> None:
+        options: dict[str, Any] = {"model": TRANSLATOR, "attention": "all"}
+        with pytest.raises(OptionError, match="a state, a file of pairs' scores and a cluster are of one kind"):
+            attnscan.heads(pairs, state="x", **options)
+        with pytest.raises(OptionError, match="all kinds of attention are classified on one input"):
+            attnscan.classify(pairs=pairs, **options)
+        with pytest.raises(OptionError, match="all"):
+            attnscan.similar(pairs, **options)

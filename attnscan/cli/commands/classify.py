@@ -20,7 +20,7 @@ from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
-from attnscan.results.grid import Head, check_heads_are_named
+from attnscan.results.grid import Head, check_heads_are_named, heads_of_kind
 from attnscan.results.tables import of_kinds
 from attnscan.run.events import Answer
 from attnscan.run.reading import LinePairs
@@ -119,16 +119,19 @@ def classify(
         raise typer.BadParameter("--save-weights needs a model: --weights FILE.npz is saved already")
     if scan.reading.carried and save_weights is not None:
         raise typer.BadParameter("--save-weights always saves attention weights: leave out --by carried")
-    if of.attention == "all" and (several or heads is not None):
-        raise typer.BadParameter("--attention all is of one input and all heads: name encoder, decoder or cross")
+    if of.attention == "all" and several:
+        raise typer.BadParameter("--attention all is of one input: name encoder, decoder or cross")
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination()
     listings: list[tuple[ScanOptions, _Listing]] = []
     for kind in of.kinds:
+        chosen = heads_of_kind(heads, kind) if heads is not None and of.attention == "all" else heads
+        if chosen == "":
+            continue
         names, options = of.options(replace(scan, model=given.model), kind, pattern)
         shown = tuple(names or [known.id for known in options.patterns])
-        listing = _Listing(shown, bool(pattern), all_heads or heads is not None, heads, top)
+        listing = _Listing(shown, bool(pattern), all_heads or heads is not None, chosen, top)
         listings.append((replace(options, on_long=files.when_long(many=False)), listing))
     options, listing = listings[0]
     if several:

@@ -27,6 +27,7 @@ from attnscan.cli.options import (
 )
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.errors import PairsError
+from attnscan.inputs.places.names import STDIN
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.results.tables import of_kinds
@@ -109,8 +110,12 @@ def heads(
             "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
             != THRESHOLD
             and bool(pattern or by_file),
-            "--state and --per-pair keep one kind of attention: name encoder, decoder or cross": of.attention == "all"
-            and bool(state or rows.per_pair),
+            "--state, --per-pair and --engine ray are of one kind of attention: name encoder, decoder or cross": (
+                of.attention == "all" and bool(state or rows.per_pair or engine != "local")
+            ),
+            "--attention all reads pairs three times, and standard input can be read once: name a file": (
+                of.attention == "all" and STDIN in files.paths
+            ),
             "--from is of the kind of attention that --per-pair wrote: leave out --attention": by_file
             and of.attention != "encoder",
             "--split needs the text of pairs, which a file of --per-pair does not hold: give --pairs": by_file
