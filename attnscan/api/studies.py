@@ -12,7 +12,6 @@ from attnscan.api.arguments import (
     library,
     listed,
     memory_of,
-    patterns_of,
     picked,
     scan_options,
     text_of,
@@ -50,6 +49,7 @@ _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
     FileReading(),
     FilePairs(),
     without=("unit", "by", "special", "threshold", *_OF_PREDICTIVE),
+    shared=OfAttention,
 )
 def explain(
     heads: Heads = "all",
@@ -74,17 +74,21 @@ def explain(
 
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
-    names, every = patterns_of(() if pattern is None else pattern)
+    of = OfAttention.of(options, heads)
+    names, every = of.patterns(() if pattern is None else pattern)
     given = input_of(a, b, pairs, options, on_bad=on_bad)
     if token is not None and a is None:
         raise OptionError("a token is of one input", "give its sentence")
+    if names == ["predictive"] and of.attention != "encoder":
+        raise OptionError("predictive is explained of an encoder's attention", "give another pattern")
     if names == ["predictive"] and (a is None or options["predictive"] == "off"):
         raise OptionError("predictive is explained by one input", 'give its sentence, and predictive="auto"')
-    asked = scan_options(model, options, on_long=on_long, patterns=every)
+    asked = scan_options(model, options, on_long=on_long, patterns=every, **of.scanned)
     asked = asked if a is not None else replace(asked, predictive="off")
     name = names[0] if names else None
+    read = of.pair(given) if isinstance(given, Pair) else of.pairs(given)
     request = Explain(
-        given, asked, memory_of(model, tokenizer, asked), heads_written(heads), name, text_of("token", token)
+        read, asked, memory_of(model, tokenizer, asked), heads_written(heads), name, text_of("token", token)
     )
     return Callbacks(on_bad, on_progress).answer(request, Explanations)
 

@@ -77,6 +77,11 @@ class Attention:
         return tuple(range(len(self.tokens))) if self.chosen is None else self.chosen.rows
 
     @property
+    def keys(self) -> int:
+        """How many tokens, from the first on, are keys: in cross attention those of the source."""
+        return self.source or len(self.tokens)
+
+    @property
     def passage(self) -> list[int]:
         """The same but for padding: what pictures and pages show, as queries and as keys."""
         return [row for row in self.rows if self.sentence[row] != PADDING]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.grid import AttentionKind, Head, HeadLike
+from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import FARTHEST, Profile
 from attnscan.results.ranking import Ranking
@@ -188,12 +188,9 @@ class Card:
         why = self.look.why
         explained = {"as_it_is": why.score, **why.causes}
         explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
-        kind = {} if self.head.kind is AttentionKind.ONLY else {"kind": self.head.kind.word}
         aligned = {} if self.ranking.alignment is None else {"alignment_error": self.alignment_error}
         return {
-            **kind,
-            "layer": self.head.layer,
-            "head": self.head.head,
+            **self.head.columns,
             "does": measure.name if measure.own else AVERAGE,
             "measured_by": measure.name,
             **self.stated,

@@ -116,19 +116,18 @@ class Explanations:
     def _keys(self, head: Head, query: int, attention: Attention) -> pd.DataFrame:
         import pandas as pd
 
-        count = len(attention.tokens)
+        count = attention.keys
         columns: dict[str, Any] = {
             "model": self.signature.model,
-            "layer": head.layer,
-            "head": head.head,
-            "query": query,
+            **head.columns,
+            "query": query - attention.source,
             "query_token": attention.tokens[query],
             "key": range(count),
-            "key_token": attention.tokens,
-            "weight": attention.rows_of(head, [query])[0].astype(float),
+            "key_token": attention.tokens[:count],
+            "weight": attention.rows_of(head, [query])[0, :count].astype(float),
         }
         if attention.query is not None:
-            products = attention.products(head, query).astype(float)
+            products = attention.products(head, query)[:count].astype(float)
             columns["logit"] = products.sum(-1)
             columns |= {f"neuron_{n}": products[:, n] for n in range(products.shape[1])}
         return pd.DataFrame(columns)

@@ -60,6 +60,12 @@ class Head:
         return f"{self.kind.letter}{self.layer}-{self.head}"
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Its `layer` and `head` in tables; before them its `kind`, if it is of another attention than an encoder's."""
+        kind = {} if self.kind is AttentionKind.ONLY else {"kind": self.kind.word}
+        return {**kind, "layer": self.layer, "head": self.head}
+
+    @property
     def place(self) -> tuple[int, int]:
         """Where it stands in its kind's arrays [layer, head, ...]."""
         return self.layer, self.head

@@ -265,8 +265,7 @@ class HeadExplanation:
             for name, value in ((f"{measure}_rotated", bases.rotated), (f"{measure}_rotated_sd", bases.rotated_sd))
         }
         return {
-            "layer": self.head.layer,
-            "head": self.head.head,
+            **self.head.columns,
             **{name: getattr(self, name) for name in own},
             **self.causes,
             "n": self.n,

@@ -56,7 +56,8 @@ def explain(request: Explain, running: Running) -> Work[Explanations]:
     from attnscan.studies.explanation import explain_input
 
     encoded = scanner.encode(record.pair)
-    query = None if request.token is None else token_named(request.token, encoded.tokens)
+    asks = encoded.tokens[encoded.source :]
+    query = None if request.token is None else encoded.source + token_named(request.token, asks)
     heads = scanner.grid().select(request.heads)
     result = yield from explain_input(scanner, record, heads, request.pattern, encoded)
     yield from notes_of_inputs(result.signature, length=len(encoded.tokens), dtype=request.options.dtype)

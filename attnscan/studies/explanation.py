@@ -182,7 +182,7 @@ class _Explainer:
         """The way to the positions of the model or of a replica, each looked at once; or why there is none."""
         if id(model) not in self._positions:
             try:
-                self._positions[id(model)] = Positions(model, model_inputs)
+                self._positions[id(model)] = Positions(model, model_inputs, self._scanner.options.kind)
             except ModelError as error:
                 self._positions[id(model)] = error.what
         return self._positions[id(model)]
@@ -191,7 +191,7 @@ class _Explainer:
         """What all batches together say. Raises: InputError if there was none."""
         if sums_of_all.scores is None or sums_of_all.pairs is None:
             raise no_pair("to explain by")
-        scores, not_available = sums_of_all.scores.finish(), dict(sums_of_all.not_available)
+        scores, not_available = sums_of_all.scores.finish(self._scanner.options.kind), dict(sums_of_all.not_available)
         causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
         shuffled_scores = causes.get(SHUFFLED)
         if shuffled_scores is not None and _same(shuffled_scores[0], scores):

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.grid import Grid, Head
+from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.head_explanation import NeuronTable
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.sums import Adding
@@ -115,7 +115,9 @@ class NeuronScorer:
             self._kept.clear()  # all blocks come once more, and these have none
             return
         first, last, _ = block.heads.indices(block.grid.shape[1])
-        heads = [h for h in range(first, last) if self._only is None or Head(block.layer, h) in self._only]
+        heads = [
+            h for h in range(first, last) if self._only is None or Head(block.layer, h, kind=block.kind) in self._only
+        ]
         if not heads:
             return
         self._grid = block.grid
@@ -167,15 +169,21 @@ class NeuronScorer:
 
     def _part(self, start: int, stop: int, block: AttentionBlock) -> _InputPart:
         """What some inputs of one length are measured by, made once for all layers of one mask."""
-        assert isinstance(block.visible, Tensor)  # whole rows, and whole masks
         length = block.query.shape[2] if block.query is not None else 0
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:
-            own = (slice(start, stop), slice(length), slice(length))
-            word, visible, same = self._batch.word[own[:2]], block.visible[own], self._batch.same_sentence[own]
-            other = word[:, :, None] & word[:, None, :] & ~same
-            targets = self._targets.under(block.visible)
-            questions = {p: _Queries.of(targets[p].matrix[own].float(), visible) for p in self._chosen}
+            inputs, across = slice(start, stop), block.kind is AttentionKind.CROSS
+            rows, columns = (block.rows, block.columns) if across else (slice(length), slice(length))
+            visible, same = block.visible[inputs, rows, columns], self._batch.same_sentence[inputs, rows, columns]
+            word = self._batch.word[inputs]
+            # Across, all keys are of the other text, and no query has words of its own sentence beside them
+            other = word[:, rows, None] & word[:, None, columns] & ~same & (not across)
+            if isinstance(block.visible, Tensor):
+                whole = self._targets.under(block.visible)
+                matrices = [target.matrix[inputs, rows, columns] for target in whole]
+            else:
+                matrices = [target.matrix for target in self._targets.of_rows(block, block, whole=True).targets]
+            questions = {p: _Queries.of(matrices[p].float(), visible) for p in self._chosen}
             self._parts[key] = _InputPart(
                 visible=block.visible,
                 questions={p: question for p, question in questions.items() if question.counted.any()},
@@ -213,7 +221,7 @@ class _Queries:
 class _InputPart:
     """What some inputs of one length are measured by."""
 
-    visible: Tensor
+    visible: Visible
     """Kept alive, so that its id stays its own."""
     questions: dict[int, _Queries]
     """By the number of the pattern; those that any query is eligible for."""

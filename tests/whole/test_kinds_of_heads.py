@@ -384,3 +384,69 @@ class TestAblate:
             attnscan.ablate([PAIR], heads="0-1", measure=["target"], model=TRANSLATOR)
         with pytest.raises(CaptureError, match="cannot be switched off"):
             attnscan.ablate([PAIR], heads="c1-1", model=checkpoints("mvp"))
+
+
+class TestExplain:
+    """How heads of decoders and cross attention make their patterns."""
+
+    def test_logits_of_a_target_words_keys_make_the_weights_of_eager_attention(self) -> None:
+        source, target, _ = translator.pairs(1)[0]
+        frame = rows("explain", "c1-1", source, target, "--token", target.split()[1], "--model", str(TRANSLATOR))
+        expected = tiny_translators.eager(TRANSLATOR, source, target).cross_attentions[1][0, 1, 1].numpy()
+        assert_allclose(frame["weight"], expected, atol=1e-6)
+        neurons = frame[[f"neuron_{number}" for number in range(12)]]
+        assert_allclose(neurons.sum(axis=1), frame["logit"], atol=1e-4)
+        assert_allclose(np.exp(frame["logit"]) / np.exp(frame["logit"]).sum(), expected, atol=1e-5)
+        assert set(frame["kind"]) == {"cross"} and set(frame["query"]) == {1}
+        assert frame["key_token"].tolist() == [*source.split(), "</s>"]
+
+    def test_effective_neurons_are_those_of_plain_loops(self, tmp_path: Path) -> None:
+        source, target, links = translator.pairs(1)[0]
+        (file := tmp_path / "links").write_text(links)
+        result = attnscan.explain("c1-1", source, target, alignments=file, model=TRANSLATOR)
+        assert result.attention is not None
+        keys, counted = len(source.split()) + 1, []
+        for key, query in (map(int, link.split("-")) for link in links.split()):
+            products = result.attention.products("c1-1", keys + query)[:keys].astype(float)
+            contrast = products[key] - np.delete(products, key, axis=0).mean(0)
+            counted.append(np.abs(contrast).sum() ** 2 / (contrast**2).sum())
+        head = result["c1-1"]
+        assert head.pattern == "aligned" and head.n == len(counted)
+        assert head.neurons["effective_neurons"].own == pytest.approx(np.mean(counted), rel=1e-4)
+        assert np.isnan(head.neurons["sign_agreement"].own)
+
+    def test_many_pairs_are_the_mean_of_each_alone(self, tmp_path: Path) -> None:
+        pairs = [*translator.pairs(6), translator.pairs(6)[0]]  # two of one length are read in one block
+        (file := tmp_path / "links").write_text("".join(f"{pair[2]}\n" for pair in pairs))
+        texts = [pair[:2] for pair in pairs]
+        together = attnscan.explain("c0-1", pairs=texts, alignments=file, model=TRANSLATOR)["c0-1"]
+        total = 0.0
+        for text, (*_, links) in zip(texts, pairs, strict=True):
+            (alone := tmp_path / "alone").write_text(links)
+            own = attnscan.explain("c0-1", *text, pattern="aligned", alignments=alone, model=TRANSLATOR)["c0-1"]
+            total += own.n * own.neurons["effective_neurons"].own
+        assert together.pattern == "aligned" and together.pairs == len(pairs)
+        assert together.neurons["effective_neurons"].own == pytest.approx(total / together.n, rel=1e-4)
+
+    def test_a_decoders_head_and_positions_where_the_model_has_them(self, checkpoints: Any) -> None:
+        for heads in ("c1-0,c1-1", "d0-1"):
+            result = attnscan.explain(heads, pairs=[PAIR, ("a cat ran", "it sat")], model=checkpoints("bart"))
+            for head in result.heads:
+                assert not np.isnan(result[head].causes["positions_shuffled"])
+                assert np.isnan(result[head].causes["segments_zeroed"])
+        told = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
+        assert told.not_available["positions_shuffled"] == "the model looks up no position embeddings"
+        assert "d1-0" in repr(told) and told.to_frame()["kind"].tolist() == ["decoder"]
+
+    def test_predictive_is_an_encoders(self) -> None:
+        with pytest.raises(OptionError, match="predictive is explained of an encoder's attention"):
+            attnscan.explain("d1-0", "bado", "ODAB", pattern="predictive", predictive="auto", model=TRANSLATOR)
+        with pytest.raises(SelectionError, match="c1-0 is of cross attention and 0-2 is of encoder attention"):
+            attnscan.explain("c1-0,0-2", "bado", "ODAB", model=TRANSLATOR)
+
+    def test_screens(self) -> None:
+        source, target, _ = translator.pairs(1)[0]
+        for heads in ("c1-1", "d1-0", "layer:c1"):
+            screen = run("explain", heads, source, target, "--model", str(TRANSLATOR)).stdout
+            assert max(map(len, screen.splitlines())) <= 80
+            assert "segments zeroed: not measured: the model reads no segment ids" in screen

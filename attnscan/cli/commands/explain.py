@@ -13,6 +13,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import (
     HeadsArgument,
+    OfOneAttention,
     PairFiles,
     SentenceA,
     SentenceB,
@@ -24,10 +25,9 @@ from attnscan.cli.options import (
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.reading import FilePairs
+from attnscan.run.reading import Pairs
 from attnscan.run.requests import Explain
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Pair
@@ -57,6 +57,7 @@ def explain(
         ),
     ] = None,
     files: PairFiles,
+    of: OfOneAttention,
     scan: Annotated[
         ScanOptions, Without("unit", "by", "special", "predictive_words", "predictive_pairs", "threshold")
     ] = ScanOptions(predictive="off"),
@@ -73,22 +74,28 @@ def explain(
         raise typer.BadParameter("--token is a token of one input: give its sentence")
     if pattern == "predictive" and (a is None or scan.predictive == "off"):
         raise typer.BadParameter("predictive is explained by one input: give its sentence, and --predictive auto")
-    destination = where.destination()
-    names, patterns = with_own([] if pattern is None else [pattern])
-    pattern = names[0] if names else None
+    of, destination = of.resolved(heads), where.destination()
+    kind = of.kinds[0]
+    if pattern == "predictive" and kind != "encoder":
+        raise typer.BadParameter("--pattern predictive is of an encoder's attention: leave it out")
     predictive = "off" if a is None else scan.predictive
-    options = replace(scan, on_long=files.when_long(), patterns=patterns, predictive=predictive)
-    of: Pair | FilePairs = files.source()
+    names, options = of.options(
+        replace(scan, on_long=files.when_long(), predictive=predictive), kind, [] if pattern is None else [pattern]
+    )
+    pattern = names[0] if names else None
+    read: Pair | Pairs = of.pairs(files.source(), kind)
     if a is not None:
         from attnscan.inputs.pairs import Pair
 
-        of = Pair(a, b)
-    result = answered(Explain(of, options, heads=heads, pattern=pattern, token=token)).value
+        read = of.pair(Pair(a, b), kind)
+    result = answered(Explain(read, options, heads=heads, pattern=pattern, token=token)).value
     if a is not None:  # one input is an anecdote
-        surround = ScreenFrame(about_input(a, b), ("explain", heads), options=options_of(scan.model))
+        then = options_of(scan.model, of.typed(heads, links=False))
+        surround = ScreenFrame(about_input(a, b), ("explain", heads), options=then)
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
         surround = files.frame(result.signature.pairs_read, scan.model, *without)
+        surround = replace(surround, options=(*surround.options, *of.typed(heads)))
     from attnscan.views.terminal.explanation import explanation_view
 
     view = partial(explanation_view, result)

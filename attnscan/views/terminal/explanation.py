@@ -150,9 +150,9 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
     """The keys of one query, by weight, each with its logit and the neurons that carry it."""
     attention = explanations.attention
     assert attention is not None
-    weights = attention.rows_of(head, [query])[0]
+    weights = attention.rows_of(head, [query])[0, : attention.keys]
     name = plain(attention.tokens[query]).strip()
-    yield Text.assemble((f"{head.name}  ", "bold"), (f"{name}", "bold"), (f"  token {query}", "dim"))
+    yield Text.assemble((f"{head.name}  ", "bold"), (f"{name}", "bold"), (f"  token {query - attention.source}", "dim"))
     products = None if attention.query is None else attention.products(head, query)
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, width=width)
     for title, kind in (("key", "left"), ("weight", "right"), ("q·k/√d", "right"), ("neurons", "left")):
