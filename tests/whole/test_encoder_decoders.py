@@ -142,6 +142,34 @@ class TestGroundTruth:
         assert np.nanmax(table.above_chance[..., names.index("aligned")]) < 0.1
         assert np.nanmax(table.above_chance[..., names.index("before-aligned")]) > 0.9
 
+    def test_planted_decoder_heads_are_found_and_no_other(self, tmp_path: Path) -> None:
+        """A bias for the word before, which T5's layers share, in one head of each layer."""
+        model = translator.untrained()
+        with torch.no_grad():
+            model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight[1, 2] = 30
+        planted = translator.save(model, tmp_path / "planted")
+        result = attnscan.heads([pair[:2] for pair in translator.pairs(24)], model=planted, attention="decoder")
+        assert [[label == "previous-word" for label in layer] for layer in result.map_label] == [
+            [False, False, True, False]
+        ] * 2
+        table = result.scores.every_key
+        assert table.score[:, 2, result.scores.patterns.index("previous-word")].min() > 0.95
+
+    def test_what_is_stated_of_a_decoders_head_is_what_its_weights_say(self) -> None:
+        """d1-0 looks at the word itself, of all words that it sees."""
+        pairs = translator.pairs(30)
+        options: dict[str, Any] = {"by": "weight", "special": "out", "attention": "decoder"}
+        table = attnscan.heads([pair[:2] for pair in pairs], model=TRANSLATOR, **options).to_frame()
+        assert list(table["statement"][table["statement"] == "itself"].index) == [4]
+        shares = []
+        for pair in pairs:
+            target, _, weights = _eager(TRANSLATOR, pair, "reads")
+            rows = weights["decoder"][:, :, target.places][..., target.places]
+            shares.append((rows / rows.sum(-1, keepdims=True)).diagonal(axis1=2, axis2=3))
+        itself = np.concatenate(shares, -1).mean(-1)
+        assert_allclose(table["statement_share"][4], itself[1, 0], atol=1e-6)
+        assert_allclose(table["statement_average"][4], itself.mean(), atol=1e-6)
+
     def test_an_untrained_model_has_none(self, tmp_path: Path) -> None:
         model = translator.save(translator.untrained(), tmp_path / "untrained")
         result = _cross(model, translator.pairs(40), tmp_path)
