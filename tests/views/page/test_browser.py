@@ -46,6 +46,7 @@ Open = Callable[..., Page]
 
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 OPTIONS = ScanOptions(model="bundled", predictive="off")
+WEB = Path(__file__).parents[3] / "attnscan/views/page/web"
 COPY = (
     "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
     " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height); "
@@ -633,6 +634,32 @@ class TestHeadView:
         token.hover()
         expect(page.locator("#queries button .value").nth(299)).not_to_be_empty()
         assert token.bounding_box()["height"] == 16
+
+    @pytest.mark.parametrize("scale", [1, 2])
+    def test_many_lines_look_as_the_browser_draws_a_few(self, opened: Open, article_page: Path, scale: int) -> None:
+        scripts = "".join((WEB / f"{name}.js").read_text() for name in ("dom", "lines"))
+        blank = opened(article_page).context.new_page()
+        apart = blank.evaluate(
+            """([scripts, scale]) => {
+                const lines = Array.from({ length: 300 }, (_, at) => ({
+                    x1: 0, y1: (at * 7) % 200, x2: 140, y2: (at * 29) % 200, weight: Math.floor(at / 10) / 32,
+                    color: ["#1f6fb2", "#e0552f", "#2a9d57"][Math.floor(at / 10) % 3],
+                }));
+                const { drawBand, drawMany } = new Function(`${scripts}; return { drawBand, drawMany }`)();
+                const [browser, own] = [0, 1].map((which) => {
+                    const context = new OffscreenCanvas(140 * scale, 200 * scale).getContext("2d");
+                    context.setTransform(scale, 0, 0, scale, 0, 0);
+                    which ? drawMany(context, [...lines], 0, 200) : drawBand(context, lines, 140, 0, 200);
+                    return [...context.getImageData(0, 0, 140 * scale, 200 * scale).data];
+                });
+                const over = (data, at) => 255 + (data[at + 3] / 255) * (data[at - (at % 4)] - 255);
+                let sum = 0;
+                for (let at = 0; at < own.length; at += 4) sum += Math.abs(over(browser, at) - over(own, at));
+                return sum / (own.length / 4);
+            }""",
+            [scripts, scale],
+        )
+        assert apart < 6
 
     def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
         settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}

@@ -319,10 +319,8 @@ function paintSwitch() {
   const on = chosen.every((name) => off.has(name));
   const many = chosen.length > 1 ? `these ${chosen.length} heads` : `head ${chosen[0]}`;
   setText(find("switch-off"), `Switch ${many} ${on ? "on again" : "off"}`);
-  for (const head of heads) {
-    for (const button of [views.model.cells[head.index], ...document.querySelectorAll(`#picker [value="${head.name}"]`)]) {
-      button.classList.toggle("out", off.has(head.name));
-    }
+  for (const button of [...views.model.cells, ...document.querySelectorAll("#picker button:not(.layer)")]) {
+    button.classList.toggle("out", off.has(button.value));
   }
 }
 

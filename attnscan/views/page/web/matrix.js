@@ -110,14 +110,16 @@ function paintThumbnail(canvas, head, small, color, { side, rows, columns }) {
   if (!rows.length || !columns.length) return; // an input without words
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns.length, rows.length);
-  const shade = channels(color);
+  const [red, green, blue] = channels(color);
+  const { data } = image;
   const start = head.index * side * side;
   let at = 0;
   for (const row of rows) {
     for (const column of columns) {
-      image.data.set(shade, at);
-      image.data[at + 3] = small[start + row * side + column];
-      at += 4;
+      data[at++] = red;
+      data[at++] = green;
+      data[at++] = blue;
+      data[at++] = small[start + row * side + column];
     }
   }
   context.putImageData(image, 0, 0);
