@@ -132,17 +132,22 @@ def of_every_head(
     """
     (rows, keys), words = _passage(attention), _words(attention)
     shown_words = words[keys]
+    is_whole = len(rows) == len(attention.rows)
     readings = {"weight": "words"} | ({} if attention.norms is None else {"carried": "carried-words"})
     side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings) * inputs))
     small: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in chain(*readings.items())}
     for layer, weights in enumerate(attention.weights):  # layer by layer, for the memory
         for name, among in readings.items():
-            own = weights[:, rows]
+            own = weights if is_whole else weights[:, rows]
+            whole = np.ones_like(own[..., 0])
             if name == "carried" and attention.norms is not None:
-                own = carried_shares(own, attention.norms[layer])
-            shares = _among_words(own, words)[..., keys][:, shown_words][..., shown_words]
-            small[name].append(_thumbnails(own[..., keys], side))
-            small[among].append(_thumbnails(shares, side))
+                own = own * attention.norms[layer][:, None]
+                whole = own.sum(-1)
+            on_words = (own @ words.astype(own.dtype))[:, shown_words]
+            least = _LEAST_LEFT * whole[:, shown_words]
+            small[name].append(_thumbnails(own[..., keys], whole, side))
+            shares = own[:, shown_words][..., keys[shown_words]]
+            small[among].append(_thumbnails(shares, np.where(on_words < least, np.inf, on_words), side))
     thumbnails = {name: compressed(np.stack(layers), strategy) for name, layers in small.items()}
     sides = {name: layers[0].shape[-1] for name, layers in small.items()}
     assert attention.visible is not None  # whole layers are kept
@@ -198,14 +203,18 @@ def _among_words(weights: NDArray[np.float32], words: NDArray[np.bool_]) -> NDAr
     return shares
 
 
-def _thumbnails(weights: NDArray[np.float32], side: int) -> NDArray[np.uint8]:
-    """Every head of a layer, made small by taking the largest weight of each cell, at most so many cells wide."""
+def _thumbnails(weights: NDArray[np.float32], whole: NDArray[np.float32], side: int) -> NDArray[np.uint8]:
+    """Every head of a layer, made small by taking the largest share of each cell, at most so many cells wide.
+
+    Shape: `weights` [head, query, key], each row's `whole`, which shares are of, [head, query].
+    """
     length = weights.shape[-1]
     if not length:
         return np.zeros(weights.shape, dtype=np.uint8)
     first = np.linspace(0, length, min(side, length), endpoint=False).astype(int)
-    pooled = _pooled(_pooled(weights, first).swapaxes(1, 2), first).swapaxes(1, 2)
-    small: NDArray[np.uint8] = np.rint(255 * np.sqrt(pooled)).astype(np.uint8)
+    by_key = _pooled(weights.swapaxes(1, 2), first)  # the largest of a row stays the largest of its shares
+    by_key /= np.where(whole > 0, whole, 1)[:, None]
+    small: NDArray[np.uint8] = np.rint(255 * np.sqrt(_pooled(by_key.swapaxes(1, 2), first))).astype(np.uint8)
     return small
 
 
