@@ -376,7 +376,7 @@ MANY = [
     Pair("the cat sat on a mat", "a cat ran"),
     Pair("dogs bark", "."),
     Pair("it rained all day in the north", "we stayed at home"),
-    Pair("the dog sat on a mat", "a dog ran"),
+    Pair("the dog sat on a mat", "a dog ran ."),  # filled up beside the first
     Pair("."),
 ]
 
