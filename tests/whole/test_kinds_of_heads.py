@@ -434,6 +434,9 @@ class TestExplain:
             for head in result.heads:
                 assert not np.isnan(result[head].causes["positions_shuffled"])
                 assert np.isnan(result[head].causes["segments_zeroed"])
+        for heads, text in (("c1-0", "the source's words"), ("layer:d0", "the target's words")):
+            screen = run("explain", heads, *PAIR, "--model", str(checkpoints("bart"))).stdout
+            assert f"Positions are shuffled among {text};" in " ".join(screen.split())
         told = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
         assert told.not_available["positions_shuffled"] == "the model looks up no position embeddings"
         assert "d1-0" in repr(told) and told.to_frame()["kind"].tolist() == ["decoder"]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.explanation import Explanations
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.head_explanation import CAUSES, NEURON_MEASURES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
@@ -38,11 +38,15 @@ _SHORT = {"positions_shuffled": "shuffled", "segments_zeroed": "zeroed", "segmen
 _WITH_ERROR = ("positions_shuffled",)  # in the list of many heads, which has room for no more
 _BRIEF = (("effective_neurons", 1), ("stability", 2), ("sign_agreement", 2))
 _ROTATED = "Queries and keys that are rotated together give the same weights."
-_SHUFFLED = "Positions are shuffled among all words, across both sentences; special tokens keep theirs."
+_SHUFFLED = {
+    AttentionKind.DECODER: "Positions are shuffled among the target's words; special tokens keep theirs.",
+    AttentionKind.CROSS: "Positions are shuffled among the source's words; special tokens keep theirs.",
+}
+_AMONG_ALL = "Positions are shuffled among all words, across both sentences; special tokens keep theirs."
 _NOTE = (
     "(In brackets): the nearest pattern of a head without a label. neurons, stable, signs: in the model's own basis, "
     "then the mean in rotated bases; ≈ in their range, which says nothing of the own basis, < below it, > above it. "
-    f"?: the label changed in more than 5 % of bootstrap resamples. {_SHUFFLED} ±: one standard error."
+    "?: the label changed in more than 5 % of bootstrap resamples. {shuffled} ±: one standard error."
 )
 
 
@@ -91,7 +95,8 @@ def _one(explanations: Explanations, head: HeadExplanation, width: int) -> Itera
     yield Text("")
     yield from _causes(head, width)
     if head.causes["positions_shuffled"] == head.causes["positions_shuffled"]:
-        yield from wrapped(f"{_SHUFFLED} The mean of {SHUFFLES} shuffles. ±: one standard error.", width)
+        shuffled = _SHUFFLED.get(head.head.kind, _AMONG_ALL)
+        yield from wrapped(f"{shuffled} The mean of {SHUFFLES} shuffles. ±: one standard error.", width)
 
 
 def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
@@ -125,7 +130,7 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
         others = (number(row.causes[name]) for name in _SHORT if name not in _WITH_ERROR)
         grid.add_row(head.name, mark, number(row.score), *neurons, *causes, *others)
     yield fitted(grid, width, "signs", "stable", "swapped", "zeroed", "neurons")
-    yield from wrapped(_NOTE, width)
+    yield from wrapped(_NOTE.format(shuffled=_SHUFFLED.get(explanations.heads[0].kind, _AMONG_ALL)), width)
 
 
 def _beside(measure: InBases, places: int) -> str:
