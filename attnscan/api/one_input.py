@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
-from attnscan.errors import CaptureError, OptionError
+from attnscan.errors import CaptureError, ModelError, OptionError
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.sentence import Text
@@ -121,7 +121,7 @@ def classify(
     if kept is not None:
         kinds = [result]
         for other in request.beside:  # a file has all kinds that there are
-            with suppress(CaptureError):
+            with suppress(CaptureError, ModelError):
                 kinds.append(Callbacks(on_bad).answer(other, Classification))
         write_file(kept, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     return replace(result, html=classification_html, pattern=tuple(names))

@@ -160,6 +160,8 @@ def write_weights(*kinds: SavedWeights) -> bytes:
         arrays |= {array: saved.attention}
         text = array.removesuffix("_attention")
         if text == "cross":
+            source = saved.tokens[: saved.source], saved.special[: saved.source]
+            arrays |= dict(zip(("encoder_tokens", "encoder_special"), source, strict=True))
             if saved.tokens[own] == arrays.get("decoder_tokens"):
                 continue
             text = "predicted"

@@ -32,16 +32,17 @@ def shifted(model: Any, ids: list[int]) -> list[int]:
     return read
 
 
-def written(model: Any, tokenizer: Any, pair: Pair, most: int) -> Pair | InputError:
+def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:
     """A source with the target that the model writes, word by word the likeliest, of at most so many tokens.
 
+    Neither is longer than what the model reads: the start token and the end of a target count, too.
     Raises: CaptureError if the model fails.
     """
-    encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True).to(model.device)
+    encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
     try:
         with torch.inference_mode(), quiet_transformers():
-            ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=most)[0]
+            ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2)))[0]
     except Exception as error:
         raise failed(model, error) from error
     text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)

@@ -243,7 +243,8 @@ class Scanner:
     ) -> Iterator[EncodedInput | InputError]:
         """Tokenize sources and targets, which the model writes where they are missing."""
         loaded, most = self.loaded, self.options.max_target_tokens
-        whole = [pair if pair.b is not None else written(self._writer, loaded.tokenizer, pair, most) for pair in pairs]
+        write = partial(written, tokenizer=loaded.tokenizer, most=most, limit=loaded.limit)
+        whole = [pair if pair.b is not None else write(self._writer, pair=pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
         shift = partial(shifted, loaded.model)
         encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)

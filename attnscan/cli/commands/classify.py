@@ -17,7 +17,7 @@ from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.errors import CaptureError
+from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Head, check_heads_are_named, heads_of_kind
@@ -154,7 +154,7 @@ def classify(
         kinds = results
         if len(results) == 1:  # a file has all kinds that there are
             for request in requests[0].beside:
-                with suppress(CaptureError):
+                with suppress(CaptureError, ModelError):
                     kinds = [*kinds, answered(request).value]
         write_file(save_weights, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     best = tuple(head.name for head in listing.heads_of(result)[0][:1])
