@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options, text_of
+from attnscan.api.arguments import OfAttention, check_kind, file_of, library, listed, memory_of, scan_options, text_of
 from attnscan.api.one_input import Weights, weights_input, window_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError, needs
@@ -21,12 +21,14 @@ from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
+from attnscan.results.terms import AttentionName
 from attnscan.results.trees import TreesRead, sentence_numbers
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, Rank, ReadTrees
 from attnscan.scan.options import OnLong, ScanOptions
 from attnscan.scan.stream import OnBad
 from attnscan.views.page.frame import Page
+from attnscan.views.page.kinds import kinds_page
 from attnscan.views.page.page import page as page_of
 from attnscan.views.page.page import page_options
 from attnscan.views.page.trees import trees_page
@@ -50,6 +52,13 @@ class _Given:
     on_progress: OnProgress | None = None
     model: Model = None
     tokenizer: Tokenizer = None
+
+
+@dataclass(frozen=True)
+class _OfKinds(_Given, OfAttention):
+    """Likewise, and which attention of an encoder-decoder is read."""
+
+    attention: AttentionName | Literal["all"] | None = None  # type: ignore[assignment]
 
 
 def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], keep: Selection | None) -> Any:
@@ -78,6 +87,32 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
     )
 
 
+def _kinds(a: Text, b: Text | None, options: dict[str, Any], keep: Selection) -> list[Classification]:
+    """An encoder-decoder's kinds of attention on a source and a target, if there is one: one of them, or all.
+
+    Raises: as `_result`.
+    """
+    every: tuple[AttentionName, ...] = ("encoder", "decoder", "cross")
+    results = []
+    for kind in every if options["attention"] == "all" else [None]:
+        given = options if kind is None else {**options, "attention": kind}
+        if kind not in (None, "cross"):
+            given = {**given, "alignments": None, "query": "predicts"}
+        of = OfAttention.of(given)
+        asked = scan_options(
+            options["model"],
+            options,
+            on_long="truncate" if options["truncate"] else "error",
+            patterns=of.patterns(())[1],
+            **of.scanned,
+        )
+        read = of.pair(pair_of(a, None if kind == "encoder" else b))
+        memory = memory_of(options["model"], options["tokenizer"], asked)
+        told = Callbacks(options["on_bad"], options["on_progress"])
+        results.append(told.answer(Classify(read, asked, memory, keep), Classification))
+    return results
+
+
 def _trees(a: Any, treebank: Pairs, sentences: str | None, options: dict[str, Any]) -> TreesRead:
     """Some sentences of a treebank with their trees. Raises: as `run`; OptionError if something else is given, too."""
     given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
@@ -90,7 +125,7 @@ def _trees(a: Any, treebank: Pairs, sentences: str | None, options: dict[str, An
     return Callbacks(given.on_bad, given.on_progress).answer(request, TreesRead)
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
+@library(ScanOptions(), FileReading(), FilePairs(), shared=_OfKinds)
 def report(
     a: Text | Classification | Ranking | None = None,
     b: Text | None = None,
@@ -112,8 +147,9 @@ def report(
     first and last tokens are the `window`. The page of many pairs has labels and how
     sure they are, scores with errors and profiles, if a ranking was made with `profile=True`. It has no weights, and
     takes no heads. Of a `treebank`, as `syntax` takes it, the page has some `sentences` by their numbers ("3,17" or
-    "1-8", the first eight by default) with their trees, and what heads follow in all. It is written to `output`, if
-    that is given.
+    "1-8", the first eight by default) with their trees, and what heads follow in all.
+    `attention` is one of an encoder-decoder's, or "all" for a page with a switch between them; see `heads`. The page is
+    written to `output`, if that is given.
 
     Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
     size; SelectionError for heads that the model has not got.
@@ -122,10 +158,21 @@ def report(
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
     of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
+    keep = Selection(window=window_of(window), is_drawn=True)
+    if options["attention"] not in (None, "encoder"):
+        if not isinstance(a, str | Sentence) or heads is not None or window is not None:
+            raise OptionError(
+                "attention is of one input that is read whole", "give a source, and leave out heads and window"
+            )
+        of_kinds = _kinds(a, b, options, keep)
+        made = kinds_page(of_kinds, page_options(of_kinds[0], neurons=bool(neurons), megabytes=size))
+        if path is not None:
+            write_file(path, made.html.encode())
+        return made
     if treebank is None:
         if sentences is not None:
             raise OptionError("sentences are of a treebank", "give treebank, or leave them out")
-        result = _result(a, b, options, of_pairs, Selection(window=window_of(window), is_drawn=True))
+        result = _result(a, b, options, of_pairs, keep)
         check_kind("result", result, Classification, Ranking)
     else:
         if window is not None:

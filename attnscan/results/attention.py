@@ -86,6 +86,16 @@ class Attention:
         """The same but for padding: what pictures and pages show, as queries and as keys."""
         return [row for row in self.rows if self.sentence[row] != PADDING]
 
+    @property
+    def asking(self) -> list[int]:
+        """Those of the passage that are queries: of cross attention, the target's."""
+        return [place for place in self.passage if place >= self.source]
+
+    @property
+    def asked(self) -> list[int]:
+        """Those of the passage that are keys: of cross attention, the source's."""
+        return [place for place in self.passage if not self.source or place < self.source]
+
     def place(self, named: HeadLike) -> tuple[int, int]:
         """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
         head = self.grid.head(named)

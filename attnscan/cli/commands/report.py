@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
+    OfAttention,
     OneInput,
     PairFiles,
     Treebanks,
@@ -21,13 +23,12 @@ from attnscan.cli.options import (
     check_one_or_many,
     check_usage,
     heads_option,
-    request_of,
     window_of,
 )
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.requests import ReadTrees, Request
+from attnscan.run.requests import Classify, Rank, ReadTrees, Request
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
@@ -61,6 +62,7 @@ def report(
         ),
     ] = None,
     window: Window = None,
+    of: OfAttention,
     trees: Annotated[Treebanks, Without("held")],
     sentences: Annotated[
         str | None,
@@ -70,8 +72,16 @@ def report(
 ) -> None:
     of_trees = bool(trees.treebank)
     of_pairs = not of_trees and check_one_or_many(given, files)
+    if heads is not None:
+        check_heads_are_named(heads)
+    of = of.resolved(heads)
     check_usage(
         {
+            "--attention is for the page of one input": of.attention != "encoder" and (of_trees or of_pairs),
+            "--window is for one text: leave it out with --attention cross or all": window is not None
+            and of.attention in ("cross", "all"),
+            "--heads are of one kind of attention: name encoder, decoder or cross": heads is not None
+            and of.attention == "all",
             "--sentences is for --treebank": sentences is not None and not of_trees,
             "--window and --no-neurons are for the page of one input": of_trees and (no_neurons or window is not None),
             "--heads, --window and --no-neurons are for the page of a sentence, or two: it holds weights": of_pairs
@@ -88,8 +98,6 @@ def report(
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
         check_writable(output)
-    if heads is not None:
-        check_heads_are_named(heads)
     paths = [*files.paths, *(trees.treebank or ())]
     parts = parts_of(paths, output) if (of_pairs or of_trees) and not to_stdout else {}
     if of_trees:
@@ -97,22 +105,33 @@ def report(
 
         asked = trees.request(given, files, scan)
         numbers = () if sentences is None else sentence_numbers(sentences)
-        request: Request = ReadTrees(asked.pairs, asked.options, numbers=numbers)
+        requests: list[Request] = [ReadTrees(asked.pairs, asked.options, numbers=numbers)]
+    elif of_pairs:
+        many: dict[str, Any] = {"labelled": True, "profile": True, "predictive_part": False}
+        options = replace(scan, model=given.model, on_long=files.when_long(), **many)
+        requests = [Rank(files.source(), options)]
     else:
         from attnscan.results.head_weights import Selection
 
-        many = {"labelled": True, "profile": True, "predictive_part": False}
         keep = Selection(window=window_of(window), is_drawn=True)
-        request = request_of(given, files, scan, keep=keep, **many)
-    result, interrupted = answered(request)
+        options = replace(scan, model=given.model, on_long=files.when_long(many=False))
+        requests = [Classify(of.input(given, kind), of.options(options, kind, None)[1], keep=keep) for kind in of.kinds]
+    results, interrupted = [], False
+    for request in requests:
+        result, interrupted = answered(request)
+        results.append(result)
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
+        from attnscan.views.page.kinds import kinds_page
         from attnscan.views.page.page import page, page_options
         from attnscan.views.page.trees import trees_page
 
-        options = page_options(result, heads, neurons=not no_neurons, megabytes=size)
-        made = trees_page(result, options) if of_trees else page(result, options)
+        asked_for = page_options(results[0], heads, neurons=not no_neurons, megabytes=size)
+        if of_trees:
+            made = trees_page(results[0], asked_for)
+        else:
+            made = page(results[0], asked_for) if of_pairs else kinds_page(results, asked_for)
     for note in made.notes:
-        say(f"{note}; --size allows more{'' if of_pairs else ', and --heads others'}")
+        say(f"{note}; --size allows more{'' if of_pairs or len(results) > 1 else ', and --heads others'}")
     if to_stdout:
         write_stdout(made.html.encode())
     else:

@@ -82,7 +82,7 @@ class Cargo:
     """By reading, uint8 [layer, head, query, key]: 255 × the square root of the largest weight in each cell. Among
     words, of words alone."""
     sides: Mapping[str, int] = field(default_factory=dict)
-    """By reading, of how many cells the sides of its thumbnails are."""
+    """By reading, of how many cells the longer side of its thumbnails is; the other has as many, or one a token."""
     weight_steps: int = WEIGHT_STEPS[0]
     """Weights, and shares of what is carried, are whole steps of 1 / weight_steps: off by half a step at most."""
     weights: Mapping[Head, Weights] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def of_every_head(
     the time. The more `inputs` a page holds, the smaller they are.
     """
     (rows, keys), words = _passage(attention), _words(attention)
-    shown_words = words[keys]
+    asking, asked = words[attention.asking], words[keys]
     is_whole = len(rows) == len(attention.rows)
     readings = {"weight": "words"} | ({} if attention.norms is None else {"carried": "carried-words"})
     side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings) * inputs))
@@ -143,13 +143,13 @@ def of_every_head(
             if name == "carried" and attention.norms is not None:
                 own = own * attention.norms[layer][:, None]
                 whole = own.sum(-1)
-            on_words = (own @ words.astype(own.dtype))[:, shown_words]
-            least = _LEAST_LEFT * whole[:, shown_words]
+            on_words = (own @ words.astype(own.dtype))[:, asking]
+            least = _LEAST_LEFT * whole[:, asking]
             small[name].append(_thumbnails(own[..., keys], whole, side))
-            shares = own[:, shown_words][..., keys[shown_words]]
+            shares = own[:, asking][..., keys[asked]]
             small[among].append(_thumbnails(shares, np.where(on_words < least, np.inf, on_words), side))
     thumbnails = {name: compressed(np.stack(layers), strategy) for name, layers in small.items()}
-    sides = {name: layers[0].shape[-1] for name, layers in small.items()}
+    sides = {name: max(layers[0].shape[1:]) for name, layers in small.items()}
     assert attention.visible is not None  # whole layers are kept
     masks, mask_of_layer = _masks(attention.visible[:, rows][..., keys])
     first = [mask_of_layer.index(mask) for mask in range(len(masks))] or [0]  # layers of each mask
@@ -187,8 +187,8 @@ def _side(attention: Attention, room: int) -> int:
 
 def _passage(attention: Attention) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which of the kept rows, and which keys, are shown; sums and shares are of all keys."""
-    passage = np.array(attention.passage, dtype=np.int64)
-    return np.searchsorted(attention.rows, passage), passage
+    asking, asked = np.array(attention.asking, dtype=np.int64), np.array(attention.asked, dtype=np.int64)
+    return np.searchsorted(attention.rows, asking), asked
 
 
 def _words(attention: Attention) -> NDArray[np.bool_]:
@@ -208,13 +208,12 @@ def _thumbnails(weights: NDArray[np.float32], whole: NDArray[np.float32], side: 
 
     Shape: `weights` [head, query, key], each row's `whole`, which shares are of, [head, query].
     """
-    length = weights.shape[-1]
-    if not length:
+    if not weights.size:
         return np.zeros(weights.shape, dtype=np.uint8)
-    first = np.linspace(0, length, min(side, length), endpoint=False).astype(int)
-    by_key = _pooled(weights.swapaxes(1, 2), first)  # the largest of a row stays the largest of its shares
+    down, across = (np.linspace(0, n, min(side, n), endpoint=False).astype(int) for n in weights.shape[1:])
+    by_key = _pooled(weights.swapaxes(1, 2), across)  # the largest of a row stays the largest of its shares
     by_key /= np.where(whole > 0, whole, 1)[:, None]
-    small: NDArray[np.uint8] = np.rint(255 * np.sqrt(_pooled(by_key.swapaxes(1, 2), first))).astype(np.uint8)
+    small: NDArray[np.uint8] = np.rint(255 * np.sqrt(_pooled(by_key.swapaxes(1, 2), down))).astype(np.uint8)
     return small
 
 
@@ -300,8 +299,8 @@ def _carried_steps(weights: NDArray[np.int64], norms: NDArray[np.int64], steps: 
 def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     """A head's queries and keys, in so many steps. Raises: AssertionError if they are not there."""
     assert attention.query is not None and attention.key is not None
-    _, keys = _passage(attention)
-    true = np.stack([attention.query[head.place][keys], attention.key[head.place][keys]]).astype(np.float64)
+    places = attention.passage
+    true = np.stack([attention.query[head.place][places], attention.key[head.place][places]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
     whole = np.rint(true / worth)
     rounded, scaling = whole * worth, attention.scaling[head.layer]

@@ -20,12 +20,13 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import IN_MEMORY, By, Signature
 from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
+from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.page.table import HeadsByReading, Table
 from attnscan.views.palette import COLORS, HEAD_COLORS, STATED_SCREEN_COLOR, letter, readable_on
@@ -37,16 +38,23 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-Kind = Literal["input", "trees", "pairs"]
-"""What a page is of: one input, some sentences with trees, or many pairs."""
+Kind = Literal["input", "trees", "kinds", "pairs"]
+"""What a page is of: one input, some sentences with trees, kinds of attention on one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
-_VIEWS["trees"] = (*_VIEWS["input"], "tree")
+_VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
 _LIVE = {"input": ("server", "live", "beside", "search"), "pairs": ("server", "examples")}
+_LIVE["kinds"] = _LIVE["input"]
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
     ("weight", "looks", "Attention weights"),
     ("carried", "carries", "What heads carry: attention weight times the norm of the value"),
 )
+KINDS = {
+    "encoder": "From words of the source to each other",
+    "decoder": "From words of the target to those before them",
+    "cross": "From words of the target to those of the source",
+}
+"""Of each kind of attention of an encoder-decoder, which words look at which."""
 _SPECIAL = (
     ("in", "in", "Special tokens are keys, as in the model"),
     ("out", "out", "Special tokens are removed, and each row is renormalised over words"),
@@ -92,6 +100,8 @@ class Subject:
     """Why there is no reading by weight, or by what heads carry; none for both."""
     not_measured: Mapping[str, str]
     """Of patterns that were not looked for: why."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of attention of an encoder-decoder that the page has, if there are several."""
 
     @property
     def usual(self) -> HeadsByReading:
@@ -99,10 +109,18 @@ class Subject:
         return self.readings[-1]
 
     @property
+    def kind(self) -> AttentionKind:
+        """Of which attention the heads are."""
+        return self.usual.labels.scores.grid[0].kind
+
+    @property
     def patterns(self) -> list[dict[str, Any]]:
         """What pages say of each pattern and of `mixed`."""
-        counts = {pattern.id: pattern.counts for pattern in PATTERNS} | {MIXED: "no pattern is far enough above chance"}
-        evenly = {pattern.id for pattern in PATTERNS if pattern.even}
+        across = self.kind is AttentionKind.CROSS
+        known = {pattern.id: pattern for pattern in (*PATTERNS, *(CROSS_PATTERNS if across else ()))}
+        counts = {name: pattern.counts for name, pattern in known.items()}
+        counts[MIXED] = "no pattern is far enough above chance"
+        evenly = {name for name, pattern in known.items() if pattern.even}
         return [
             {
                 "id": plain(name),
@@ -127,6 +145,11 @@ class Subject:
             "why_unsure": why_unsure(labels),
             "drawn": labels.drawn,
             "switches": [
+                *(
+                    [("attention", "Attention", [(kind, kind, KINDS[kind], "") for kind in self.kinds])]
+                    if self.kinds
+                    else []
+                ),
                 ("by", "Head", [(*choice, self.why_not.get(choice[0], "")) for choice in _BY]),
                 ("special", "Special tokens", [(*choice, "") for choice in _SPECIAL]),
             ],
@@ -141,6 +164,8 @@ class Subject:
         """What the scripts of pages of every kind read."""
         return {
             "grid": self.usual.labels.scores.grid.shape,
+            "attention": self.kind.word,
+            "letter": self.kind.letter,
             "patterns": self.patterns,
             "statements": {candidate.id: (candidate.letter, candidate.words) for candidate in CANDIDATES},
             "statedColor": (STATED_SCREEN_COLOR, readable_on(STATED_SCREEN_COLOR)),

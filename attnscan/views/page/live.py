@@ -20,7 +20,7 @@ from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
 from attnscan.views.page.page import InputPage, attention_of, corpus_page, shown
-from attnscan.views.page.table import profiles, tables
+from attnscan.views.page.table import tables
 
 if TYPE_CHECKING:
     from attnscan.results.change import Prediction
@@ -94,7 +94,7 @@ def rest_of(result: Classification, predictions: Sequence[Prediction]) -> dict[s
     page = InputPage.of(result, PageOptions())
     table = next(tables(page.subject.readings))
     return {
-        "texts": texts_of(table, profiles(result, carried=page.attention.norms is not None)),
+        "texts": texts_of(table, page.profiles),
         "predictions": [prediction.as_json() for prediction in predictions],
     }
 

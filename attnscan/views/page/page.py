@@ -20,11 +20,26 @@ from attnscan.results.scores import MIXED
 from attnscan.results.signature import By
 from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
+from attnscan.scoring.cross import ALIGNED
 from attnscan.views.behaviour import remarks, summary
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
-from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, at_most, html_of, left_out_of, texts_of
+from attnscan.views.page.frame import (
+    NOTES,
+    SIZE,
+    Kind,
+    Page,
+    PageOptions,
+    Subject,
+    at_most,
+    html_of,
+    left_out_of,
+    texts_of,
+)
 from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, tables
 from attnscan.views.summary import ranked_by
+
+Sentences = Sequence[tuple[str, list[tuple[str, bool]]]]
+"""Each sentence's name and tokens, and which of these are special."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +53,13 @@ class InputPage:
     order: Sequence[Head]
     """Which heads' weights are there first."""
     subject: Subject
-    tree: Mapping[str, Any] = field(default_factory=dict)
-    """What the scripts read of its dependency tree, if it has one."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else the scripts read: of its dependency tree, or of other inputs that can take its place."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What else is packed."""
+    sentences: Sentences = ()
+    """What it is read above its views; none for its own tokens."""
+    kind: Kind = "input"
 
     @classmethod
     def of(cls, result: Classification, options: PageOptions) -> InputPage:
@@ -74,9 +92,9 @@ class InputPage:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
         attention = self.attention
         unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-        keys, first = unit[attention.passage], unit[attention.rows[0]]
+        queries, keys, first = unit[attention.asking], unit[attention.asked], unit[attention.rows[0]]
         of_units = {id(target): target for target in self.result.targets}
-        of_tokens = {key: target[:, keys - first][..., keys] for key, target in of_units.items()}
+        of_tokens = {key: target[:, queries - first][..., keys] for key, target in of_units.items()}
         targets = [of_tokens[id(target)] for target in self.result.targets]
         return of_every_head(attention, targets, strategy, inputs=self.options.inputs)
 
@@ -96,7 +114,7 @@ class InputPage:
         frame = self.subject.frame(table, notes) | {
             "subtitle": _which(self.attention),
             "direction": "rtl" if _reads_right_to_left(self.tokens) else "ltr",
-            "sentences": _sentences(self.attention),
+            "sentences": self.sentences or sentences_of(self.attention),
             "notes": self.notes,
             "has_neurons": neurons,
             "why_no_neurons": _why_no_neurons(self.result, self.attention, self.options),
@@ -104,13 +122,17 @@ class InputPage:
             "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
             "texts": self.texts_of_input(cargo, table),
         }
-        facts = {**self.subject.facts(table), **self.facts_of_input(cargo), **self.tree}
-        return html_of(frame, facts, kind="trees" if self.tree else "input", live=live)
+        facts = {**self.subject.facts(table), **self.facts_of_input(cargo), **self.more}
+        return html_of(frame, facts, kind=self.kind, live=live)
 
     def texts_of_input(self, cargo: Cargo, table: Table) -> dict[str, str]:
         """What is packed, by the ids under which the scripts find it."""
-        packed = texts_of(table, profiles(self.result, carried=self.attention.norms is not None))
-        return {**packed, **cargo.texts, **self.texts}
+        return {**texts_of(table, self.profiles), **cargo.texts, **self.texts}
+
+    @property
+    def profiles(self) -> str:
+        """As the scripts take them; none of cross attention, which no distance or sentence explains."""
+        return "" if self.attention.source else profiles(self.result, carried=self.attention.norms is not None)
 
     @property
     def tokens(self) -> list[str]:
@@ -136,6 +158,8 @@ class InputPage:
             "rightToLeft": _reads_right_to_left(self.tokens),
             "best": self.order[0].name,
             "sides": cargo.sides,
+            "source": len(attention.asked) if attention.source else 0,
+            "gold": bool(attention.source and self.result.targets and ALIGNED.id in self.result.scores.patterns),
             "maskOfLayer": cargo.mask_of_layer,
             "weightSteps": cargo.weight_steps,
             "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"
@@ -174,7 +198,7 @@ def attention_of(result: Classification) -> Attention:
     return attention if result.carried is not None else replace(attention, norms=None)
 
 
-def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:
+def sentences_of(attention: Attention) -> Sentences:
     """Each sentence's name and tokens, and which of these are special."""
     of_segments: dict[int, list[tuple[str, bool]]] = {segment: [] for segment in sorted(set(attention.segments))}
     for place in attention.passage:
@@ -185,6 +209,8 @@ def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]
 
 def _which(attention: Attention) -> str:
     """Which tokens of the input are shown."""
+    if attention.source:
+        return f"{len(attention.asked)} source and {len(attention.asking)} target tokens"
     passage, every = attention.passage, sum(sentence != PADDING for sentence in attention.sentence)
     return f"{every} tokens" if len(passage) == every else f"tokens {passage[0]} to {passage[-1]} of {every:,}"
 

@@ -32,7 +32,6 @@ from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
 from attnscan.views.summary import reading_title
 
-_NAMES = 3  # model, layer and head: the first columns of the CSV, which all readings have in common
 _WHOLE = ("statement_rank",)  # whole numbers, though some are unknown
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
@@ -191,7 +190,8 @@ def _columns_of_pairs(result: Ranking) -> dict[str, NDArray[Any]]:
 def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
     """The labels and scores of all heads with all decimals, then with ever fewer."""
     columns, grid = list(readings[0].columns), readings[0].labels.scores.grid
-    names = [_cells(name, readings[0].columns[name]) for name in columns[:_NAMES]]
+    common = columns.index("head") + 1  # model, kind, layer and head, which all readings have in common
+    names = [_cells(name, readings[0].columns[name]) for name in columns[:common]]
     about = {
         "marks": {reading.name: reading.marks for reading in readings},
         "chance": {reading.name: reading.chance for reading in readings},
@@ -206,7 +206,7 @@ def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
     }
     for decimals in (DECIMALS, *_COARSER):
         text = json.dumps(
-            {"names": names, "cells": _once(readings, columns[_NAMES:], decimals), **about}, separators=(",", ":")
+            {"names": names, "cells": _once(readings, columns[common:], decimals), **about}, separators=(",", ":")
         )
         yield Table(tuple(columns), compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY), decimals)
 

@@ -38,11 +38,11 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
     }
     pages = [first, *(replace(_page_of(tree, options), order=first.order) for tree in read.sentences[1:])]
     if options.size is not None:
-        shares = _shares(pages, options.size - len(json.dumps(of_all)))
-        pages = [replace(page, options=replace(options, size=share)) for page, share in zip(pages, shares, strict=True)]
+        sizes = shares(pages, options.size - len(json.dumps(of_all)))
+        pages = [replace(page, options=replace(options, size=share)) for page, share in zip(pages, sizes, strict=True)]
     packed = [page.packed()[:2] for page in pages]
     facts = [
-        {**page.facts_of_input(cargo), **page.tree, "whyNone": _why_none(page)}
+        {**page.facts_of_input(cargo), **page.more, "whyNone": _why_none(page)}
         for page, (cargo, _) in zip(pages, packed, strict=True)
     ]
     texts = {
@@ -51,7 +51,7 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
         for name, text in page.texts_of_input(*of_page).items()
         if place
     }
-    whole = replace(first, tree={**first.tree, **of_all, "sentences": facts}, texts={**first.texts, **texts})
+    whole = replace(first, more={**first.more, **of_all, "sentences": facts}, texts={**first.texts, **texts})
     notes = _left_out(whole, *packed[0], [len(cargo.weights) for cargo, _ in packed])
     return Page(whole.html(*packed[0], notes, neurons=False), notes)
 
@@ -70,10 +70,12 @@ def _page_of(tree: ReadTree, options: PageOptions) -> InputPage:
         "heads": tree.sentence.tags["head"],
         "relations": [plain(str(relation)) for relation in tree.sentence.tags["deprel"]],
     }
-    return replace(page, tree={"tree": facts}, texts={f"most-{by}": compressed(most[by]) for by in readings})
+    return replace(
+        page, kind="trees", more={"tree": facts}, texts={f"most-{by}": compressed(most[by]) for by in readings}
+    )
 
 
-def _shares(pages: Sequence[InputPage], size: int) -> list[int]:
+def shares(pages: Sequence[InputPage], size: int, *, neurons: bool = False) -> list[int]:
     """How many bytes each page may take alone, so that all fit together, where they share their frame.
 
     What every head needs is there first; weights, which grow with the square of tokens, get the rest.
@@ -81,9 +83,9 @@ def _shares(pages: Sequence[InputPage], size: int) -> list[int]:
     needs, frames = [], []
     for page in pages:
         cargo, table = page.cargo_of_every_head(), next(tables(page.subject.readings))
-        facts = len(json.dumps({**page.facts_of_input(cargo), **page.tree}))
+        facts = len(json.dumps({**page.facts_of_input(cargo), **page.more}))
         needs.append(facts + sum(map(len, page.texts_of_input(cargo, table).values())) + NOTES)
-        frames.append(len(page.html(cargo, table, (), neurons=False).encode()) - needs[-1] + NOTES)
+        frames.append(len(page.html(cargo, table, (), neurons=neurons).encode()) - needs[-1] + NOTES)
     rest = max(0, size - max(frames) - sum(needs) - needs[0])
     parts = [len(page.attention.tokens) ** 2 + _LEAST_WEIGHTS for page in pages]
     return [frame + need + rest * part // sum(parts) for frame, need, part in zip(frames, needs, parts, strict=True)]

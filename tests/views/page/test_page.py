@@ -41,6 +41,9 @@ READINGS = {"weight": False, "words": True, "carried": False, "carried-words": T
 """Whether among words."""
 
 
+TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
+
+
 class TestSafety:
     def test_hostile_text_adds_no_element_and_no_attribute(self) -> None:
         harmless = Elements(page(made_up(1, 2, ["word"] * len(HOSTILE))[0]).html)
@@ -89,6 +92,8 @@ class TestSafety:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "next-word"}))
         trees = attnscan.report(treebank=planted_file(tmp_path), sentences="1", model=model, predictive="off")
         offline = page(small[0]).html + page(ranking).html + trees.html
+        of_kinds = attnscan.report("bado fela", "ALEF ODAB", attention="all", model=TRANSLATOR, predictive="off")
+        offline += of_kinds.html
         alive = live_page(small[0], LIVE, ()) + live_corpus_page(ranking)
         assert "fetch(" not in offline
         for path in WEB.iterdir():

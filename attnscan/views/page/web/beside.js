@@ -138,4 +138,3 @@ function remember() {
 
 headView.companions.push(paintOthers);
 headView.figures = () => (asker.beside ? 3 : 1); // its own, that of the answer beside, and their difference
-find("order").append(make("option", { value: "change" }, "by change"));

@@ -4,24 +4,69 @@ if (!("DecompressionStream" in window))
   notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
 
 const facts = JSON.parse(document.getElementById("data").textContent);
-const [LAYERS, HEADS] = facts.grid;
-let LENGTH = facts.tokens.length;
+const OF_PAIRS = facts.tokens.length === 0; // a page of many pairs: labels, scores and profiles, and no tokens
 let inputs = 0; // how many have taken the place of the first one: what was waited for may be of an earlier one
-const OF_PAIRS = LENGTH === 0; // a page of many pairs: labels, scores and profiles, and no tokens
-const pattern = Object.fromEntries(facts.patterns.map((kind) => [kind.id, kind]));
-const scored = facts.patterns.map(({ id }) => id).filter((id) => facts.columns.includes(id));
-const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
-const NAMES = column.head + 1;
-const FIRST_SCORE = column.content_label + 1;
+let prefix = ""; // of the ids of texts, where the page has several inputs
 
 /** Where packed texts are, by their ids: in the page itself. A live page asks for those of heads. */
 const cargo = {
-  has: (id) => document.getElementById(id) !== null,
-  text: (id) => document.getElementById(id).textContent,
+  has: (id) => document.getElementById(prefix + id) !== null,
+  text: (id) => document.getElementById(prefix + id).textContent,
 };
 
 /** What the page says of every head: the columns of the CSV by reading, its marks, and what chance would score. */
 let packed = await factsOfHeads("table-bytes");
+/** By reading, what every head's attention is made of: how much is explained, and its largest parts with shares. */
+let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
+
+let LENGTH, SOURCE, DIGITS; // how many tokens there are; of cross attention, how many are the source's, the first ones
+let LAYERS, HEADS, NAMES, FIRST_SCORE;
+let pattern, scored, column, heads, headNamed, kinds, kindNamed;
+
+/** Take the numbers of tokens from the facts. */
+function countTokens() {
+  [LENGTH, SOURCE, DIGITS] = [facts.tokens.length, facts.source ?? 0, facts.weightSteps >= 1000 ? 3 : 2];
+}
+
+/** How many tokens there are, in words. */
+const sizeOfInput = () => (SOURCE ? `${SOURCE} source and ${LENGTH - SOURCE} target tokens` : `${LENGTH} tokens`);
+
+/** Take from the facts which heads there are, what they are scored for and what they may do. */
+function nameHeads() {
+  [LAYERS, HEADS] = facts.grid;
+  pattern = Object.fromEntries(facts.patterns.map((kind) => [kind.id, kind]));
+  scored = facts.patterns.map(({ id }) => id).filter((id) => facts.columns.includes(id));
+  column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
+  [NAMES, FIRST_SCORE] = [column.head + 1, column.content_label + 1];
+  heads = columnOf("layer").map((layer, index) => ({
+    name: `${facts.letter}${layer}-${packed.names[column.head][index]}`,
+    layer: Math.floor(index / HEADS),
+    head: index % HEADS,
+    index,
+  }));
+  headNamed = new Map(heads.map((head) => [head.name, head]));
+  kinds = Object.fromEntries(
+    Object.entries(facts.statements).map(([name, [letter, words]]) => {
+      const [color, ink] = facts.statedColor;
+      return [name, { id: `stated:${name}`, words, letter, color, ink, counts: `Not a pattern: attention on ${words}` }];
+    }),
+  );
+  kinds.average = { ...pattern.mixed, words: "like the average head", counts: "Nothing tells them from the average head" };
+  for (const kind of facts.patterns) kind.words = kind.id;
+  kindNamed = Object.fromEntries([...facts.patterns, ...Object.values(kinds)].map((kind) => [kind.id, kind]));
+}
+
+countTokens();
+nameHeads();
+
+/** Put another input in the place of the one that is shown, with what is said of every head. */
+function takeInput(next, table, more = {}) {
+  Object.assign(facts, next);
+  [packed, profiles] = [table, more];
+  unpacked.clear();
+  inputs += 1;
+  countTokens();
+}
 
 /** A column of the CSV in a reading; one that another reading has as well is held once, and its place stands here. */
 function columnOf(name, by) {
@@ -31,22 +76,11 @@ function columnOf(name, by) {
   return Array.isArray(cells) ? cells : packed.cells[cells][place - NAMES];
 }
 
-/** Every head, layer by layer. */
-const heads = columnOf("layer").map((layer, index) => ({
-  name: `${layer}-${packed.names[column.head][index]}`,
-  layer: Math.floor(index / HEADS),
-  head: index % HEADS,
-  index,
-}));
-/** By reading, what every head's attention is made of: how much is explained, and its largest parts with shares. */
-let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
-
 /** How much of a head's weights its parts explain, beside what even attention alone does. */
 function explainedBy(explained, even) {
   if (explained === null) return "carries nothing";
   return `explained ${explained.toFixed(2)}, by even attention alone ${even.toFixed(2)}`;
 }
-const headNamed = new Map(heads.map((head) => [head.name, head]));
 
 /** How many sentences tokens are of. */
 const segmentsOf = (segments) => new Set(segments).size;
@@ -100,17 +134,6 @@ const rests = (head) => Number(packed.marks[reading()][head.index]) >= 2;
 /** Whether statements are known: over pairs, by the reading that the page opens on; in a live page, after the answer. */
 const areStated = (by = reading()) => packed.stated.includes(by);
 
-/** What heads with a statement do, by its name: as a pattern's, but for the name of the kind, which no pattern has. */
-const kinds = Object.fromEntries(
-  Object.entries(facts.statements).map(([name, [letter, words]]) => {
-    const [color, ink] = facts.statedColor;
-    return [name, { id: `stated:${name}`, words, letter, color, ink, counts: `Not a pattern: attention on ${words}` }];
-  }),
-);
-kinds.average = { ...pattern.mixed, words: "like the average head", counts: "Nothing tells them from the average head" };
-for (const kind of facts.patterns) kind.words = kind.id;
-const kindNamed = Object.fromEntries([...facts.patterns, ...Object.values(kinds)].map((kind) => [kind.id, kind]));
-
 /** What a head does: the pattern that it follows, else its statement. Its letter, colour and words are on every map. */
 function kindOf(head, by = reading()) {
   const label = labelOf(head, by);
@@ -130,6 +153,12 @@ function holds(kind, head) {
 
 async function factsIn(text) {
   return JSON.parse(new TextDecoder().decode(await unpackedBytes(text)));
+}
+
+/** What the page has of every head under a prefix; nothing where it has nothing. */
+async function factsOfInput(before, id) {
+  const text = document.getElementById(before + id);
+  return text ? factsIn(text.textContent) : {};
 }
 
 async function factsOfHeads(id) {
@@ -184,15 +213,15 @@ function numbersOf(head, by) {
   });
 }
 
-/** Rows in steps, of an input with such tokens, as numbers by a reading. */
-function numbersIn(rows, by, { special, weightSteps }) {
+/** Rows in steps, of an input with such tokens, as numbers by a reading; of a source as query there is no row. */
+function numbersIn(rows, by, { special, weightSteps, source }) {
   const length = special.length;
+  const keys = source || length;
   const numbers = new Float32Array(length * length);
   const among = amongWords(by);
-  for (let query = 0, at = 0; query < length; query++) {
-    const start = query * (length + 1);
+  for (let query = source, start = 0; query < length; query++, start += keys + 1) {
     const whole = rows[start] / SUM_STEPS / weightSteps;
-    for (let key = 0; key < length; key++, at++) {
+    for (let key = 0, at = query * length; key < keys; key++, at++) {
       if (among) numbers[at] = special[key] ? 0 : rows[start + 1 + key] / weightSteps;
       else numbers[at] = rows[start + 1 + key] * (special[key] ? 1 / weightSteps : whole);
     }
@@ -214,8 +243,8 @@ function rowsOf(kind, head) {
  * Undo what the page was made with: norms come first, then how far each share is from what rounded shares and norms
  * make of it. All numbers are whole and below 2^53, so that every browser finds the same ones.
  */
-function carriedRows(weights, held, { special, weightSteps }) {
-  const across = special.length + 1;
+function carriedRows(weights, held, { special, weightSteps, source }) {
+  const across = (source || special.length) + 1;
   const norms = held.subarray(0, across);
   const rows = held.slice(across);
   for (let start = 0; start < rows.length; start += across) {
@@ -249,6 +278,9 @@ function neuronsOf(head) {
     return { query: part(0, worth[0]), key: part(half, worth[1]) };
   });
 }
+
+/** Where a cell stands in an array [query × key]: of cross attention, of the target's tokens and the source's. */
+const cellPlace = (query, key) => (query - SOURCE) * (SOURCE || LENGTH) + key;
 
 /** Which keys each query sees, [query × key]; null if every query sees every key. */
 function maskOf(layer) {

@@ -106,16 +106,22 @@ function segmented(id, onChoose) {
   };
 }
 
+/** A token's place in its text: of cross attention, the target's are counted from 0 as well. */
+const placeOf = (index) => (index < SOURCE ? index : index - SOURCE);
+
+/** What a token is called beside its text. */
+const tokenName = (index) => `${SOURCE ? (index < SOURCE ? "source " : "target ") : ""}token ${placeOf(index)}`;
+
 /** A token by its text and place, as nodes: the text's direction stays its own. */
 function named(index) {
-  return [make("bdi", {}, facts.tokens[index]), ` (${index})`];
+  return [make("bdi", {}, facts.tokens[index]), ` (${placeOf(index)})`];
 }
 
 /** A token by its text, and by its place where others have the same text. */
 function called(index) {
   const text = facts.tokens[index];
   const alike = facts.tokens.indexOf(text) !== facts.tokens.lastIndexOf(text);
-  return [make("bdi", {}, text), ...(alike ? [make("small", {}, ` ${index}`)] : [])];
+  return [make("bdi", {}, text), ...(alike ? [make("small", {}, ` ${placeOf(index)}`)] : [])];
 }
 
 /** Which other tokens count as related to one, as words to put into a sentence; nothing if none does. */

@@ -19,7 +19,7 @@ async function haunt(id) {
 async function unpackGhost() {
   const [id, input] = [ghost.over || state.ghost, inputs];
   const masks = Math.max(1, ...facts.maskOfLayer.map((mask) => mask + 1));
-  const packed = Array.from({ length: id ? masks : 0 }, (_, mask) => `targets-${mask}`);
+  const packed = Array.from({ length: id || facts.gold ? masks : 0 }, (_, mask) => `targets-${mask}`);
   const targets = packed.every(cargo.has)
     ? await Promise.all(packed.map((name) => once(name, async () => joined(await bytesOf(name)))))
     : [];
@@ -27,27 +27,32 @@ async function unpackGhost() {
 }
 
 /** What a perfect head of a layer gives a key, in [0, 1]; null while no pattern is asked for. */
-function perfect(layer) {
+function perfect(layer, id = ghost.drawn) {
   const target = ghost.targets[facts.maskOfLayer[layer] ?? 0];
-  if (!ghost.drawn || !target) return null;
-  const start = facts.patterns.findIndex(({ id }) => id === ghost.drawn) * LENGTH * LENGTH;
+  if (!id || !target) return null;
+  const start = facts.patterns.findIndex((kind) => kind.id === id) * cellPlace(LENGTH, 0);
   return (query, key) =>
-    amongWords(reading()) && facts.special[key] ? 0 : target[start + query * LENGTH + key] / TARGET_STEPS;
+    (amongWords(reading()) && facts.special[key]) || query < SOURCE ? 0 : target[start + cellPlace(query, key)] / TARGET_STEPS;
 }
 
 const GHOST_MARGIN = 2; // CSS pixels around a matrix, for the lines at its edge
 const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 
+const GOLD = "aligned"; // the pattern of gold links, which are always outlined
+
+/** Whether a gold link is between a query and a key. */
+const isGold = (query, key) => facts.gold && (perfect(0, GOLD)?.(query, key) ?? 0) > 0;
+
 /** A picture of the lines between cells that a perfect head would fill and others, as a background; fainter for less. */
-function ghostPicture(layer, queries, keys, width, height) {
-  const at = perfect(layer);
+function ghostPicture(layer, queries, keys, width, height, id = ghost.drawn, shade = "--text") {
+  const at = perfect(layer, id);
   if (!at || !queries.length || !keys.length) return "none";
   const canvas = document.createElement("canvas");
   const context = sized(canvas, width + 2 * GHOST_MARGIN, height + 2 * GHOST_MARGIN);
   context.translate(GHOST_MARGIN, GHOST_MARGIN);
   const [across, down] = [width / keys.length, height / queries.length];
   const isFilled = (row, column) => row in queries && column in keys && at(queries[row], keys[column]) > 0;
-  for (const [ink, thick] of [["--ground", 3], ["--text", 1.5]]) {
+  for (const [ink, thick] of [["--ground", 3], [shade, 1.5]]) {
     Object.assign(context, { strokeStyle: color(ink), lineWidth: thick });
     for (const [row, query] of queries.entries()) {
       const most = keys.reduce((largest, key) => Math.max(largest, at(query, key)), 0);
@@ -74,7 +79,9 @@ function paintGhost(figure) {
   const now = `${ghost.drawn} ${reading()} ${theme()}`;
   if (painted === now) return; // it is there already
   figure.shows.ghost = now;
-  setVariable(figure, "--ghost", ghostPicture(layer, queries, keys, cell * keys.length, cell * queries.length));
+  const place = [layer, queries, keys, cell * keys.length, cell * queries.length];
+  setVariable(figure, "--ghost", ghostPicture(...place));
+  if (facts.gold) setVariable(figure, "--gold", ghostPicture(...place, GOLD, "--warn"));
 }
 
 /** Outline all thumbnails: one picture for all layers with one mask. */
@@ -82,11 +89,13 @@ function paintThumbnailGhosts() {
   if (state.view !== "model") return;
   const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
   const [queries, keys] = ["q", "k"].map((side) => tokens.filter((index) => isAsked(index, side)));
-  const pictures = new Map();
-  for (const head of heads) {
-    const mask = facts.maskOfLayer[head.layer] ?? 0;
-    if (!pictures.has(mask)) pictures.set(mask, ghostPicture(head.layer, queries, keys, 2 * THUMBNAIL, 2 * THUMBNAIL));
-    setVariable(views.model.cells[head.index], "--ghost", pictures.get(mask));
+  for (const [name, id, shade] of [["--ghost", ghost.drawn, "--text"], ...(facts.gold ? [["--gold", GOLD, "--warn"]] : [])]) {
+    const pictures = new Map();
+    for (const head of heads) {
+      const mask = facts.maskOfLayer[head.layer] ?? 0;
+      if (!pictures.has(mask)) pictures.set(mask, ghostPicture(head.layer, queries, keys, 2 * THUMBNAIL, 2 * THUMBNAIL, id, shade));
+      setVariable(views.model.cells[head.index], name, pictures.get(mask));
+    }
   }
 }
 
@@ -97,7 +106,7 @@ function insideOutlines(head, numbers) {
   if (!at || !numbers) return inside;
   for (let query = 0; query < LENGTH; query++) {
     let [sum, whole, eligible] = [0, 0, false];
-    for (let key = 0; key < LENGTH; key++) {
+    for (let key = 0; key < (SOURCE || LENGTH); key++) {
       const [share, number] = [at(query, key), numbers[query * LENGTH + key]];
       eligible ||= share > 0;
       whole += number;
@@ -118,7 +127,7 @@ function paintGhosts(view) {
     if (share === undefined) continue;
     setText(token.lastChild, share.toFixed(DIGITS));
     setVariable(token, "--share", share);
-    setAttribute(token, "aria-label", `${facts.tokens[token.value]} ${share.toFixed(DIGITS)} in the outlines, token ${token.value}`);
+    setAttribute(token, "aria-label", `${facts.tokens[token.value]} ${share.toFixed(DIGITS)} in the outlines, ${tokenName(Number(token.value))}`);
   }
 }
 

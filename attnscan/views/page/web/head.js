@@ -1,7 +1,5 @@
 // The head view: which token looks at which, in one head or several.
 
-const DIGITS = facts.weightSteps >= 1000 ? 3 : 2;
-
 const headView = {
   hovered: null, // { side, index } while the pointer is on a token
   companions: [], // called when it is painted: what a live page shows beside it
@@ -43,7 +41,7 @@ const headView = {
 
   token(index) {
     const [text, special] = [facts.tokens[index], facts.special[index] ? "special" : ""];
-    const about = { type: "button", role: "option", value: index, class: special, title: `${text} · token ${index}` };
+    const about = { type: "button", role: "option", value: index, class: special, title: `${text} · ${tokenName(index)}` };
     return make("button", about, make("bdi", {}, text), " ", make("span", { class: "value", "aria-hidden": "true" }));
   },
 
@@ -207,8 +205,10 @@ const headView = {
       setVariable(token.lastChild, "--boxes", box && full.length ? boxes(this.heads, full, box) : "none");
       setVariable(token, "--share", box ? 0 : (values[0] ?? 0));
       const told = box ? texts.map((text, position) => `${this.heads[position].name} ${text}`) : texts;
-      setAttribute(token, "aria-label", `${[facts.tokens[index], ...told].join(" ")}, token ${index}`);
+      setAttribute(token, "aria-label", `${[facts.tokens[index], ...told].join(" ")}, ${tokenName(index)}`);
       token.classList.toggle("active", isActive);
+      const [query, key] = side === "k" ? [active?.index, index] : [index, active?.index];
+      token.classList.toggle("gold", Boolean(numbered && !token.hidden && isGold(query, key)));
     }
   },
 
@@ -274,8 +274,9 @@ const headView = {
     if (!active) {
       if (ghostLine()) return ghostLine();
       const hidden = amongWords(reading()) ? ` Special tokens are removed.` : "";
+      const across = SOURCE ? ` Target words, ${this.layout() === "vertical" ? "on the left" : "above"}, look at source words.` : "";
       return [
-        `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,
+        `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}${across}${facts.gold ? " Outlined in orange: gold links." : ""}`,
       ];
     }
     const told = this.heads.map((head, position) => [

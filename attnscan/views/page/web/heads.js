@@ -17,18 +17,23 @@ function colorsOf(head) {
   return { color, ink };
 }
 
+/** Whether a head is of the layer of a name, `layer:2` or `layer:c2`. */
+const isLayer = ({ layer }, word) => word === `layer:${layer}` || word === `layer:${facts.letter}${layer}`;
+
 /** The heads that a text names, by names and whole layers, each once; and what it has beside these. */
 function headsIn(text) {
   const words = text.split(/[\s,]+/).filter(Boolean);
-  const calledBy = (word) => heads.filter((head) => word === head.name || word === `layer:${head.layer}`);
+  const calledBy = (word) => heads.filter((head) => word === head.name || isLayer(head, word));
   return { known: [...new Set(words.flatMap(calledBy))], unknown: words.filter((word) => !calledBy(word).length) };
 }
 
 const noSuchHead = (unknown) =>
-  `there is no head ${unknown.join(", ")}: this model has ${LAYERS} layers of ${HEADS} heads, counted from 0-0`;
+  `there is no head ${unknown.join(", ")}: ${facts.letter ? `${facts.attention} attention` : "this model"} has ${LAYERS} layers of ${HEADS} heads, counted from ${heads[0].name}`;
 
-function buildPicker() {
+/** A button for each layer and head. */
+function fillPicker() {
   const picker = find("picker");
+  picker.replaceChildren();
   picker.style.setProperty("--columns", HEADS);
   for (const [index, head] of heads.entries()) {
     if (index % HEADS === 0) {
@@ -39,7 +44,10 @@ function buildPicker() {
     const absent = OF_PAIRS || holds("weights", head) ? "" : "absent";
     picker.append(make("button", { type: "button", value: head.name, class: absent }));
   }
-  const buttons = [...picker.children];
+}
+
+function buildPicker() {
+  const picker = find("picker");
   const act = (button, also) => {
     if (!button.matches(".layer")) return choose(button.value, also || state.several);
     const names = heads.filter((head) => head.layer === Number(button.value)).map((head) => head.name);
@@ -51,7 +59,7 @@ function buildPicker() {
   });
   steer(
     picker,
-    () => buttons,
+    () => [...picker.children],
     () => HEADS + 1,
     (button, event) => {
       if (!button.matches(".layer") && (!state.several || event.shiftKey)) act(button, event.shiftKey);
@@ -73,13 +81,14 @@ function buildPicker() {
 
 /** Whether the sentences that are chosen have a token as query, side `q`, or as key, side `k`. */
 function isAsked(index, side) {
+  if (SOURCE) return index >= SOURCE === (side === "q"); // the target's tokens look at the source's
   const { segments } = facts;
   if (segments[0] === segments.at(-1)) return true; // one sentence
   return state.pairs === "all" || segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
 }
 
 function paintPairs() {
-  find("pairs-field").hidden = state.view === "table" || segmentsOf(facts.segments) < 2;
+  find("pairs-field").hidden = state.view === "table" || SOURCE > 0 || segmentsOf(facts.segments) < 2;
   find("pairs").value = state.pairs;
 }
 

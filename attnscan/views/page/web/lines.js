@@ -148,13 +148,13 @@ const LINE_THUMBNAIL = 160; // pixels
 const DEPTHS = 8; // of lines in a thumbnail, each drawn at once
 
 /** A head made small, as lines from queries on the left to keys on the right. */
-function paintLineThumbnail(canvas, head, small, color, { side, rows, columns }) {
+function paintLineThumbnail(canvas, head, small, color, { down, across, rows, columns }) {
   canvas.width = canvas.height = LINE_THUMBNAIL;
   const context = canvas.getContext("2d");
   const paths = Array.from({ length: DEPTHS + 1 }, () => new Path2D());
   for (const [y, row] of rows.entries()) {
     for (const [x, column] of columns.entries()) {
-      const weight = (small[(head.index * side + row) * side + column] / 255) ** 2;
+      const weight = (small[(head.index * down + row) * across + column] / 255) ** 2;
       const path = paths[Math.round(weight * DEPTHS)];
       path.moveTo(0, ((y + 0.5) * LINE_THUMBNAIL) / rows.length);
       path.lineTo(LINE_THUMBNAIL, ((x + 0.5) * LINE_THUMBNAIL) / columns.length);

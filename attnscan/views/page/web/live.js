@@ -123,19 +123,14 @@ const asker = {
     const table = await unpackedFacts(answer.texts["table-bytes"]);
     if (this.wanted() !== wanted) return;
     Object.assign(this, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
-    Object.assign(facts, answer.facts);
+    takeInput(answer.facts, table);
     for (const { id, whyNone } of answer.patterns) pattern[id].whyNone = whyNone;
-    LENGTH = facts.tokens.length;
-    packed = table;
-    profiles = {};
-    unpacked.clear();
-    inputs += 1;
     const gone = ["token", "links"].filter((name) => !allowed[name](state[name]));
     if (gone.length) {
       state = { ...state, ...Object.fromEntries(gone.map((name) => [name, ""])) };
       history.replaceState(null, "", address());
     }
-    setText(find("size"), `${LENGTH} tokens`);
+    setText(find("size"), sizeOfInput());
     const focused = document.activeElement;
     const list = focused?.closest("#queries, #keys, #asked, #words");
     for (const view of Object.values(views)) view.fill?.();

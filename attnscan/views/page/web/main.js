@@ -76,20 +76,19 @@ const paintReading = {
 find("skip").addEventListener("click", skip);
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
+fillPicker();
 buildPicker();
 for (const view of Object.values(views)) view.build();
-for (const view of Object.values(views)) view.fill?.();
-readAddress();
-await show();
+for (const name of ["renew", "fill"]) for (const view of Object.values(views)) view[name]?.();
 
-window.addEventListener("popstate", () => {
-  readAddress();
-  show();
-});
-window.addEventListener("hashchange", () => {
-  readAddress();
-  show();
-});
+/** Show what the address says. */
+async function arrive() {
+  await readAddress();
+  await show();
+}
+
+await arrive();
+for (const name of ["popstate", "hashchange"]) window.addEventListener(name, arrive);
 dark.addEventListener("change", show);
 let width = window.innerWidth;
 window.addEventListener("resize", () => {

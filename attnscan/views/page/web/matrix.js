@@ -87,24 +87,36 @@ function thumbnailOf(head, small, room) {
   const canvas = make("canvas", { role: "img", "aria-label": `Thumbnail of head ${head.name}` });
   const cells = thumbnailCells();
   paintThumbnail(canvas, head, small, squareColor(colorsOf(head)), cells);
-  divide(canvas, cells.rows.map(cells.first), cells.columns.map(cells.first));
-  canvas.style.width = canvas.style.height = `${Math.min(room, 320)}px`;
+  divide(canvas, cells.queries, cells.keys);
+  canvas.style.width = `${Math.min(room, 320)}px`;
+  canvas.style.aspectRatio = aspectOf(cells);
   const caption = make("figcaption", {}, `Head ${head.name}, thumbnail`);
   return make("figure", { class: "matrix" }, caption, make("div", { class: "squares" }, canvas));
 }
 
-/** Which cells of thumbnails begin in the sentences that are chosen, and the token that is the `first` of a cell. */
+/**
+ * Which cells of thumbnails begin in the sentences that are chosen, as `rows` and `columns`, and the tokens that are the
+ * first of these; thumbnails are `down` cells high and `across` cells wide.
+ */
 function thumbnailCells() {
-  const side = facts.sides[reading()];
   const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
-  const cells = Array.from({ length: side }, (_, cell) => cell);
-  const first = (cell) => tokens[Math.floor(cell * (tokens.length / side))];
-  const [rows, columns] = ["q", "k"].map((of) => cells.filter((cell) => isAsked(first(cell), of)));
-  return { side, rows, columns, first };
+  const [of, ofColumns] = ["q", "k"].map((side) => {
+    const own = SOURCE ? tokens.filter((index) => isAsked(index, side)) : tokens;
+    const count = Math.min(facts.sides[reading()], own.length);
+    const first = (cell) => own[Math.floor(cell * (own.length / count))];
+    const cells = Array.from({ length: count }, (_, cell) => cell).filter((cell) => isAsked(first(cell), side));
+    return { count, cells, tokens: cells.map(first) };
+  });
+  const places = { queries: of.tokens, keys: ofColumns.tokens };
+  return { down: of.count, across: ofColumns.count, rows: of.cells, columns: ofColumns.cells, ...places };
 }
 
+/** How wide thumbnails are for their height: square, but for cross attention between texts of other lengths. */
+const aspectOf = ({ rows, columns }) => (SOURCE && rows.length && columns.length ? clampedAspect(columns.length / rows.length) : 1);
+const clampedAspect = (aspect) => Math.max(0.4, Math.min(2.5, aspect));
+
 /** A head made small, a cell a pixel. */
-function paintThumbnail(canvas, head, small, color, { side, rows, columns }) {
+function paintThumbnail(canvas, head, small, color, { down, across, rows, columns }) {
   canvas.width = columns.length;
   canvas.height = rows.length;
   if (!rows.length || !columns.length) return; // an input without words
@@ -112,14 +124,14 @@ function paintThumbnail(canvas, head, small, color, { side, rows, columns }) {
   const image = context.createImageData(columns.length, rows.length);
   const [red, green, blue] = channels(color);
   const { data } = image;
-  const start = head.index * side * side;
+  const start = head.index * down * across;
   let at = 0;
   for (const row of rows) {
     for (const column of columns) {
       data[at++] = red;
       data[at++] = green;
       data[at++] = blue;
-      data[at++] = small[start + row * side + column];
+      data[at++] = small[start + row * across + column];
     }
   }
   context.putImageData(image, 0, 0);

@@ -4,16 +4,10 @@ const THUMBNAIL = 84; // CSS pixels, about
 
 const modelView = {
   build() {
-    for (const id of scored) find("order").append(make("option", { value: id }, `by ${id}`));
     find("order").addEventListener("change", (event) => change({ order: event.target.value }));
     find("legend").addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (button) change({ only: state.only === button.value ? "" : button.value });
-    });
-    this.cells = heads.map((head) => {
-      const face = make(OF_PAIRS ? "span" : "canvas", { class: "face", "aria-hidden": "true" });
-      const caption = make("span", { class: "caption" }, make("b", {}, head.name), " ", make("span"));
-      return make("button", { type: "button", value: head.name }, face, " ", caption);
     });
     find("thumbnails").addEventListener("click", (event) => {
       const button = event.target.closest("button");
@@ -30,6 +24,17 @@ const modelView = {
       () => 1,
     );
     if (!OF_PAIRS) this.paintShape = segmented("shape", (shape) => change({ shape }));
+  },
+
+  renew() {
+    const others = [...scored, ...Object.keys(orders)].map((id) => make("option", { value: id }, `by ${id}`));
+    find("order").replaceChildren(find("order").options[0], ...others);
+    this.cells = heads.map((head) => {
+      const face = make(OF_PAIRS ? "span" : "canvas", { class: "face", "aria-hidden": "true" });
+      const caption = make("span", { class: "caption" }, make("b", {}, head.name), " ", make("span"));
+      return make("button", { type: "button", value: head.name }, face, " ", caption);
+    });
+    delete find("thumbnails").dataset.order;
   },
 
   /** Everything is to be painted anew. */
@@ -73,7 +78,8 @@ const modelView = {
     if (by !== reading() || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
     find("thumbnails").classList.toggle("of-lines", state.shape === "lines");
     const cells = thumbnailCells();
-    divide(find("thumbnails"), cells.rows.map(cells.first), cells.columns.map(cells.first));
+    divide(find("thumbnails"), cells.queries, cells.keys);
+    setVariable(find("thumbnails"), "--aspect", state.shape === "lines" ? 1 : aspectOf(cells));
     for (const head of heads) this.paintThumbnail(head, bytes, cells);
     await unpackGhost();
     paintThumbnailGhosts();
@@ -105,7 +111,7 @@ const modelView = {
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
         ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
-        : `: queries ${state.shape === "lines" ? "on the left, keys on the right" : "downwards, keys across"}, the more colour, the more ${dark}${segmentsOf(facts.segments) > 1 ? "; where B begins, a line" : ""}. Choose one to see its lines. `,
+        : `: ${SOURCE ? "target words" : "queries"} ${state.shape === "lines" ? "on the left" : "downwards"}, ${SOURCE ? "source words" : "keys"} ${state.shape === "lines" ? "on the right" : "across"}, the more colour, the more ${dark}${!SOURCE && segmentsOf(facts.segments) > 1 ? "; where B begins, a line" : ""}${facts.gold ? "; outlined in orange: gold links" : ""}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       OF_PAIRS && heads.some(rests) ? "Paler: half or more comes from delimiters. " : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",

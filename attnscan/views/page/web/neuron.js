@@ -1,7 +1,7 @@
 // The neuron view: how one head's queries and keys make one query's weights, number by number.
 
 const ROW = 20; // CSS pixels
-const LOGIT_DIGITS = facts.neuron.error < 0.01 ? 2 : 1;
+let LOGIT_DIGITS;
 
 const neuronView = {
   at: null, // { row, neuron } that is pointed at
@@ -44,7 +44,8 @@ const neuronView = {
   },
 
   fill() {
-    const about = (index) => ({ class: facts.special[index] ? "special" : "", title: `token ${index}` });
+    LOGIT_DIGITS = facts.neuron.error < 0.01 ? 2 : 1;
+    const about = (index) => ({ class: facts.special[index] ? "special" : "", title: tokenName(index) });
     const chips = facts.tokens.map((token, index) =>
       make("button", { type: "button", role: "option", value: index, ...about(index) }, make("bdi", {}, token)),
     );
@@ -88,6 +89,7 @@ const neuronView = {
     if (!neurons) return;
     const query = this.query();
     find("key-order").value = state.keys;
+    find("strip").querySelector("[value='q']").hidden = SOURCE > 0;
     this.paintChoice(narrow() || state.strip === "q" ? state.strip : "k");
     find("sheet").dataset.strip = state.strip;
     const chips = [...find("asked").children];
@@ -160,8 +162,8 @@ const neuronView = {
           type: "button",
           role: "option",
           "data-row": index,
-          "aria-label": `${facts.tokens[row.key]} (${row.key}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
-          title: `${facts.tokens[row.key]} · token ${row.key}`,
+          "aria-label": `${facts.tokens[row.key]} (${placeOf(row.key)}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
+          title: `${facts.tokens[row.key]} · ${tokenName(row.key)}`,
           class: facts.special[row.key] ? "special" : "",
         },
         make("bdi", {}, facts.tokens[row.key]),
@@ -238,7 +240,7 @@ function sheetOf(head, query, neurons, weights, mask) {
   const rows = asked.map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
-    const seen = !mask || mask[query * LENGTH + key] === 1;
+    const seen = !mask || mask[cellPlace(query, key)] === 1;
     return {
       key,
       k,

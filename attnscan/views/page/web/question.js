@@ -85,6 +85,7 @@ async function ranking() {
 async function paintQuestion() {
   const box = find("question");
   box.hidden = !linked().length;
+  find("pattern-by").closest("label").hidden = SOURCE > 0; // there is no distance between two texts
   setAttribute(find("marking"), "aria-pressed", String(question.marking));
   find("matrices").classList.toggle("marking", question.marking);
   paintMarks();
@@ -126,7 +127,7 @@ const python = (text) => JSON.stringify(text);
 function patternFile(by) {
   const [title, body] = by === "words" ? byWords() : byDistance();
   return [
-    "# Drawn on a page of attnscan. Rank heads by it: attnscan heads --pattern drawn.py:drawn [--pairs FILE]",
+    `# Drawn on a page of attnscan. Rank heads by it: attnscan heads --pattern drawn.py:drawn${facts.letter ? ` --attention ${facts.attention}` : ""} [--pairs FILE]`,
     "import torch",
     ...(by === "words" ? ["", "LINKS = [", ...body, "]", "# source, target, and whether the target is the source itself"] : []),
     "",
@@ -266,7 +267,7 @@ function buildQuestion() {
     if (head) choose(head.value, event.shiftKey || state.several);
   });
   steer(find("ranked"), () => [...find("ranked").querySelectorAll("button")], () => 1);
-  find("save-pattern").addEventListener("click", () => saveAs("drawn.py", patternFile(find("pattern-by").value), "text/x-python"));
+  find("save-pattern").addEventListener("click", () => saveAs("drawn.py", patternFile(SOURCE ? "words" : find("pattern-by").value), "text/x-python"));
   headView.companions.push(paintQuestion);
 }
 

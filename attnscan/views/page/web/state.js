@@ -1,6 +1,9 @@
 // What is shown, kept in the page's address, so that a view can be linked, found again and gone back to.
 
-/** By name, each once its own file has put it here. `build` is called once, `fill` whenever the input is another one. */
+/**
+ * By name, each once its own file has put it here. `build` is called once, `renew` after it and whenever the heads are
+ * others, `fill` whenever the input is another one.
+ */
 const views = {};
 
 /** What the model view may order heads by beside their scores, by name: numbers, large ones first. */
@@ -9,10 +12,13 @@ const orders = {};
 /** Called whenever what is shown has changed. */
 const onShow = [];
 
+/** Called before the address is read, with what it says: what it says of heads may be of others than those that are there. */
+const beforeAddress = [];
+
+const usualReading = () => ({ by: ofCarried(facts.usual) ? "carried" : "weight", special: amongWords(facts.usual) ? "out" : "in" });
 const usual = {
   view: "model",
-  by: ofCarried(facts.usual) ? "carried" : "weight", // where heads look, or what they carry
-  special: amongWords(facts.usual) ? "out" : "in", // special tokens as keys, or removed
+  ...usualReading(), // by: where heads look, or what they carry; special: special tokens as keys, or removed
   order: "place",
   shape: "squares", // what thumbnails are drawn as: squares or lines
   only: "", // the one pattern or statement whose heads stand out
@@ -41,10 +47,10 @@ const allowed = {
   several: (text) => ["", "yes"].includes(text),
   off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
   token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
-  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && segmentsOf(facts.segments) > 1),
+  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && !SOURCE && segmentsOf(facts.segments) > 1),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   layout: (text) => ["vertical", "horizontal"].includes(text),
-  strip: (text) => ["product", "k", "q"].includes(text),
+  strip: (text) => ["product", "k", "q"].includes(text) && !(SOURCE && text === "q"), // a source asks nothing
   keys: (text) => ["place", "weight"].includes(text),
   sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
   find: () => true,
@@ -58,8 +64,9 @@ let state = { ...usual };
 const reading = () => (state.special === "in" ? state.by : { weight: "words", carried: "carried-words" }[state.by]);
 
 /** Take over what the address says, as far as it makes sense for this page. */
-function readAddress() {
+async function readAddress() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  for (const prepare of beforeAddress) await prepare(given);
   const known = Object.keys(usual).filter((name) => name in given && allowed[name](given[name]));
   state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
 }
@@ -74,7 +81,7 @@ function address(of = state) {
 function change(changes) {
   const before = state;
   state = { ...state, ...changes };
-  const step = before.view !== state.view || before.heads !== state.heads;
+  const step = ["view", "heads", "attention"].some((name) => before[name] !== state[name]);
   try {
     history[step ? "pushState" : "replaceState"](null, "", address());
   } catch {

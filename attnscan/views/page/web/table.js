@@ -3,15 +3,21 @@
 const TEXTS = ["label", "runner_up", "content_label", "carried_label", "map_label", "statement"];
 const STATED = ["share", "chance", "average", "rank"].map((number) => `statement_${number}`);
 const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
-/** Of 95 % intervals, which stand in the CSV and beside a head's scores. */
-const BOUNDS = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
 /** Of the map: of one input, every reading has a map of its own, and these are as `label`. */
 const OF_MAP = OF_PAIRS ? [] : ["map_label", "map_label_stays"];
-const shownColumns = ["head", ...new Set([...TEXTS, ...STATED, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
-  (name) =>
-    (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) &&
-    ![...BOUNDS, ...OF_MAP].includes(name),
-);
+let shownColumns;
+
+/** Which columns are shown: not 95 % intervals, which stand in the CSV and beside a head's scores. */
+function columnsShown() {
+  const bounds = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
+  const names = ["head", ...new Set([...TEXTS, ...STATED, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
+    (name) =>
+      (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) &&
+      ![...bounds, ...OF_MAP].includes(name),
+  );
+  return names.sort((a, b) => groupOf(a) - groupOf(b)); // which keeps the order within a group
+}
+
 const headings = {
   runner_up: "runner-up",
   content_label: "on words",
@@ -44,7 +50,6 @@ const GROUPS = [
   ["Other numbers", () => true],
 ];
 const groupOf = (name) => GROUPS.findIndex(([, has]) => has(name));
-shownColumns.sort((a, b) => groupOf(a) - groupOf(b)); // which keeps the order within a group
 
 /** Whether any head has something in a column, or may have it with another answer. */
 function isMeasured(name) {
@@ -54,15 +59,6 @@ function isMeasured(name) {
 
 const tableView = {
   build() {
-    const cells = shownColumns.map((name) => {
-      const button = make("button", { type: "button", value: name }, headings[name] || name);
-      return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
-    });
-    const groups = GROUPS.map(([title], group) => {
-      const count = shownColumns.filter((name) => groupOf(name) === group).length;
-      return count ? [make(title ? "th" : "td", { scope: title ? "colgroup" : null, colspan: count }, title)] : [];
-    });
-    find("scores").tHead.append(make("tr", { class: "groups" }, ...groups.flat()), make("tr", {}, ...cells));
     find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
     find("scores").tBodies[0].addEventListener("click", (event) => {
       const button = event.target.closest("button");
@@ -73,10 +69,24 @@ const tableView = {
       () => [...find("scores").tBodies[0].querySelectorAll("button")],
       () => 1,
     );
-    for (const { id } of facts.patterns) find("label").append(make("option", { value: id }, id));
     find("find").addEventListener("input", (event) => change({ find: event.target.value }));
     find("label").addEventListener("change", (event) => change({ label: event.target.value }));
     find("save").addEventListener("click", () => this.save());
+  },
+
+  renew() {
+    shownColumns = columnsShown();
+    const cells = shownColumns.map((name) => {
+      const button = make("button", { type: "button", value: name }, headings[name] || name);
+      return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
+    });
+    const groups = GROUPS.map(([title], group) => {
+      const count = shownColumns.filter((name) => groupOf(name) === group).length;
+      return count ? [make(title ? "th" : "td", { scope: title ? "colgroup" : null, colspan: count }, title)] : [];
+    });
+    find("scores").tHead.replaceChildren(make("tr", { class: "groups" }, ...groups.flat()), make("tr", {}, ...cells));
+    const labels = facts.patterns.map(({ id }) => make("option", { value: id }, id));
+    find("label").replaceChildren(find("label").options[0], ...labels);
   },
 
   /** First by falling numbers or rising names, then the other way round, then as it was. */
@@ -154,7 +164,7 @@ views.table = tableView;
 function matches(head, word) {
   return (
     head.name === word ||
-    word === `layer:${head.layer}` ||
+    isLayer(head, word) ||
     TEXTS.some((name) => cellOf(head, name).includes(word))
   );
 }

@@ -8,29 +8,19 @@ const numberOf = ({ tree }) => String(tree.number);
 usual.sentence = numberOf(facts.sentences[0]);
 allowed.sentence = (text) => facts.sentences.map(numberOf).includes(text);
 
-/** Texts of a sentence other than the first go by its place and their ids. */
-const ownCargo = { ...cargo };
-let prefix = "";
-Object.assign(cargo, { has: (id) => ownCargo.has(prefix + id), text: (id) => ownCargo.text(prefix + id) });
-
-/** Put the sentence that is asked for in the place of the one that is shown. */
+/** Put the sentence that is asked for in the place of the one that is shown; its texts go by its place and their ids. */
 async function takeSentence() {
   const wanted = state.sentence;
   if (wanted === numberOf(facts)) return;
   const place = facts.sentences.findIndex((each) => numberOf(each) === wanted);
   const next = place ? `${place}:` : "";
-  const [table, more] = await Promise.all(
-    ["table-bytes", "profile-bytes"].map((id) => (ownCargo.has(next + id) ? factsIn(ownCargo.text(next + id)) : {})),
-  );
+  const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((id) => factsOfInput(next, id)));
   if (state.sentence !== wanted) return;
   prefix = next;
-  Object.assign(facts, facts.sentences[place]);
+  takeInput(facts.sentences[place], table, more);
   for (const [id, why] of Object.entries(facts.whyNone)) pattern[id].whyNone = why;
-  [LENGTH, packed, profiles] = [facts.tokens.length, table, more];
-  unpacked.clear();
-  inputs += 1;
   if (!allowed.token(state.token)) change({ token: "" });
-  setText(find("size"), `${LENGTH} tokens`);
+  setText(find("size"), sizeOfInput());
   for (const view of Object.values(views)) view.fill?.();
   await show();
 }
