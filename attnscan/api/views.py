@@ -58,7 +58,7 @@ class _Given:
 class _OfKinds(_Given, OfAttention):
     """Likewise, and which attention of an encoder-decoder is read."""
 
-    attention: AttentionName | Literal["all"] | None = None  # type: ignore[assignment]
+    attention: AttentionName | Literal["all"] | None = None
 
 
 def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], keep: Selection | None) -> Any:
@@ -169,6 +169,7 @@ def report(
         if path is not None:
             write_file(path, made.html.encode())
         return made
+    options = options | OfAttention.of(options).scanned
     if treebank is None:
         if sentences is not None:
             raise OptionError("sentences are of a treebank", "give treebank, or leave them out")

@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.safe_text import plain
 from attnscan.server.search import Search
 
-_HEAD = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
+_HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
+_KINDS = {kind.letter: kind for kind in AttentionKind}
 _ID = re.compile(r"[0-9a-f]{16}")
 _MOST = 4096  # places, or heads, in a list
 _LONGEST_WORD = 256  # characters
@@ -41,11 +42,13 @@ class Question:
     """A page in a browser."""
     turn: int = 0
     """Which of the page's questions it is: a later one makes it stale."""
+    attention: str = ""
+    """Which kind of attention of an encoder-decoder, where the server has several."""
 
     @property
     def id(self) -> str:
         """What tells it from all questions that have another answer."""
-        return hashed(repr((self.model, self.pair.texts, self.change)).encode())[:16]
+        return hashed(repr((self.model, self.pair.texts, self.change, self.attention)).encode())[:16]
 
     def as_json(self) -> dict[str, Any]:
         """What a page sends to ask this question."""
@@ -57,6 +60,7 @@ class Question:
             "segments": self.change.segments,
             "off": [head.name for head in self.change.off],
             "model": self.model,
+            **({"attention": self.attention} if self.attention else {}),
         }
 
 
@@ -75,6 +79,7 @@ class _Body(BaseModel):
     beside: str | None = Field(None, pattern=f"^{_ID.pattern}$")
     client: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
     turn: int = Field(ge=0, le=2**53)
+    attention: Literal["", "encoder", "decoder", "cross"] = ""
 
 
 class _SearchBody(BaseModel):
@@ -108,7 +113,7 @@ def _read(kind: type[_Model], body: bytes) -> _Model:
 def search_of(body: bytes) -> tuple[Search, str]:
     """Read a search, and which page asks. Raises: Malformed for what no page of ours asks."""
     asked = _read(_SearchBody, body)
-    head = Head(*map(int, asked.head.split("-")))
+    head = _head(asked.head)
     return Search(head, asked.word, asked.side, asked.linked, asked.offset), asked.client
 
 
@@ -120,14 +125,16 @@ def question_of(body: bytes, models: int) -> Question:
     asked = _read(_Body, body)
     if asked.model >= models:
         raise Malformed(f"model: there are {models}")
-    off = tuple(Head(*map(int, name.split("-"))) for name in asked.off)
+    off = tuple(map(_head, asked.off))
     change = Change(
         hidden=tuple(asked.hidden),
         positions=asked.positions,  # type: ignore[arg-type]
         segments=asked.segments,  # type: ignore[arg-type]
         off=off,
     )
-    return Question(Pair(asked.a, asked.b), change, asked.model, asked.beside, asked.client, asked.turn)
+    return Question(
+        Pair(asked.a, asked.b), change, asked.model, asked.beside, asked.client, asked.turn, asked.attention
+    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -143,5 +150,10 @@ def is_id(text: str) -> bool:
 
 def head_of(name: str) -> Head | None:
     """The head of a name such as `2-0`; None if it names none."""
+    return _head(name) if _HEAD.fullmatch(name) else None
+
+
+def _head(name: str) -> Head:
     match = _HEAD.fullmatch(name)
-    return None if match is None else Head(int(match[1]), int(match[2]))
+    assert match is not None
+    return Head(int(match[2]), int(match[3]), kind=_KINDS[match[1]])

@@ -7,9 +7,9 @@ import mmap
 import pickle
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, cast
 
@@ -43,11 +43,24 @@ class Loaded:
 
     title: str
     trials: Trials
+    kinds: Mapping[str, Trials] = field(default_factory=dict)
+    """Of an encoder-decoder, those of each kind of attention that can be asked about, if there are several."""
 
     @classmethod
-    def of(cls, scanner: Scanner) -> Loaded:
-        """Made ready to be changed. Raises: as `Trials` does."""
-        return cls(scanner.signature(Seen()).title, Trials(scanner))
+    def of(cls, *scanners: Scanner) -> Loaded:
+        """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
+        kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
+        title = scanners[0].signature(Seen()).title
+        return cls(title, next(iter(kinds.values())), kinds if len(kinds) > 1 else {})
+
+    def run(self, question: Question) -> Trial:
+        """Try a question's input. Raises: as `Trials.run`; OptionError for a kind of attention that is not there."""
+        if question.attention not in (*self.kinds, ""):
+            raise OptionError(f"{question.attention} attention is not served", "ask about another")
+        # where there are targets, B is one, and the encoder reads A
+        is_source = bool(self.kinds) and question.attention in ("encoder", "")
+        pair = question.pair.source if is_source else question.pair
+        return self.kinds.get(question.attention, self.trials).run(pair, question.change)
 
 
 @dataclass(frozen=True)
@@ -90,7 +103,9 @@ class Session:
 
         def work() -> bytes:
             result, tokens = self._answered(question)
-            answer = answer_of(result, question.id, tokens) | {"question": question.as_json()}
+            answer = answer_of(result, question.id, tokens, of_kind=bool(question.attention)) | {
+                "question": question.as_json()
+            }
             if question.beside is not None:
                 answer |= beside_of(result, self._get(question.beside).packed.result())
             return encoded(answer)
@@ -109,6 +124,7 @@ class Session:
                 models=tuple(loaded.title for loaded in self.models),
                 available=tuple(loaded.trials.available for loaded in self.models),
                 corpus="" if self.corpus is None else self.corpus.title,
+                kinds=tuple(self.models[model].kinds),
             )
             result, tokens = self._answered(question)
             return live_page(result, live, tokens).encode()
@@ -199,7 +215,7 @@ class Session:
     def _tried(self, question: Question) -> Trial:
         """The trial of a question, run again if it is not one of the last. To be called by the worker alone."""
         if question.id not in self._trials:
-            self._trials[question.id] = self.models[question.model].trials.run(question.pair, question.change)
+            self._trials[question.id] = self.models[question.model].run(question)
         self._trials.move_to_end(question.id)
         while len(self._trials) > _TRIALS:
             self._trials.popitem(last=False)

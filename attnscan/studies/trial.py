@@ -40,8 +40,13 @@ class Trials:
         self._scanner = scanner
         self._positions: dict[int, Positions] = {}
         """By the id of a model: a task head may stand around modules of its own."""
-        self._probe = scanner.collate([scanner.encode(_PROBE)]).model_inputs
         self._grid = scanner.grid()
+        self._ways: list[Says] = []
+        if scanner.options.attention != "encoder":
+            why = f"{scanner.options.attention} attention is read as it is"
+            self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), why)
+            return
+        self._probe = scanner.collate([scanner.encode(_PROBE)]).model_inputs
         self.available = {
             "hidden": "" if scanner.loaded.tokenizer.mask_token_id is not None else "the model has no mask token",
             "positions": self._why_no_positions(),
@@ -49,7 +54,7 @@ class Trials:
             "off": self._why_no_switch(),
         }
         """Of each field of a `Change`, why there can be none; empty where there can."""
-        self._ways = ways_of(scanner.loaded)
+        self._ways = list(ways_of(scanner.loaded))
 
     def _why_no_positions(self) -> str:
         try:

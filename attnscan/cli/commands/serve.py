@@ -17,7 +17,7 @@ from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, complete_models, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB
+from attnscan.cli.options import Model, OfAttention, PairFiles, SentenceA, SentenceB
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
@@ -65,11 +65,15 @@ def serve(
         typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    of: Annotated[OfAttention, Without("alignments")],
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
+    of = of.resolved()
     if not files.pairs:
         files.check_unused()
+    elif of.attention != "encoder":
+        raise typer.BadParameter("--pairs is of an encoder's attention: leave out --attention")
     for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
@@ -79,7 +83,9 @@ def serve(
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
     on_long: OnLong = "truncate" if files.on_long == "truncate" else "error"
-    wanted = [replace(scan, model=name, on_long=on_long) for name in (model, *([against] if against else []))]
+    names = (model, *([against] if against else []))
+    asked = [replace(scan, model=name, on_long=on_long) for name in names]
+    wanted = [of.options(options, kind, None)[1] for options in asked for kind in of.kinds]
     from attnscan.server.app import listening
 
     with ExitStack() as stack:
@@ -89,7 +95,10 @@ def serve(
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
 
-        session = Session([Loaded.of(scanner) for scanner in scanners], Question(pair), corpus)
+        several = len(of.kinds)
+        models = [Loaded.of(*scanners[i : i + several]) for i in range(0, len(scanners), several)]
+        first = Question(pair, attention=of.kinds[0] if several > 1 else "")
+        session = Session(models, first, corpus)
         with working("answering the first question"):
             signatures = session.signatures()
         for note in notes_of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
@@ -44,6 +44,8 @@ class LiveFacts:
     """Which of the models the page is of."""
     corpus: str = ""
     """What is said of the pairs that can be browsed; empty if there are none."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of attention of an encoder-decoder that can be asked about, if there are several."""
 
 
 def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> str:
@@ -52,6 +54,10 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
     Raises: OptionError if its attention was not kept.
     """
     page = InputPage.of(result, PageOptions())
+    if live.kinds:
+        letters = [AttentionKind[kind.upper()].letter if kind != "encoder" else "" for kind in live.kinds]
+        kinds = [{"attention": kind, "letter": letter} for kind, letter in zip(live.kinds, letters, strict=True)]
+        page = replace(page, kind="kinds", more={"kinds": kinds}, subject=replace(page.subject, kinds=live.kinds))
     known = asdict(live) | {
         "models": [plain(name) for name in live.models],
         "available": [{kind: plain(why) for kind, why in changes.items()} for changes in live.available],
@@ -62,14 +68,17 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
     return page.html(cargo, table, (), neurons=page.attention.query is not None, live=known)
 
 
-def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str, Any]:
-    """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`."""
+def answer_of(result: Classification, id: str, words: Sequence[str], *, of_kind: bool = False) -> dict[str, Any]:
+    """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`.
+
+    `of_kind` with what is said of the heads of a kind of attention, which may take the place of another.
+    """
     page = InputPage.of(result, PageOptions())
     cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
     return {
         "id": id,
         "words": [shown(word) for word in words],
-        "facts": page.facts_of_input(cargo),
+        "facts": (page.subject.facts(table) if of_kind else {}) | page.facts_of_input(cargo),
         "patterns": page.subject.patterns,
         "texts": texts_of(table, "") | cargo.texts,
         "notes": page.notes,
@@ -110,10 +119,12 @@ def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
     if here.grid != there.grid:
         why = "the models have other numbers of layers or heads"
         return {"aligned": together, "changed": None, "whyNotBeside": why}
-    rows, theirs = (np.array([pair[side] for pair in together], dtype=int) for side in (0, 1))
+    asking = [pair for pair in together if pair[0] >= here.source]
+    rows, theirs = (np.array([pair[side] for pair in asking], dtype=int) for side in (0, 1))
+    keys, their_keys = (np.array([pair[side] for pair in together], dtype=int) for side in (0, 1))
     apart = np.zeros(here.grid.shape)
     for layer, (own, others) in enumerate(zip(here.weights, there.weights, strict=True)):
-        difference = np.abs(own[:, rows][:, :, rows] - others[:, theirs][:, :, theirs]).sum(-1) / 2
+        difference = np.abs(own[:, rows][:, :, keys] - others[:, theirs][:, :, their_keys]).sum(-1) / 2
         apart[layer] = difference.mean(-1) if len(rows) else 0
     return {"aligned": together, "changed": np.round(apart, 5).tolist(), "whyNotBeside": ""}
 

@@ -161,7 +161,8 @@ def test_outlines_stand_at_the_gold_links(opened: Open) -> None:
             const picture = new Image();
             picture.src = figure.style.getPropertyValue('--gold').slice(4, -1).replaceAll('"', '');
             await picture.decode();
-            const copy = new OffscreenCanvas(picture.width, picture.height).getContext('2d', { willReadFrequently: true });
+            const { width, height } = picture, settings = { willReadFrequently: true };
+            const copy = new OffscreenCanvas(width, height).getContext('2d', settings);
             copy.drawImage(picture, 0, 0);
             const scale = picture.width / (6 * cell + 4), at = (place) => Math.round(scale * place);
             const lit = (x, y) => {

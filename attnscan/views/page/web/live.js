@@ -24,6 +24,8 @@ Object.assign(allowed, {
 
 const listed = (text) => (text ? text.split(",") : []);
 
+const untouched = { hidden: [], positions: "kept", segments: "kept", off: [] };
+
 /** What the state asks of the server. */
 const questionOf = (said) => ({
   a: said.a,
@@ -33,8 +35,9 @@ const questionOf = (said) => ({
   segments: said.segments,
   off: listed(said.without),
   model: facts.live.model,
+  ...(facts.kinds ? { attention: said.attention } : {}),
+  ...(facts.kinds && said.attention !== "encoder" ? untouched : {}),
 });
-const untouched = { hidden: [], positions: "kept", segments: "kept", off: [] };
 
 const asker = {
   client: crypto.randomUUID(),
@@ -96,7 +99,7 @@ const asker = {
       unchanged: { ...question, ...untouched },
       model: { ...question, model: 1 - question.model },
     };
-    const wanted = state.beside in asked ? asked[state.beside] : JSON.parse(state.beside);
+    const wanted = state.beside in asked ? asked[state.beside] : { ...JSON.parse(state.beside), ...(facts.kinds ? { attention: question.attention } : {}) };
     if (!wanted) return null;
     const [text, known] = [JSON.stringify(wanted), this.others];
     if (known?.text !== text) {
@@ -206,6 +209,19 @@ Object.assign(cargo, {
   },
 });
 
+/** A kind of attention as the server has it of what is typed. */
+async function kindOfServer(name, said) {
+  const wanted = JSON.stringify(questionOf({ ...said, attention: name }));
+  const answer = await asker.post({ ...JSON.parse(wanted), beside: null, client: asker.client });
+  if (answer.error) return asker.refuse(answer.error);
+  if (answer.stale) return null;
+  const take = () => {
+    Object.assign(asker, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
+    asker.rest(answer.id, wanted);
+  };
+  return { table: await factsIn(answer.texts["table-bytes"]), next: answer.facts, take };
+}
+
 function isQuestion(text) {
   try {
     const asked = JSON.parse(text);
@@ -267,13 +283,19 @@ function buildLive() {
     () => 1,
   );
   find("switch-off").addEventListener("click", switchHeads);
-  const { hidden: whyNot, positions, segments, off } = facts.live.available[facts.live.model];
+  if (facts.letter || facts.kinds) find(BOXES.b).placeholder = "the target; where there is none, the model writes it";
+  if (facts.kinds) knownKind = kindOfServer;
+}
+
+/** What may be changed: other attention than an encoder's is read as it is. */
+function paintAvailable() {
+  const { hidden, positions, segments, off } = facts.live.available[facts.live.model];
+  const asItIs = facts.letter ? `${facts.attention} attention is read as it is` : "";
   for (const [id, why] of Object.entries({ positions, segments, without: off, "switch-off": off })) {
-    find(id).disabled = Boolean(why);
-    if (why) find(id).title = `Not here: ${why}`;
+    find(id).disabled = Boolean(why || asItIs);
+    find(id).title = why || asItIs ? `Not here: ${why || asItIs}` : "";
   }
-  find("hide").hidden = Boolean(whyNot);
-  if (whyNot) find("hide").title = whyNot;
+  find("hide").hidden = Boolean(hidden || asItIs);
 }
 
 /** The boxes and buttons as the state has them. */
@@ -281,7 +303,8 @@ function paintLive() {
   document.documentElement.dataset.asking = asker.wanted() === asker.shown || asker.refused ? "no" : "yes";
   for (const [name, id] of Object.entries(BOXES)) if (find(id) !== document.activeElement || find(id).value.trim() !== state[name].trim()) find(id).value = state[name];
   for (const name of ["positions", "segments"]) find(name).value = state[name];
-  find("segments").closest("label").hidden = !state.b.trim();
+  paintAvailable();
+  find("segments").closest("label").hidden = !state.b.trim() || Boolean(facts.kinds);
   if (find("without") !== document.activeElement) find("without").value = state.without.replaceAll(",", ", ");
   find("with").value = ["", "unchanged", "model"].includes(state.beside) ? state.beside : "pin";
   notice("refused", asker.refused);

@@ -1,0 +1,94 @@
+"""The live page of an encoder-decoder in a real browser: the switch, edits, and targets that the model writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import chromium  # first: without a browser the rest is skipped
+import pytest
+from live import TOKEN, listened
+from playwright.sync_api import Page, expect
+
+import attnscan
+from attnscan.inputs.pairs import Pair
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.cross import patterns_of
+from attnscan.server.question import Question
+from attnscan.server.session import Loaded, Session
+
+TRANSLATOR = str(Path(__file__).parents[1] / "data" / "translator")
+KINDS = ("encoder", "decoder", "cross")
+SOURCE, EDITED = "bado fela gumi hora", "tulu rezo pavi"
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Page]:
+    """The page of all kinds, opened; at the end, no script may have failed and the server have met no bug."""
+    errors, bugs = list[str](), list[Exception]()
+    with ExitStack() as stack:
+        options = [
+            ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns_of(kind))
+            for kind in KINDS
+        ]
+        model = Loaded.of(*(stack.enter_context(Scanner(own)) for own in options))
+        session = Session([model], Question(Pair(SOURCE), attention="encoder"))
+        port = stack.enter_context(listened(session, bugs))
+        page = stack.enter_context(chromium.running()).new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(60_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
+        yield page
+        session.worker.close()
+    assert errors == [] and bugs == []
+
+
+def choose(page: Page, kind: str) -> None:
+    page.locator(f"#attention [value={kind}]").click()
+    expect(page.locator(f"#attention [value={kind}]")).to_have_attribute("aria-checked", "true")
+
+
+def asked(page: Page, text: str, box: str = "a") -> None:
+    page.locator(f"#sentence-{box}").fill(text)
+    expect(page.locator("html[data-asking=no][data-settled=yes]")).to_be_attached()
+
+
+def scores(page: Page, pattern: str) -> list[str]:
+    """What the table has of a pattern, in full."""
+    names = page.locator("#scores thead tr:last-child th").all_text_contents()
+    return page.locator(f"#scores tbody tr > :nth-child({names.index(pattern) + 1})").evaluate_all(
+        "cells => cells.map(cell => cell.title)"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_answer_is_what_classify_says(shown: Page, kind: str) -> None:
+    choose(shown, kind)
+    shown.locator("#tab-table").click()
+    shown.locator("#by [value=weight]").click()
+    shown.locator("#special [value=in]").click()
+    for a, b in ((SOURCE, None), (EDITED, None), (EDITED, "IVAP OZER")):
+        asked(shown, b or "", "b")
+        asked(shown, a)
+        target = () if kind == "encoder" else (b,)
+        frame = attnscan.classify(a, *target, model=TRANSLATOR, predictive="off", attention=kind).to_frame()
+        pattern = "even" if kind == "cross" else "previous-word"
+        expect(shown.locator("#scores tbody tr")).to_have_count(len(frame))
+        assert scores(shown, pattern) == [f"{value:.6f}" for value in frame[pattern]]
+
+
+def test_an_empty_target_is_written_and_an_edit_is_read_by_all_kinds(shown: Page) -> None:
+    choose(shown, "cross")
+    shown.locator("#tab-head").click()
+    asked(shown, "", "b")
+    asked(shown, EDITED)
+    words = shown.locator("#queries button:visible:not(.special) bdi")
+    expect(words).to_have_text(["IVAP", "OZER", "ULUT"])
+    expect(shown.locator("#without")).to_be_disabled()
+    choose(shown, "encoder")
+    expect(words).to_have_text(EDITED.split())
+    asked(shown, SOURCE)
+    choose(shown, "decoder")
+    expect(words).to_have_text(["AROH", "IMUG", "ALEF", "ODAB"])
