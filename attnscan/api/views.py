@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import OfAttention, check_kind, file_of, library, listed, memory_of, scan_options, text_of
 from attnscan.api.one_input import Weights, weights_input, window_of
@@ -21,7 +21,6 @@ from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
-from attnscan.results.terms import AttentionName
 from attnscan.results.trees import TreesRead, sentence_numbers
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, Rank, ReadTrees
@@ -58,8 +57,6 @@ class _Given:
 class _OfKinds(_Given, OfAttention):
     """Likewise, and which attention of an encoder-decoder is read."""
 
-    attention: AttentionName | Literal["all"] | None = None
-
 
 def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], keep: Selection | None) -> Any:
     """What is to be looked at, made with the options that pairs need besides; of one input with what is to `keep`.
@@ -92,24 +89,14 @@ def _kinds(a: Text, b: Text | None, options: dict[str, Any], keep: Selection) ->
 
     Raises: as `_result`.
     """
-    every: tuple[AttentionName, ...] = ("encoder", "decoder", "cross")
-    results = []
-    for kind in every if options["attention"] == "all" else [None]:
-        given = options if kind is None else {**options, "attention": kind}
-        if kind not in (None, "cross"):
-            given = {**given, "alignments": None, "query": "predicts"}
-        of = OfAttention.of(given)
-        asked = scan_options(
-            options["model"],
-            options,
-            on_long="truncate" if options["truncate"] else "error",
-            patterns=of.patterns(())[1],
-            **of.scanned,
-        )
-        read = of.pair(pair_of(a, None if kind == "encoder" else b))
-        memory = memory_of(options["model"], options["tokenizer"], asked)
-        told = Callbacks(options["on_bad"], options["on_progress"])
-        results.append(told.answer(Classify(read, asked, memory, keep), Classification))
+    of, results = OfAttention.of(options, takes_all=True), []
+    for own in of.kinds().values() if of.attention == "all" else [of]:
+        given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
+        on_long: OnLong = "truncate" if given.truncate else "error"
+        asked = scan_options(given.model, options, on_long=on_long, patterns=own.patterns(())[1], **own.scanned)
+        memory, told = memory_of(given.model, given.tokenizer, asked), Callbacks(given.on_bad, given.on_progress)
+        request = Classify(own.pair(pair_of(*own.texts(a, b))), asked, memory, keep)
+        results.append(told.answer(request, Classification))
     return results
 
 
