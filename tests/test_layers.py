@@ -76,7 +76,7 @@ def _imports(name: str) -> set[str]:
 
 
 @cache
-def _arrows() -> dict[str, set[str]]:
+def arrows() -> dict[str, set[str]]:
     """Which of our own modules each imports."""
     return {name: _imports(name) & set(SOURCES) for name in SOURCES}
 
@@ -106,7 +106,7 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_arrows_run_down() -> None:
-    assert _breaches(_arrows()) == []
+    assert _breaches(arrows()) == []
 
 
 def test_arrows_that_do_not_are_found() -> None:
@@ -121,13 +121,13 @@ def test_views_look_at_results_alone() -> None:
     patterns = {f"attnscan.scoring.{name}" for name in ("pattern", "patterns", "cross")}
     below = patterns | {"attnscan.model.catalog"}  # the last for typing
     for name in (name for name in SOURCES if _room(name) == "views"):
-        for other in _arrows()[name] - below:
+        for other in arrows()[name] - below:
             assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
 
 
 def test_one_command_alone_knows_the_server() -> None:
     """So that all others run where nothing of its extra is installed."""
-    users = {name for name in SOURCES if any(_room(other) == "server" for other in _arrows()[name])}
+    users = {name for name in SOURCES if any(_room(other) == "server" for other in arrows()[name])}
     assert {name for name in users if _room(name) != "server"} == {"attnscan.cli.commands.serve"}
 
 
@@ -139,14 +139,14 @@ def test_who_meets_the_libraries_of_the_server(library: str) -> None:
 
 def test_no_circles() -> None:
     try:
-        TopologicalSorter(_arrows()).prepare()
+        TopologicalSorter(arrows()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_scoring_does_not_know_the_patterns() -> None:
     assert (
-        "attnscan.scoring.patterns" not in _arrows()["attnscan.scoring.scorer"] | _arrows()["attnscan.scoring.readout"]
+        "attnscan.scoring.patterns" not in arrows()["attnscan.scoring.scorer"] | arrows()["attnscan.scoring.readout"]
     )
 
 
@@ -173,7 +173,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
             "__version__",
         )
     }
-    assert _arrows()["attnscan.cli.app"] <= light  # no command is imported before it is asked for
+    assert arrows()["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 
 
 def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
@@ -244,4 +244,4 @@ def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
 
 def test_modules_with_one_user_stay_few() -> None:
     """One with little of its own belongs into its user. Commands and studies are called by one place each."""
-    assert len(one_importer(_arrows())) <= MOST_WITH_ONE_USER
+    assert len(one_importer(arrows())) <= MOST_WITH_ONE_USER

@@ -65,7 +65,7 @@ if __name__ == "__main__":
             modules = sorted(modules_run(*sys.argv[1:]))
     else:
         sys.path.insert(0, str(Path(__file__).parents[1]))
-        from test_layers import ARROWS
+        from test_layers import arrows
 
-        modules = [f"{name} <- {user}" for name, user in one_importer(ARROWS).items()]
+        modules = [f"{name} <- {user}" for name, user in one_importer(arrows()).items()]
     print(*modules, len(modules), sep="\n")
