@@ -106,6 +106,17 @@ def linked(pair: Pair, line: str) -> Pair:
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
+def linked_as(pair: Pair, other: Pair) -> Pair:
+    """A pair with the links of another; as it is if its source or its target has another number of words."""
+    if len(pair.sentences) < 2:
+        return pair
+    source, target = map(_in_words, pair.sentences)
+    linked_words = [sentence.words or () for sentence in other.sentences]
+    if [len(source.words or ()), len(target.words or ())] != list(map(len, linked_words)):
+        return pair
+    return Pair(source, Sentence(target.text, target.words, other.sentences[1].tags))
+
+
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
     """The number of each linked word of a target, and those of its source words; none of a pair without links."""
     tags = pair.sentences[-1].tags.get(_TAG, ())

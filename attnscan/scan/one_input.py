@@ -38,6 +38,7 @@ from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
+from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.resampling import stability
@@ -171,7 +172,9 @@ class InputReading:
             *_named(related, encoded.units),
         )
         unmeasured_patterns = _not_measured(scanner.options, unmeasured)
-        links = unit_links(encoded)
+        if not (links := unit_links(encoded)):
+            linked = (pattern.id for pattern in scanner.options.patterns if pattern in LINKED_PATTERNS)
+            unmeasured_patterns |= dict.fromkeys(linked, "no gold links of these words are known")
         result = replace(result, not_measured=unmeasured_patterns, notes=notes, related=related, links=links)
         return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 

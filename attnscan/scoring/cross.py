@@ -169,7 +169,9 @@ EVEN = Pattern(
 
 UNALIGNED_PATTERNS: tuple[Pattern, ...] = (SAME_PLACE, IDENTICAL, DELIMITER, EVEN)
 """The patterns of cross attention that need no links."""
-CROSS_PATTERNS: tuple[Pattern, ...] = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED, *UNALIGNED_PATTERNS)
+LINKED_PATTERNS: tuple[Pattern, ...] = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED)
+"""Those that gold links tell."""
+CROSS_PATTERNS: tuple[Pattern, ...] = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)
 """All patterns of cross attention, in the order of every table."""
 ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CROSS_PATTERNS)))
 """Those of every attention, each once."""
@@ -184,7 +186,7 @@ def patterns_of(
     """
     if attention != "cross":
         return PATTERNS
-    if not aligned and (named := next((each.id for each in CROSS_PATTERNS[:3] if each.id in asked), None)):
+    if not aligned and (named := next((each.id for each in LINKED_PATTERNS if each.id in asked), None)):
         raise OptionError(
             f"{named} is told by gold alignments, and none are given", "name their file: --alignments FILE"
         )

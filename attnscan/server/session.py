@@ -14,6 +14,8 @@ from itertools import accumulate
 from typing import Any, cast
 
 from attnscan.errors import OptionError
+from attnscan.inputs.alignments import linked_as
+from attnscan.inputs.pairs import Pair
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
@@ -45,13 +47,15 @@ class Loaded:
     trials: Trials
     kinds: Mapping[str, Trials] = field(default_factory=dict)
     """Of an encoder-decoder, those of each kind of attention that can be asked about, if there are several."""
+    links: Pair | None = None
+    """A pair whose gold links cross attention has on all pairs with as many words."""
 
     @classmethod
-    def of(cls, *scanners: Scanner) -> Loaded:
+    def of(cls, *scanners: Scanner, links: Pair | None = None) -> Loaded:
         """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
         kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
         title = scanners[0].signature(Seen()).title
-        return cls(title, next(iter(kinds.values())), kinds if len(kinds) > 1 else {})
+        return cls(title, next(iter(kinds.values())), kinds if len(kinds) > 1 else {}, links)
 
     def run(self, question: Question) -> Trial:
         """Try a question's input. Raises: as `Trials.run`; OptionError for a kind of attention that is not there."""
@@ -60,6 +64,8 @@ class Loaded:
         # where there are targets, B is one, and the encoder reads A
         is_source = bool(self.kinds) and question.attention in ("encoder", "")
         pair = question.pair.source if is_source else question.pair
+        if self.links is not None and question.attention in ("cross", ""):
+            pair = linked_as(pair, self.links)
         return self.kinds.get(question.attention, self.trials).run(pair, question.change)
 
 

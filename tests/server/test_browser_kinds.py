@@ -1,4 +1,4 @@
-"""The live page of an encoder-decoder in a real browser: the switch, edits, and targets that the model writes."""
+"""The live page of an encoder-decoder in a real browser: the switch, edits, gold links, written targets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from live import TOKEN, listened
 from playwright.sync_api import Page, expect
 
 import attnscan
+from attnscan.inputs.alignments import linked
 from attnscan.inputs.pairs import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -22,6 +23,7 @@ from attnscan.server.session import Loaded, Session
 TRANSLATOR = str(Path(__file__).parents[1] / "data" / "translator")
 KINDS = ("encoder", "decoder", "cross")
 SOURCE, EDITED = "bado fela gumi hora", "tulu rezo pavi"
+TARGET, LINKS = "AROH IMUG ALEF ODAB", "3-0 2-1 1-2 0-3"
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +32,13 @@ def shown() -> Iterator[Page]:
     errors, bugs = list[str](), list[Exception]()
     with ExitStack() as stack:
         options = [
-            ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns_of(kind))
+            ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns_of(kind, aligned=True))
             for kind in KINDS
         ]
-        model = Loaded.of(*(stack.enter_context(Scanner(own)) for own in options))
-        session = Session([model], Question(Pair(SOURCE), attention="encoder"))
+        model = Loaded.of(
+            *(stack.enter_context(Scanner(own)) for own in options), links=linked(Pair(SOURCE, TARGET), LINKS)
+        )
+        session = Session([model], Question(Pair(SOURCE, TARGET), attention="encoder"))
         port = stack.enter_context(listened(session, bugs))
         page = stack.enter_context(chromium.running()).new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(60_000)
@@ -61,6 +65,27 @@ def scores(page: Page, pattern: str) -> list[str]:
     return page.locator(f"#scores tbody tr > :nth-child({names.index(pattern) + 1})").evaluate_all(
         "cells => cells.map(cell => cell.title)"
     )
+
+
+def test_gold_links_are_outlined_until_an_edit_changes_the_number_of_words(shown: Page) -> None:
+    choose(shown, "cross")
+    shown.locator("#tab-head").click()
+    first, gold = shown.locator("#queries button:visible:not(.special)").first, shown.locator("#keys .gold bdi")
+    for a, b, linked_word in (
+        (SOURCE, TARGET, "hora"),
+        (SOURCE.replace("hora", "lani"), TARGET, "lani"),
+        (EDITED, TARGET, None),
+        (SOURCE, f"{TARGET} UPEK", None),
+        (SOURCE, "", None),
+        (SOURCE, TARGET, "hora"),
+    ):
+        asked(shown, a)
+        asked(shown, b, "b")
+        shown.locator("h1").hover()
+        outlined = "Outlined in orange: gold links." if linked_word else "No gold links are outlined: "
+        expect(shown.locator("#reading")).to_contain_text(outlined)
+        first.hover()
+        expect(gold).to_have_text([linked_word] if linked_word else [])
 
 
 @pytest.mark.parametrize("kind", KINDS)

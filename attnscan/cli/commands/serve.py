@@ -65,7 +65,7 @@ def serve(
         typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    of: Annotated[OfAttention, Without("alignments")],
+    of: OfAttention,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
@@ -82,6 +82,7 @@ def serve(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
+    links = of.pair(pair, "cross") if of.alignments is not None else None
     on_long: OnLong = "truncate" if files.on_long == "truncate" else "error"
     names = (model, *([against] if against else []))
     asked = [replace(scan, model=name, on_long=on_long) for name in names]
@@ -96,7 +97,7 @@ def serve(
         from attnscan.server.session import Loaded, Session
 
         several = len(of.kinds)
-        models = [Loaded.of(*scanners[i : i + several]) for i in range(0, len(scanners), several)]
+        models = [Loaded.of(*scanners[i : i + several], links=links) for i in range(0, len(scanners), several)]
         first = Question(pair, attention=of.kinds[0] if several > 1 else "")
         session = Session(models, first, corpus)
         with working("answering the first question"):

@@ -159,7 +159,7 @@ class InputPage:
             "best": self.order[0].name,
             "sides": cargo.sides,
             "source": len(attention.asked) if attention.source else 0,
-            "gold": bool(attention.source and self.result.targets and ALIGNED.id in self.result.scores.patterns),
+            "gold": bool(self.result.links and self.result.targets and ALIGNED.id in self.result.scores.patterns),
             "maskOfLayer": cargo.mask_of_layer,
             "weightSteps": cargo.weight_steps,
             "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"

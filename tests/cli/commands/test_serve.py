@@ -27,6 +27,7 @@ from attnscan.cli.commands import serve as command
 
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)/[A-Za-z0-9_-]{32}/")
 BUNDLED = ("--model", "bundled")
+TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
 WAIT = 120
 
 
@@ -204,6 +205,20 @@ def test_two_models_are_asked_the_same() -> None:
         for model in (0, 1):
             status, _ = _asked(url, "answer", {"a": "a dog", "model": model, "client": "me", "turn": 1})
             assert (status, _asked(url, f"?model={model}")[0]) == (200, 200)
+
+
+@pytest.mark.parametrize("attention", ["cross", "all"])
+def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> None:
+    (links := tmp_path / "links.txt").write_text("0-1 1-0\n")
+    named = ("bado fela", "ALEF ODAB", "--model", TRANSLATOR, "--attention", attention, "--alignments", str(links))
+    asked = {"client": "me", "attention": "cross" if attention == "all" else ""}
+    with _served(*named) as url:
+        for turn, b in enumerate(["ALEF ODAB", "ALEF", None]):
+            status, answer = _asked(url, "answer", {"a": "bado fela", "b": b, "turn": turn, **asked})
+            assert status == 200 and json.loads(answer)["facts"]["gold"] is (turn == 0)
+    links.write_text("0-2")
+    done = _ran(*named)
+    assert (done.exit_code, done.stdout) == (1, "") and "names word 2 of the target" in done.stderr
 
 
 def test_a_bug_of_ours_is_told_on_the_terminal_as_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,12 @@ const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 
 const GOLD = "aligned"; // the pattern of gold links, which are always outlined
 
+/** Where gold links are, or why there are none; nothing where none were asked for. */
+function goldLine() {
+  if (facts.gold) return "Outlined in orange: gold links. ";
+  return pattern[GOLD]?.whyNone ? `No gold links are outlined: ${pattern[GOLD].whyNone}. ` : "";
+}
+
 /** Whether a gold link is between a query and a key. */
 const isGold = (query, key) => facts.gold && (perfect(0, GOLD)?.(query, key) ?? 0) > 0;
 

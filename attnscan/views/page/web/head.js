@@ -276,7 +276,7 @@ const headView = {
       const hidden = amongWords(reading()) ? ` Special tokens are removed.` : "";
       const across = SOURCE ? ` Target words, ${this.layout() === "vertical" ? "on the left" : "above"}, look at source words.` : "";
       return [
-        `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}${across}${facts.gold ? " Outlined in orange: gold links." : ""}`,
+        `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}${across} ${goldLine()}`.trim(),
       ];
     }
     const told = this.heads.map((head, position) => [
