@@ -106,8 +106,12 @@ def is_answerable(module: Any, layer: int, arguments: Mapping[str, Any]) -> bool
     for each half of their values. Modules that say nothing, such as ALBERT's single one, are known by the order of
     calls.
     """
-    modified = any(arguments.get(name) is not None for name in MODIFIERS)
-    return not modified and getattr(module, "layer_idx", None) in (None, layer)
+    return not is_modified(arguments) and getattr(module, "layer_idx", None) in (None, layer)
+
+
+def is_modified(arguments: Mapping[str, Any]) -> bool:
+    """Whether something unknown is added to the logits of a call."""
+    return any(arguments.get(name) is not None for name in MODIFIERS)
 
 
 class Untappable(Exception):

@@ -14,7 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.model.attention_function import AttentionFunction, attention_of, plain_attention
+from attnscan.model.attention_function import (
+    AttentionFunction,
+    Untappable,
+    attention_of,
+    is_modified,
+    plain_attention,
+)
 from attnscan.model.running import accepted, failed, refused
 from attnscan.results.grid import AttentionKind, Grid
 
@@ -58,6 +64,8 @@ def calls_of(model: Any, kind: AttentionKind, device: torch.device) -> Calls | N
             with attention_of(model, probe.name) as took:
                 if took:
                     model(**inputs)
+        except Untappable:
+            return None
         except Exception as error:
             raise failed(model, error) from error
     shown = [weights for weights in shown or () if weights is not None]
@@ -90,6 +98,8 @@ class _Probe(AttentionFunction):
     def _attend(
         self, module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
     ) -> tuple[Tensor, None]:
+        if is_modified(rest):
+            raise Untappable
         self.calls.append(((query.shape[2], key.shape[2]), query.shape[1]))
         return plain_attention(module, query, key, value, mask, rest), None
 

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,11 @@ def encoder_of(whole: Any, name: str) -> Any:
         raise ModelError(
             f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
             "use a model whose encoder is a model of its own, such as BART or T5",
+        )
+    if "input_ids" not in signature(encoder.forward).parameters:
+        raise ModelError(
+            f"the architecture {type(encoder).__name__} of {name} reads no text",
+            "use a model of text, such as BERT, BART or T5",
         )
     return encoder
 

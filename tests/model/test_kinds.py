@@ -51,8 +51,8 @@ def _alone(model: Any, kind: AttentionKind, number: int) -> tuple[Tensor, ...]:
 def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input_alone(
     family: str, kind: AttentionKind
 ) -> None:
-    if kind is AttentionKind.ENCODER and family in ("led", "longt5"):
-        with pytest.raises(CaptureError, match="weights"):  # each token looks at its neighbours alone
+    if kind is AttentionKind.ENCODER and family in ("led", "longt5", "pegasus_x"):
+        with pytest.raises(CaptureError, match="weights"):  # a token looks at its neighbours, or at parts of the text
             _blocks(tiny_encoder_decoder(family), kind, tiny_translations())
         return
     model = tiny_encoder_decoder(family)

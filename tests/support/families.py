@@ -136,7 +136,9 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     "lilt": {**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2},
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
 }
+_T5_GEMMA: Settings = {**_GROUPED, "head_dim": 8, "sliding_window": 4}
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
+    "t5gemma": {**_OWN, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
     "mvp": _BART,
     "bigbird_pegasus": {**_BART, "attention_type": "original_full"},
 }
@@ -150,6 +152,7 @@ ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
     "umt5": (_T5_TWO, "edc"),
     "switch_transformers": ({**_T5_TWO, "num_experts": 2}, "edc"),
     "longt5": ({**_T5_TWO, "local_radius": 3}, "dc"),
+    "t5gemma": (UNTAPPED_ENCODER_DECODERS["t5gemma"], ""),
     "bart": (_UNEQUAL, "edc"),
     "mbart": (_UNEQUAL, "edc"),
     "plbart": (_UNEQUAL, "edc"),
@@ -160,6 +163,7 @@ ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
     "blenderbot": (_UNEQUAL, "edc"),
     "blenderbot-small": (_UNEQUAL, "edc"),
     "bigbird_pegasus": ({**_UNEQUAL, "attention_type": "original_full"}, "dc"),
+    "pegasus_x": ({**_UNEQUAL, "block_size": 4, "num_global_tokens": 2}, "dc"),
     "mvp": (_UNEQUAL, ""),
     "led": ({**_UNEQUAL, "attention_window": 8}, ""),
     "fsmt": (
@@ -306,6 +310,7 @@ NAMES = {
     "mt5": "mT5",
     "umt5": "UMT5",
     "switch_transformers": "Switch Transformers",
+    "t5gemma": "T5Gemma",
     "mvp": "MVP",
     "bigbird_pegasus": "BigBird-Pegasus (full attention)",
     "gemma2": "Gemma 2",

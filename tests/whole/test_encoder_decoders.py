@@ -20,7 +20,14 @@ from pandas.testing import assert_frame_equal
 from reference import Written
 from scipy.optimize import lsq_linear
 from tokenizers_of_kinds import byte_level, ending
-from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+from transformers import (
+    BertConfig,
+    BertModel,
+    T5Config,
+    T5ForConditionalGeneration,
+    WhisperConfig,
+    WhisperForConditionalGeneration,
+)
 from translator import TRANSLATOR, loops
 from typer.testing import CliRunner
 
@@ -278,6 +285,25 @@ def test_a_model_without_that_attention_is_refused_by_name(attention: Any, tmp_p
     ending().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=f"is no encoder-decoder .* no {attention} attention"):
         attnscan.classify("a", "b", model=tmp_path, attention=attention)
+
+
+@pytest.mark.parametrize(
+    ("attention", "said"),
+    [
+        ((), "the architecture WhisperEncoder of"),
+        (("--attention", "all"), "the architecture WhisperEncoder of"),
+        (("--attention", "cross"), "is no encoder-decoder that writes text"),
+    ],
+)
+def test_a_model_of_speech_is_refused_in_one_line(attention: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 8, "max_source_positions": 8}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "pad_token_id": 0}
+    config = WhisperConfig(vocab_size=len(ending()), **sizes, **heads)
+    WhisperForConditionalGeneration(config).save_pretrained(tmp_path)
+    ending().save_pretrained(tmp_path)
+    result = CliRunner().invoke(app, ["classify", "a", "b", "--model", str(tmp_path), *attention])
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1
+    assert said in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 def test_what_load_returned_has_no_decoder() -> None:
