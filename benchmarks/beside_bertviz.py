@@ -7,7 +7,8 @@
 One input, the article's, by the bundled model. BertViz gets the same weights, and for its neuron view, which takes
 models of its own copy of transformers alone, the bundled checkpoint read into that copy. Every feature is tried on
 BertViz's page where that can be done by hand or by mouse, and on ours. Prints a table in Markdown, and ends with 1
-if ours lacks one. The features were found in BertViz 1.4.1's Python and JavaScript, file by file.
+if ours lacks one. Kinds of attention are the toy translator's, of the tests. The features were found in BertViz 1.4.1's
+Python and JavaScript, file by file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +35,9 @@ from safetensors.torch import load_file
 
 import attnscan
 from attnscan.model.sources import bundled
+from attnscan.results.grid import Head
 from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.kinds import kinds_page
 from attnscan.views.page.page import page as page_of
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
@@ -46,7 +50,7 @@ class Feature:
     """What BertViz's users have, and where it is on our page."""
 
     view: str
-    """head, model or neuron: BertViz's."""
+    """BertViz's: head, model or neuron; with `, kinds`, on the pages of an encoder-decoder."""
     name: str
     where: str
     """Where ours has it."""
@@ -101,6 +105,12 @@ def chosen(selector: str, value: str) -> Callable[[Page], object]:
     return lambda page: page.locator(selector).select_option(value)
 
 
+def across(left: str, right: str) -> Try:
+    """Whether words of the target stand on the left, and those of the source on the right."""
+    sides = ((left, TARGET), (right, SOURCE))
+    return lambda page: all(set(text.split()) <= set(page.locator(at).all_text_contents()) for at, text in sides)
+
+
 LINES = "[...document.querySelectorAll('#attention line')]"
 SEEN = f"{LINES}.filter((l) => getComputedStyle(l).visibility === 'visible').length"
 BOXES = "((id) => document.querySelectorAll(`#${id} .value`)[3].style.getPropertyValue('--boxes') !== 'none')"
@@ -108,7 +118,9 @@ HEADS = "[...document.querySelectorAll('.attn_background')]"
 TILE = "#vis > svg > g:last-child rect"
 TOLD = "Number(/^\\d+/.exec(document.getElementById('lines').ariaLabel)[0])"
 LAYER = "#view=head&heads=1-0,1-1,1-2,1-3,1-4,1-5,1-6,1-7,1-8,1-9,1-10,1-11&several=yes"
-CROSS = "not there: attnscan scores tokens against themselves; cross attention has no previous or next word"
+KINDS = "encoder, decoder and cross attention"
+SOURCE, TARGET = "bado fela gumi hora", "AROH IMUG ALEF ODAB"
+TRANSLATOR = Path(__file__).parents[1] / "tests" / "data" / "translator"
 
 FEATURES = (
     Feature(
@@ -203,7 +215,17 @@ FEATURES = (
         js("![...document.querySelectorAll('#queries bdi')].some((b) => /[Ġ▁]|<\\/w>/.test(b.textContent))"),
         None,
     ),
-    Feature("head", "encoder, decoder and cross attention", CROSS),
+    Feature(
+        "head, kinds",
+        KINDS,
+        "Attention, above all views; a head's letter says its kind; gold links outlined with --alignments",
+        "#view=head",
+        after(clicked("#attention [value='cross']"), across("#queries bdi", "#keys bdi")),
+        after(
+            lambda page: page.locator("#filter").select_option(label="Cross"),
+            across("#left text", "#right text"),
+        ),
+    ),
     Feature(
         "head",
         "html_action='return': the HTML as a string",
@@ -274,7 +296,20 @@ FEATURES = (
         after(clicked("#legend button", 1), js("document.querySelectorAll('#thumbnails .dimmed').length > 0")),
         None,
     ),
-    Feature("model", "encoder, decoder and cross attention", CROSS),
+    Feature(
+        "model, kinds",
+        KINDS,
+        "Attention, above all views",
+        "#by=weight&special=in",
+        after(
+            clicked("#attention [value='cross']"),
+            js("document.querySelector('#thumbnails .caption b').textContent === 'c0-0'"),
+        ),
+        after(
+            lambda page: page.locator("#filter").select_option(label="Cross"),
+            js("document.querySelectorAll('.attn_background').length === 8"),
+        ),
+    ),
     Feature(
         "neuron",
         "choose layer and head",
@@ -402,17 +437,29 @@ def write_pages(directory: Path) -> None:
     model, tokenizer = copied_model(Path(bundled().location))
     pages = {
         "attnscan": page_of(result).html,
-        "two heads": page_of(result, PageOptions(heads=((1, 0), (2, 3)))).html,
+        "two heads": page_of(result, PageOptions(heads=(Head(1, 0), Head(2, 3)))).html,
         "head": head_view(layers, tokens, second, html_action="return").data,
         "model": model_view(layers, tokens, second, display_mode="light", html_action="return").data,
         "neuron": neuron_view(model, "bert", tokenizer, A, B, display_mode="light", html_action="return").data,
+    }
+    kinds = attnscan.classify(SOURCE, TARGET, model=TRANSLATOR, predictive="off", attention="all")
+    given: dict[str, Any] = {}
+    for kind, of_kind in kinds.items():
+        kept = of_kind.kept_attention()
+        weights = np.ascontiguousarray(kept.weights[:, :, kept.source :, : kept.keys])
+        given[f"{kind}_attention"] = [layer[None] for layer in torch.from_numpy(weights)]
+    given |= {"encoder_tokens": [*SOURCE.split(), "</s>"], "decoder_tokens": ["<pad>", *TARGET.split()]}
+    pages |= {
+        "kinds": kinds_page(list(kinds.values()), PageOptions()).html,
+        "head, kinds": head_view(**given, html_action="return").data,
+        "model, kinds": model_view(**given, display_mode="light", html_action="return").data,
     }
     shown = json.loads(re.search(r"window.bertviz_params = (.*)", pages["neuron"])[1])["attention"]["all"]
     assert shown["left_text"] == tokens, "BertViz's tokenizer makes other tokens"
     apart = float(np.abs(np.array(shown["attn"]) - attention.weights).max())
     print(f"The neuron view's weights are off ours by {apart:.1e} at most: the same model.\n", file=sys.stderr)
     for name, html in pages.items():
-        PAGES[name] = directory / f"{name.replace(' ', '-')}.html"
+        PAGES[name] = directory / f"{re.sub('[, ]+', '-', name)}.html"
         PAGES[name].write_text(html, encoding="utf-8")
 
 
@@ -427,7 +474,7 @@ def open_page(browser: Browser, name: str, fragment: str, scripts: Path) -> Page
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.route(lambda url: url.startswith("http"), answer)
     page.goto(PAGES[name].as_uri() + fragment)
-    if name == "attnscan":
+    if name in ("attnscan", "kinds"):
         settled(page)
     else:
         page.locator("#vis svg").first.wait_for()
@@ -502,7 +549,9 @@ def main() -> None:
         print("| --- | --- | --- | --- | --- |")
         for each in FEATURES:
             there = tried(browser, each.view, "", asked.scripts, each.theirs)
-            here = tried(browser, "attnscan", each.fragment, asked.scripts, each.ours)
+            here = tried(
+                browser, "kinds" if "kinds" in each.view else "attnscan", each.fragment, asked.scripts, each.ours
+            )
             lacking += here == "no"
             print(f"| {each.view} | {each.name} | {there} | {each.where} | {here} |", flush=True)
         browser.close()
