@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,11 @@ def shown(model: Path) -> dict[str, Any]:
     }
 
 
+def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Layers as one array, which a file can hold."""
+    return {n: v if n.endswith("tokens") else torch.stack(v).detach().numpy() for n, v in arrays.items()}
+
+
 def of_model(model: Path, kind: Any, query: Any, **options: Any) -> attnscan.Classification:
     texts = PAIR if kind != "encoder" else PAIR[:1]
     asked = {"attention": kind, "query": query, "related": False, "predictive": "off"}
@@ -92,7 +98,7 @@ def test_what_bertviz_takes_is_taken(model: Path, kind: Any, query: Any, held: s
     arrays = shown(model)
     given: Mapping[str, Any] | Path = arrays
     if held != "tensors":
-        stacked = {n: v if n.endswith("tokens") else torch.stack(v).detach().numpy() for n, v in arrays.items()}
+        stacked = _stacked(arrays)
         given = {n: v if n.endswith("tokens") else v[:, 0] for n, v in stacked.items()}
         if held == "file":
             given = tmp_path / "bertviz.npz"
@@ -101,6 +107,16 @@ def test_what_bertviz_takes_is_taken(model: Path, kind: Any, query: Any, held: s
     check_same(ours, of_model(model, kind, query))
     if query == "predicts" and kind == "cross":
         assert ours.units[-1] == "[?]" and ours.sentence[-1] == -1  # nobody says what the last position predicts
+
+
+def test_a_page_of_a_file_has_every_kind_that_is_asked_for(model: Path, file: Path, tmp_path: Path) -> None:
+    np.savez(theirs := tmp_path / "bertviz.npz", **_stacked(shown(model)))
+    page = tmp_path / "page.html"
+    for weights in (file, theirs):
+        for attention, letters in (("all", ("", "d", "c")), ("cross", ("c",))):
+            run("report", "--weights", str(weights), "--attention", attention, "-o", str(page))
+            held = re.findall(r'id="(?:\w+:)?weights-([dc]?)\d+-\d+"', page.read_text())
+            assert tuple(dict.fromkeys(held)) == letters
 
 
 def test_scores_of_a_file_are_those_of_plain_loops(tmp_path: Path) -> None:
