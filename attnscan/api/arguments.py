@@ -18,7 +18,7 @@ from attnscan.inputs.option import check_known, declared
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
 from attnscan.inputs.tokens import QuerySide
-from attnscan.results.grid import Heads, attention_named, heads_written
+from attnscan.results.grid import attention_named
 from attnscan.results.terms import AttentionName
 from attnscan.run.reading import AlignedPairs, SourcePairs
 from attnscan.run.reading import Pairs as ReadPairs
@@ -112,7 +112,7 @@ class OfAttention:
     max_target_tokens: int = 64
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], heads: Heads | None = None, *, takes_all: bool = False) -> OfAttention:
+    def of(cls, options: Mapping[str, Any], heads: str | None = None, *, takes_all: bool = False) -> OfAttention:
         """What was given, with the attention that is read, perhaps that of some heads.
 
         Raises: OptionError for a value that there is not, or links without a meaning; SelectionError for heads of two
@@ -123,7 +123,7 @@ class OfAttention:
             check_known("attention", asked, (*get_args(AttentionName), *(["all"] if takes_all else [])))
         if asked == "all":
             return given
-        read = (asked or "encoder") if heads is None else attention_named(heads_written(heads), asked)
+        read = (asked or "encoder") if heads is None else attention_named(heads, asked)
         given = replace(given, attention=read)
         if given.alignments is not None and read != "cross":
             raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')

@@ -105,7 +105,8 @@ def heads(
             raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
         by_file = told.answer(RankFile(written, tuple(patterns_of(pattern, None)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    of = OfAttention.of(options, per_pair_heads, takes_all=True)
+    named = None if per_pair_heads is None else heads_written(per_pair_heads)
+    of = OfAttention.of(options, named, takes_all=True)
     given: ReadPairs = pairs_of(pairs, options, id=id, on_bad=on_bad)
 
     def ranked(of: OfAttention) -> Ranking:
@@ -118,7 +119,7 @@ def heads(
             memory_of(model, tokenizer, scored),
             state=state_of(state),
             per_pair=file_of("per_pair", per_pair),
-            per_pair_heads=None if per_pair_heads is None else heads_written(per_pair_heads),
+            per_pair_heads=named,
             cluster=cluster_asked(engine, options, told),
             pair_scores=on_pairs is not None,
         )
@@ -261,7 +262,7 @@ def shard(
         if pattern or split or profile or of.attention != "encoder":
             raise OptionError("a treebank is scored by relations", "leave out pattern, attention, split and profile")
         check_known("relations", relations, get_args(Relations))
-        asked = scan_options(model, options, on_long=on_long).of_trees(subtypes=relations == "subtypes")
+        asked = scan_options(model, options, on_long=on_long, **of.scanned).of_trees(subtypes=relations == "subtypes")
     given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
     request = MakeShard(given, asked, memory_of(model, tokenizer, asked))
     return Callbacks(on_bad).answer(request, ScanState)

@@ -174,10 +174,11 @@ def show(
     """
     if (a is not None) + (weights is not None) != 1:
         raise OptionError("show takes one input", "give a sentence, or two, or weights=, and one of them")
-    of = OfAttention.of(options, heads)
+    named = heads_written(heads)
+    of = OfAttention.of(options, named)
     _, patterns = of.patterns(())
     asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=patterns, **of.scanned)
-    selection = Selection(heads_written(heads), text_of("token", token), from_, to, window_of(window))
+    selection = Selection(named, text_of("token", token), from_, to, window_of(window))
     selection.check_attention(asked.attention)
     given = weights_input(weights) if weights is not None else of.pair(pair_of(a, b))
     request = Classify(given, asked, memory_of(model, tokenizer, asked), selection)

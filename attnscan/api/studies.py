@@ -74,7 +74,8 @@ def explain(
 
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
-    of = OfAttention.of(options, heads)
+    named = heads_written(heads)
+    of = OfAttention.of(options, named)
     names, every = of.patterns(() if pattern is None else pattern)
     given = input_of(a, b, pairs, options, on_bad=on_bad)
     if token is not None and a is None:
@@ -87,9 +88,7 @@ def explain(
     asked = asked if a is not None else replace(asked, predictive="off")
     name = names[0] if names else None
     read = of.pair(given) if isinstance(given, Pair) else of.pairs(given)
-    request = Explain(
-        read, asked, memory_of(model, tokenizer, asked), heads_written(heads), name, text_of("token", token)
-    )
+    request = Explain(read, asked, memory_of(model, tokenizer, asked), named, name, text_of("token", token))
     return Callbacks(on_bad, on_progress).answer(request, Explanations)
 
 
@@ -117,7 +116,8 @@ def head(
 
     Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
-    given, of = input_of(a, b, pairs, options, on_bad=on_bad), OfAttention.of(options, heads)
+    given, named = input_of(a, b, pairs, options, on_bad=on_bad), heads_written(heads)
+    of = OfAttention.of(options, named)
     if a is not None and ablate:
         raise OptionError("ablate needs more than one input", "give pairs")
     if treebank is not None and of.attention != "encoder":
@@ -126,7 +126,7 @@ def head(
     asked = scan_options(model, options, on_long=on_long if a is None else "error", **more)
     read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
     trees = None if treebank is None else _treebank_of(treebank, options, on_bad)
-    request = LookAt(read, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate), trees)
+    request = LookAt(read, asked, memory_of(model, tokenizer, asked), named, bool(ablate), trees)
     return replace(Callbacks(on_bad, on_progress).answer(request, Cards), html=cards_html)
 
 

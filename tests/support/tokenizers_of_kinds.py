@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,8 @@ def marian(directory: Path) -> Any:
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*pieces, "<pad>"]))}
     (directory / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
     paths = (str(directory / name) for name in ("source.model", "target.model", "vocab.json"))
-    return MarianTokenizer(*paths)
+    with warnings.catch_warnings(action="ignore"):  # it recommends a package of its own
+        return MarianTokenizer(*paths)
 
 
 KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}

@@ -45,8 +45,7 @@ def ablate(
             "--measure",
             metavar="MEASURE",
             callback=_measures,
-            help="masked-lm, next-sentence, classifier, cls or target. May repeat. "
-            "[default: by the model's task heads, else cls; of decoders target]",
+            help="masked-lm, next-sentence, classifier, cls or target. May repeat. [default: by the model's task]",
         ),
     ] = None,
     files: PairFiles,
