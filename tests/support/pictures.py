@@ -15,7 +15,7 @@ from typing import get_args
 
 import torch
 from one_run import classify_and_keep
-from readme import COMMAND, ROOT, output_of
+from readme import COMMAND, README, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
@@ -50,7 +50,7 @@ def of_command(command: str) -> list[str]:
 
 
 def screens() -> dict[str, bytes]:
-    """The first screen on each command's page, in colour."""
+    """The first screen on each command's page, in colour; that of `heads` is the README's."""
     return {
         f"screen-{command}.svg": _screen(command)
         for command in COMMANDS
@@ -59,7 +59,7 @@ def screens() -> dict[str, bytes]:
 
 
 def _screen(command: str) -> bytes:
-    page = (ROOT / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
+    page = (README if command == "heads" else ROOT / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
     sample = COMMAND.search(page)
     typed = sample["command"] if sample else f"attnscan {command} next-word"
     if command == "syntax":  # its treebank does not ship
