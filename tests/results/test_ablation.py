@@ -10,6 +10,7 @@ from ablated import effect_of
 from small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, HeadSet, Quantity
+from attnscan.results.grid import Grid
 from attnscan.results.tables import render
 
 ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
@@ -56,7 +57,7 @@ def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
 
 def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
     effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
-    found = Ablation(effects, (1, 4), "zero", 20, "label", 5, 6, SIGNATURE)
+    found = Ablation(effects, Grid.square(1, 4), "zero", 20, "label", 5, 6, SIGNATURE)
     header, *rows = render(found.to_frame(), "csv").decode().splitlines()
     assert header == "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs"
     assert rows == [

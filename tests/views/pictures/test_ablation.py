@@ -12,6 +12,7 @@ from drawn import texts
 from small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, Effect, HeadSet
+from attnscan.results.grid import Grid
 from attnscan.views.palette import COLORS
 from attnscan.views.pictures.picture import picture
 
@@ -19,7 +20,7 @@ TICK, INTERVAL = "fill: #c4c4c4", f"stroke: {COLORS['next-word']}"
 
 
 def _drawn(*effects: Effect) -> bytes:
-    return picture(Ablation(effects, (1, 4), "zero", 3, "label, 0.25 above chance", 5, 6, SIGNATURE))
+    return picture(Ablation(effects, Grid.square(1, 4), "zero", 3, "label, 0.25 above chance", 5, 6, SIGNATURE))
 
 
 def _spans(svg: bytes, style: str) -> list[tuple[float, float]]:
