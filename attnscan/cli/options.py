@@ -418,7 +418,7 @@ class OfAttention:
 
 @dataclass(frozen=True)
 class OfOneAttention(OfAttention):
-    """The same, for commands that read one kind of attention at a time."""
+    """Which attention of an encoder-decoder is read, for commands that read one kind at a time."""
 
     attention: Annotated[
         AttentionName | None,

@@ -195,7 +195,8 @@ class ScanState:
     def __getstate__(self) -> dict[str, Any]:
         """Without functions of one's own, which another process need not find; ranking needs their names alone."""
         patterns = [
-            each if each in ALL_PATTERNS else replace(each, target=_elsewhere) for each in self.options.patterns
+            pattern if pattern in ALL_PATTERNS else replace(pattern, target=_elsewhere)
+            for pattern in self.options.patterns
         ]
         return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
 

@@ -186,7 +186,7 @@ def patterns_of(
     """
     if attention != "cross":
         return PATTERNS
-    if not aligned and (named := next((each.id for each in LINKED_PATTERNS if each.id in asked), None)):
+    if not aligned and (named := next((linked.id for linked in LINKED_PATTERNS if linked.id in asked), None)):
         raise OptionError(
             f"{named} is told by gold alignments, and none are given", "name their file: --alignments FILE"
         )

@@ -174,8 +174,8 @@ def heads(
     def frame() -> pd.DataFrame:
         return of_kinds([each.to_frame((named or each.scores.patterns) if listed else None, top) for each in results])
 
-    of_kinds_best = (_best(each, (named or each.scores.patterns) if listed else ()) for each in results)
-    best_head = next(filter(None, of_kinds_best), None)
+    best_heads = (_best(ranking, (named or ranking.scores.patterns) if listed else ()) for ranking in results)
+    best_head = next(filter(None, best_heads), None)
     command = () if best_head is None else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
     surround = replace(surround, options=(*surround.options, *of.typed(best_head or "")))

@@ -19,7 +19,7 @@ _COLUMNS = ("before", "itself", "after", "ident.", "special", "punct.", "own", "
 """Of the families of parts, in a table of layers."""
 _BAR, _BEFORE_BAR = 30, 23  # columns of a share of 1 beside one head's distances, and of what stands before it
 _ACROSS = ("before", "place", "after", "ident.", "special", "punct.", "own", "source", "same", "aligned")
-"""The same of cross attention, by the place that the word's own is in the source, in proportion."""
+"""Of the families of parts of cross attention, whose places are relative to the query's own place in the source."""
 _MEANING = (
     "Shares are of a word's attention, on average over words. offset-2 is {}, same-keys the "
     "mean row of the input's other words. Overlapping parts share the weight. explained: 1 if the sum of the parts "
