@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class _Shares:
     chance: FloatArray
     names: tuple[str, ...]
 
-    @property
+    @cached_property
     def average(self) -> FloatArray:
         """A: over the heads that have one. Shape: [..., 1, 1, candidate]."""
         with np.errstate(invalid="ignore"):
@@ -68,7 +69,9 @@ class _Shares:
 
         Shape: [..., layer, head].
         """
-        gain = np.where(qualify, _relative_entropy(self.share, self.average), -np.inf)
+        gain = np.full(qualify.shape, -np.inf)  # few qualify, and logarithms take longer than all else
+        average = np.broadcast_to(self.average, qualify.shape)
+        gain[qualify] = _relative_entropy(self.share[qualify], average[qualify])
         return np.where(qualify.any(-1), gain.argmax(-1), -1)
 
 

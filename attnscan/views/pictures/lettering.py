@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from matplotlib.backends.backend_agg import RendererAgg
@@ -34,6 +34,7 @@ _FALLBACKS = (
 )
 
 
+@lru_cache(maxsize=4096)
 def width_of(text: str, size: float = SIZE) -> float:
     """How wide a line of text will be, in inches."""
     renderer, properties = _measuring(size)
