@@ -18,7 +18,7 @@ from command_line import run
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, asked_by, carrying, made_up, without_neurons
-from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
+from playwright.sync_api import Browser, FrameLocator, Locator, Page, Request, ViewportSize, expect
 from written import encoded_tokens
 
 from attnscan import Ranking
@@ -46,6 +46,8 @@ Open = Callable[..., Page]
 
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 OPTIONS = ScanOptions(model="bundled", predictive="off")
+SIZE: ViewportSize = {"width": 1280, "height": 900}
+OWN = {"color_scheme": "light"}  # what a new page has: one that a test leaves changed is its own
 WEB = Path(__file__).parents[3] / "attnscan/views/page/web"
 COPY = (
     "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
@@ -100,34 +102,56 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def troubles() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, troubles: list[str]) -> Page:
+    """A page that most tests share."""
+    return watched(browser.new_page(), troubles)
+
+
+def watched(page: Page, troubles: list[str]) -> Page:
+    """A page, with what fails there, what is asked beside pages themselves, and dialogs told."""
+    page.set_default_timeout(60_000)
+
+    def note_request(request: Request) -> None:
+        is_page = request.is_navigation_request() and request.url.startswith("file:")
+        if not is_page and not request.url.startswith(("data:", "blob:", "about:srcdoc")):
+            troubles.append(f"request of {request.url}")
+
+    page.on("request", note_request)
+    page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    return page
+
+
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Open]:
-    """Opens a page at a fragment; at the end, no page may have failed, asked for anything, or shown a dialog."""
-    troubles: list[str] = []
+def opened(browser: Browser, tab: Page, troubles: list[str]) -> Iterator[Open]:
+    """Opens a page at a fragment; at the end, no page may have failed, asked for anything, or shown a dialog.
+
+    With `settings`, it is a page of its own, which is left to the test.
+    """
     contexts = []
 
-    def open_page(path: Path, fragment: str = "", **settings: object) -> Page:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(60_000)
-        own = path.as_uri()
-
-        def note_request(url: str) -> None:
-            if url.split("#")[0] != own and not url.startswith(("data:", "blob:", "about:srcdoc")):
-                troubles.append(f"request of {url}")
-
-        page.on("request", lambda request: note_request(request.url))
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.goto(own + fragment)
+    def open_page(path: Path, fragment: str = "", viewport: ViewportSize = SIZE, **settings: object) -> Page:
+        if settings:
+            contexts.append(browser.new_context(viewport=viewport, **settings))
+            page = watched(contexts[-1].new_page(), troubles)
+            page.goto(path.as_uri() + fragment)
+        else:
+            page = chromium.load_anew(tab, path.as_uri() + fragment, viewport)
         settle(page)
         return page
 
     yield open_page
     for context in contexts:
         context.close()
-    assert not troubles
+    told, troubles[:] = troubles[:], []
+    assert not told
 
 
 @pytest.fixture(scope="module")
@@ -638,7 +662,7 @@ class TestHeadView:
     @pytest.mark.parametrize("scale", [1, 2])
     def test_many_lines_look_as_the_browser_draws_a_few(self, opened: Open, article_page: Path, scale: int) -> None:
         scripts = "".join((WEB / f"{name}.js").read_text() for name in ("dom", "lines"))
-        blank = opened(article_page).context.new_page()
+        blank = opened(article_page, **OWN).context.new_page()
         apart = blank.evaluate(
             """([scripts, scale]) => {
                 const lines = Array.from({ length: 300 }, (_, at) => ({
@@ -1096,7 +1120,7 @@ class TestDoubt:
     def test_the_map_runs_through_resampled_maps_until_the_button_is_pressed_again(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown, behaviours = opened(article_page), article[0].behaviours
+        shown, behaviours = opened(article_page, **OWN), article[0].behaviours
         letters, button = shown.locator("#thumbnails .caption > span"), shown.locator("#doubt")
         stop_clock(shown)
         button.click()
@@ -1114,7 +1138,7 @@ class TestDoubt:
     def test_while_the_key_is_held_beside_a_head_and_not_where_text_is_typed(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown, behaviours = opened(article_page, "#view=head&heads=0-2"), article[0].behaviours
+        shown, behaviours = opened(article_page, "#view=head&heads=0-2", **OWN), article[0].behaviours
         tiles = shown.locator("#picker button:not(.layer)")
         stop_clock(shown)
         shown.keyboard.down("?")
@@ -1353,7 +1377,7 @@ class TestManyPairs:
         assert seen == {True, False}
 
     def test_the_map_runs_through_resampled_pairs(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown, behaviours = opened(pairs_page), ranking.behaviours
+        shown, behaviours = opened(pairs_page, **OWN), ranking.behaviours
         stop_clock(shown)
         shown.click("#doubt")
         shown.clock.run_for(800)
