@@ -9,8 +9,7 @@ from live import PORT, TOKEN, StandIn, session_of
 
 import attnscan
 from attnscan.results.classification import Classification
-from attnscan.server.app import app_of
-from attnscan.server.guard import App
+from attnscan.server.app import App, app_of
 from attnscan.server.session import Session
 
 

@@ -12,9 +12,8 @@ from live import PORT, TOKEN, StandIn, asked, body_of, session_of
 from attnscan.errors import OptionError
 from attnscan.results.grid import Head
 from attnscan.safe_text import plain
-from attnscan.server.app import app_of
+from attnscan.server.app import App, app_of
 from attnscan.server.corpus import Corpus
-from attnscan.server.guard import App
 from attnscan.server.search import Search
 
 STATUSES = (200, 202, 400, 413, 422)

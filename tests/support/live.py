@@ -16,8 +16,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
-from attnscan.server.app import app_of, listening, served
-from attnscan.server.guard import App
+from attnscan.server.app import App, app_of, listening, served
 from attnscan.server.session import Loaded, Session
 
 TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321
