@@ -44,7 +44,7 @@ NO_TORCH = {
         f"attnscan.inputs.{name}"
         for name in (
             *("pairs", "columns", "places", "formats", "objects"),
-            *("library_calls", "weights", "tokens", "vocabulary"),
+            *("library_calls", "weights", "tokens"),
         )
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),

@@ -8,11 +8,9 @@ places/             names -> files -> streams of bytes, wherever they are
 formats/            streams of bytes -> rows, one module a format
 objects.py          objects of Python and data frames of any library -> pairs
 weights.py          saved attention weights, .npz, in and out
-tokens.py           how tokenizers write their tokens
-vocabulary.py       which tokens are whole words, and which of these are frequent
+tokens.py           how tokenizers write their tokens; which are whole words, and which of these are frequent
 library_calls.py    other libraries: timeouts, what they raise as one line, what they print hidden
-tokenizing.py       what tokenizers make of pairs, one by one or many at once, and of their own vocabulary
-encode.py           a pair to an encoded input: which tokens make a word
+encode.py           what tokenizers make of pairs, one by one or many at once, and which tokens make a word
 translations.py     a source and its target to an encoded input, for what an encoder-decoder's decoder reads
 alignments.py       files of gold alignments, and the links of a pair's words
 batch.py            encoded inputs to batches

@@ -23,7 +23,7 @@ from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:
     from attnscan.inputs.related import Relation
-    from attnscan.inputs.vocabulary import WholeWords
+    from attnscan.inputs.tokens import WholeWords
 
 SPECIAL, PADDING = -1, -2  # in place of a sentence's number
 

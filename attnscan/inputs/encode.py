@@ -1,29 +1,277 @@
-"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling."""
+"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling.
+
+First what tokenizers make of inputs, one by one or many at once, what their tokens say, and which are whole words.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from attnscan.errors import InputError, TooLongError
+from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.library_calls import asked, explained
+from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD, Span
-from attnscan.inputs.tokenizing import (
-    Tokenized,
-    byte_level_decoder,
-    decoded,
-    sentences_of,
-    spelled_spans,
-    start_of,
-    tokenized,
-    tokenized_together,
+from attnscan.inputs.sentence import NO_WORD, Sentence, Span
+from attnscan.inputs.tokens import (
+    WORD_END,
+    WORD_STARTS,
+    Unit,
+    WholeWords,
+    continues_word,
+    is_punctuation,
+    splits_words,
+    surface,
 )
-from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
 from attnscan.inputs.weights import SavedWeights
+
+# Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
+# fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
+_CHARACTERS = 256  # at most that many for each token that the model reads
+_TOKENS = 4  # ... and that many tokens, where the text is to be cut
+_PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
+_READS = {
+    "boxes": "words with their boxes on a page",
+    "xpaths": "words with their places in a web page",
+    "table": "questions about a table",
+    "notes": "musical notes",
+    "titles": "a question with titles and texts",
+}
+"""What a tokenizer reads that takes a parameter of such a name."""
+
+_gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """What a tokenizer makes of one input."""
+
+    model_inputs: dict[str, list[int]]
+    """`input_ids` and whatever else it gives the model."""
+    fast: Any | None
+    """What a fast tokenizer tells of the tokens; None of one that is written in Python."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens' numbers."""
+        return self.model_inputs["input_ids"]
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Which characters of its sentence each token stands for; empty where that is not told."""
+        return () if self.fast is None else tuple(self.fast.offsets)
+
+
+def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
+    """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: TokenizerFailed."""
+    if tokenizer not in _gives_up_at_times:
+        rust = getattr(tokenizer, "backend_tokenizer", None)
+        steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
+        own_rules = any(step is not None and b'"Regex"' in step.__getstate__() for step in steps)
+        _gives_up_at_times[tokenizer] = own_rules
+    with hushed() if _gives_up_at_times[tokenizer] else nullcontext():
+        return asked(tokenizer, *texts, verbose=False, **options)
+
+
+def tokenized(tokenizer: Any, pair: Pair, max_length: int | None) -> Tokenized:
+    """One input; a cut takes from the longer sentence first. Raises: as `called`."""
+    encoding = called(tokenizer, pair.a, pair.b, **_cut(max_length))
+    inputs = {name: list(encoding[name]) for name in encoding}
+    return Tokenized(inputs, encoding.encodings[0] if encoding.is_fast else None)
+
+
+def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, truncate: bool) -> list[Tokenized | None]:
+    """Some inputs in one call; None in place of each that is to be read by itself.
+
+    That is all of them where the call fails, so that only what cannot be read is an error; if the tokenizer is written
+    in Python; and inputs that are far too long.
+    """
+    together: list[Tokenized | None] = [None] * len(pairs)
+    if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False):
+        return together
+    short = [i for i, pair in enumerate(pairs) if max(map(len, pair.texts)) <= _TOKENS * limit]
+    for places in ([i for i in short if pairs[i].b], [i for i in short if not pairs[i].b]):
+        if not places:
+            continue
+        a, b = ([getattr(pairs[i], name) for i in places] for name in ("a", "b"))
+        try:
+            encoding = called(tokenizer, a, b if b[0] else None, **_cut(limit if truncate else None))
+        except TokenizerFailed:
+            continue
+        if len(encoding.encodings) == len(places):
+            for row, place in enumerate(places):
+                inputs = {name: encoding[name][row] for name in encoding}
+                together[place] = Tokenized(inputs, encoding.encodings[row])
+    return together
+
+
+def _cut(max_length: int | None) -> dict[str, Any]:
+    return {"truncation": "longest_first" if max_length else False, "max_length": max_length}
+
+
+def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
+    """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
+    longest = max(map(len, pair.texts))
+    if longest > _CHARACTERS * limit and not truncate:
+        raise TooLongError(
+            f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
+            "shorten it, or pass --on-long truncate to cut it",
+        )
+    if longest <= _TOKENS * limit or not truncate:
+        return pair
+    return Pair(*(_start(tokenizer, known.start(_CHARACTERS * limit), _TOKENS * limit) for known in pair.sentences))
+
+
+def _start(tokenizer: Any, sentence: Sentence, tokens: int) -> Sentence:
+    encoding = called(tokenizer, sentence.text, add_special_tokens=False)
+    if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
+        return sentence
+    return sentence.start(max(end for _, end in encoding.encodings[0].offsets[:tokens]))
+
+
+def sentences_of(tokenizer: Any, read: Tokenized, pair: Pair) -> list[int]:
+    """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
+    if read.fast is not None:
+        return [SPECIAL if sequence is None else sequence for sequence in read.fast.sequence_ids]
+    # A tokenizer written in Python knows no sequence ids, and in its mask of special tokens an unknown word counts as
+    # special: what tells is where each sentence's own tokens are.
+    ids = read.ids
+    a, b = (
+        [] if text is None else called(tokenizer, text, add_special_tokens=False)["input_ids"]
+        for text in (pair.a, pair.b)
+    )
+    whole = len(a) + len(b) + asked(tokenizer.num_special_tokens_to_add, pair=pair.b is not None)
+    if whole > len(ids):
+        cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
+        a, b, _ = asked(tokenizer.truncate_sequences, a, b if pair.b is not None else None, **cut)
+    sentence, start = [SPECIAL] * len(ids), 0
+    for number, own in enumerate((a, b or [])):
+        at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
+        if at is None:
+            raise InputError(
+                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
+                "use a model with a fast tokenizer (tokenizer.json)",
+            )
+        start = at + len(own)
+        sentence[at:start] = [number] * len(own)
+    return sentence
+
+
+def _spelled_spans(tokenizer: Any, read: Tokenized, sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
+    """Which characters of its sentence each token stands for, where that is not told; empty if it cannot be known.
+
+    What stands between spaces is tokenized alone: its tokens must be those of the whole text, in their order. Where
+    they do not spell it, as an unknown word's, each stands for all of it, which may then be of one given word.
+
+    Shape: `sentence` as `sentences_of` returns it.
+    """
+    spans = [(0, 0)] * len(read.ids)
+    for number, known in enumerate(pair.sentences):
+        places = [place for place, own in enumerate(sentence) if own == number]
+        ids, of_text = list[int](), list[Span]()
+        for match in re.finditer(r"\S+", known.text):
+            if len(ids) >= len(places):  # the rest is cut off
+                break
+            (first, last), text = match.span(), match[0]
+            alone = called(tokenizer, text, add_special_tokens=False)["input_ids"]
+            pieces = [surface(token) for token in asked(tokenizer.convert_ids_to_tokens, alone)]
+            if "".join(pieces).casefold() == text.casefold() and sum(map(len, pieces)) == len(text):
+                stops = list(accumulate(map(len, pieces), initial=first))
+                of_text += [(a, b if b > a else a + 1) for a, b in pairwise(stops)]  # `▁` goes with what is behind it
+            elif sum(start < last and first < end for start, end in known.words or ()) < 2:
+                of_text += [(first, last)] * len(alone)
+            else:
+                return ()
+            ids += alone
+        if ids[: len(places)] != [read.ids[place] for place in places]:
+            return ()
+        for place, span in zip(places, of_text, strict=False):
+            spans[place] = span
+    return tuple(spans)
+
+
+def check_reads_sentences(tokenizer: Any) -> None:
+    """Raises: ModelError if a tokenizer is not for sentences, or is damaged so that it fails on any.
+
+    One that gives up inside its library on a plain sentence is damaged; one that raises may only lack its words.
+    """
+
+    def failed(why: str) -> ModelError:
+        name, takes = type(tokenizer).__name__, inspect.signature(type(tokenizer).__call__).parameters
+        reads = next((what for parameter, what in _READS.items() if parameter in takes), None)
+        if reads is None:
+            return ModelError(
+                f"the tokenizer {name} fails on plain sentences: {why}",
+                "see that the tokenizer's files belong together: save them again, with tokenizer.save_pretrained()",
+            )
+        return ModelError(
+            f"the tokenizer {name} reads {reads}, and attnscan gives it sentences",
+            "use a model of plain text, such as BERT or RoBERTa",
+        )
+
+    with explained(failed):
+        try:
+            tokenized(tokenizer, Pair(_PLAIN), None)
+        except TokenizerPanicked:
+            raise
+        except TokenizerFailed:
+            own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
+            tokenized(tokenizer, Pair(min(own, default=_PLAIN)), None)
+
+
+def whole_words(tokenizer: Any) -> WholeWords:
+    """The whole words that a tokenizer knows, added ones too.
+
+    Raises: ModelError if it cannot tell.
+    """
+
+    def failed(why: str) -> ModelError:
+        return ModelError(
+            f"the tokenizer {type(tokenizer).__name__} cannot list its words: {why}",
+            "see that the tokenizer's files belong together, or pass --no-related",
+        )
+
+    with explained(failed):
+        added = getattr(tokenizer, "added_tokens_decoder", {})
+        special = {
+            *asked(lambda: tokenizer.all_special_tokens),
+            *(token.content for token in added.values() if token.special),
+        }
+        # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
+        written = {number: token for token, number in asked(tokenizer.get_vocab).items() if token not in special}
+        return WholeWords.of(dict(zip(written, decoded(tokenizer, list(written.values())), strict=True)))
+
+
+def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
+    known = asked(tokenizer.convert_ids_to_tokens, list(ids))
+    texts = iter(decoded(tokenizer, [token for token in known if token is not None]))
+    return tuple(f"#{id_}" if token is None else next(texts) for id_, token in zip(ids, known, strict=True))
+
+
+def decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
+    """What some tokens say: byte-level ones decoded, unless they end inside a character. Raises: TokenizerFailed."""
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return tuple(written)
+    decoded = asked(lambda: [decode([token]) for token in written])
+    return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
+
+
+def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
+    """What makes text of byte-level tokens; None for a tokenizer of another kind."""
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
+        return None
+    decode: Callable[[list[str]], str] = decoder.decode
+    return decode
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
@@ -53,7 +301,7 @@ def encode_pairs(
         )
 
     texts: dict[int, str] = {}
-    for pair, read in zip(pairs, tokenized_together(tokenizer, pairs, limit, truncate), strict=True):
+    for pair, read in zip(pairs, _tokenized_together(tokenizer, pairs, limit, truncate), strict=True):
         try:
             with explained(failed):
                 encoded = _encoded(tokenizer, pair, unit, limit, truncate, read, texts)
@@ -67,7 +315,7 @@ def _encoded(
     tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool, read: Tokenized | None, texts: dict[int, str]
 ) -> EncodedInput:
     """One input, which may have been `read`; `texts` of tokens that were met are kept, by their numbers."""
-    whole, pair = pair, start_of(tokenizer, pair, limit, truncate)
+    whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
     read = read or tokenized(tokenizer, pair, limit if truncate else None)
     ids = read.ids
     if len(ids) > limit:
@@ -87,7 +335,7 @@ def _encoded(
         surfaces = [of_sentence[own][first:last] or token for own, (first, last), token in parts]
     spans, merges = read.spans, unit == "word"
     if read.fast is None and any(known.words is not None for known in pair.sentences):
-        spans = spelled_spans(tokenizer, read, sentence, pair)
+        spans = _spelled_spans(tokenizer, read, sentence, pair)
     words = given_words(pair, sentence, spans, type(tokenizer).__name__)
     numbers = _units(read, tokens, surfaces, sentence, words, pair) if merges else tuple(range(len(ids)))
     encoded = EncodedInput(
@@ -145,7 +393,7 @@ def _texts(tokenizer: Any, ids: list[int], known: dict[int, str]) -> tuple[str, 
 
 def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str, ...]:
     """What each unit says, where byte-level tokens end inside characters; nothing of other tokenizers' units."""
-    decode = byte_level_decoder(tokenizer)
+    decode = _byte_level_decoder(tokenizer)
     if decode is None:
         return ()
     units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]

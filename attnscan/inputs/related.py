@@ -15,10 +15,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnscan.inputs.vocabulary import NO_WORD, IntArray, Units, WholeWords
+from attnscan.inputs.tokens import NO_WORD, Units, WholeWords
 
 _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
@@ -72,7 +73,7 @@ class Relatedness:
                 related[row] |= cells | cells.T
         return torch.from_numpy(related).to(self.embedding.device)
 
-    def _near(self, words: IntArray) -> list[tuple[int, int, int]]:
+    def _near(self, words: NDArray[np.int64]) -> list[tuple[int, int, int]]:
         """The words of an input, two by two, that are near enough, by all but rounding, and not both frequent.
 
         Shape: [input, unit] -> rows of an input and two words.
@@ -174,7 +175,7 @@ class Relatedness:
         return mean, 1 / torch.cat(lengths).clamp_min(1e-12)
 
 
-def _distinct(words: IntArray) -> IntArray:
+def _distinct(words: NDArray[np.int64]) -> NDArray[np.int64]:
     """Each input's words in order, each once, then NO_WORD. Shape: [input, unit] -> [input, the most words of one]."""
     words = -np.sort(-words, axis=1)
     words[:, 1:][words[:, 1:] == words[:, :-1]] = NO_WORD

@@ -13,10 +13,9 @@ from typing import Any
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
-from attnscan.inputs.encode import encode_pairs
+from attnscan.inputs.encode import encode_pairs, token_texts
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import NO_WORD
-from attnscan.inputs.tokenizing import token_texts
 from attnscan.inputs.tokens import QuerySide, Unit
 
 Shift = Callable[[list[int]], list[int]]

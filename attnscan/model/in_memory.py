@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import DeviceError, ModelError, out_of_memory
-from attnscan.inputs.tokenizing import check_reads_sentences
+from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import of_config, of_modules
 from attnscan.model.hooks import check_modules, forward_hooks, settle

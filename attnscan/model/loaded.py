@@ -16,12 +16,10 @@ from torch import Tensor
 from attnscan.errors import DeviceError, InputError, ModelError
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
-from attnscan.inputs.encode import encode_pairs
+from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
-from attnscan.inputs.tokenizing import whole_words
-from attnscan.inputs.tokens import Unit
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model.fingerprint import Fingerprint, content, fingerprint
 from attnscan.model.running import free_memory
 from attnscan.model.sources import Device, Dtype, Source

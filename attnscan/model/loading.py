@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
+from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import asked, hushed, is_panic
-from attnscan.inputs.tokenizing import check_reads_sentences
 from attnscan.model.attention_function import attention_of
 from attnscan.model.commits import pinned
 from attnscan.model.fingerprint import of_modules

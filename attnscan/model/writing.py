@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from attnscan.errors import InputError
+from attnscan.inputs.encode import called
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Sentence
-from attnscan.inputs.tokenizing import called
 from attnscan.model.running import failed, quiet_transformers
 
 _SHIFT = "prepare_decoder_input_ids_from_labels"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.tokenizing import token_texts
+from attnscan.inputs.encode import token_texts
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import TaskHead, task_head

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError, ModelError, OptionError
 from attnscan.hashing import hashed
+from attnscan.inputs.encode import token_texts
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizing import token_texts
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward

@@ -13,10 +13,9 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers_of_kinds import wordpiece
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.encode import called, check_reads_sentences, encode_pair, whole_words
 from attnscan.inputs.library_calls import TokenizerFailed, asked, hushed
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizing import called, check_reads_sentences, whole_words
 
 
 def splitting(regex: str) -> Any:

@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.related import Both, Relatedness
-from attnscan.inputs.tokenizing import whole_words
-from attnscan.inputs.tokens import Unit
-from attnscan.inputs.vocabulary import NO_WORD, Units, WholeWords
+from attnscan.inputs.tokens import NO_WORD, Unit, Units, WholeWords
 
 SIZE = 2000
 FIRST = 10  # id of the first word

@@ -1,11 +1,20 @@
-"""Tokens by name, and what is said when there are none."""
+"""Tokens by name, and what is said when there are none; whole words, by the spelling of each kind of tokenizer."""
 
 from __future__ import annotations
 
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.errors import SelectionError
-from attnscan.inputs.tokens import token_named
+from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import NO_WORD, Unit, WholeWords, continues_word, token_named
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]
 
@@ -43,3 +52,137 @@ def test_no_such_token(text: str, message: str | None) -> None:
     with pytest.raises(SelectionError) as error:
         token_named(text, TOKENS)
     assert message is None or str(error.value) == message
+
+
+def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
+    """The units of an input that are whole words, with what the vocabulary has in their place."""
+    words = whole_words(tokenizer)
+    encoded = encode_pair(tokenizer, pair, unit, 100, truncate=False)
+    written = tokenizer.convert_ids_to_tokens
+    numbers = words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()
+    assert len(numbers) == len(encoded.units)
+    return {text.strip(" ▁"): written(id_) for text, id_ in zip(encoded.units, numbers, strict=True) if id_ != NO_WORD}
+
+
+def _of_units(words: WholeWords, tokens: list[str], unit: list[int]) -> list[int]:
+    """Of one sentence."""
+    return words.of_units([(tokens, [0] * len(tokens), unit)])[0].tolist()
+
+
+MARKED = {
+    "##": ["cat", "##s", "dog", "##", ".", "the", "rain@@", "[CLS]"],
+    "Ġ": ["cat", " cat", "▁dog", "s", ".", " .", "Ġ", "the"],
+    "@@": ["cat", "rain@@", "@@", "dog", "."],
+    "</w>": ["cat</w>", "cat", "dog</w>", ".</w>", "</w>"],
+    "": ["cat", "dog", ".", "##s", "the"],
+}
+
+
+@pytest.mark.parametrize("mark", MARKED)
+@given(data=st.data())
+def test_the_words_of_many_inputs_are_those_of_each_token_beside_the_one_before_it(mark: str, data: Any) -> None:
+    """Held against a plain loop over tokens, in random inputs of every kind of mark."""
+    words = WholeWords({"cat": 5, "dog": 3, "the": 0}, mark)
+    inputs = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        tokens = data.draw(st.lists(st.sampled_from(MARKED[mark]), min_size=1, max_size=12))
+        sentence = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(tokens), max_size=len(tokens)))
+        starts = data.draw(st.lists(st.booleans(), min_size=len(tokens), max_size=len(tokens)))
+        inputs.append((tokens, sentence, [count - starts[0] for count in accumulate(starts)]))
+    table = words.of_units(inputs)
+    assert len(table) == len(inputs)
+    for (tokens, sentence, unit), row in zip(inputs, table.tolist(), strict=True):
+        plain = [NO_WORD] * len(row)
+        for i, (token, of, number) in enumerate(zip(tokens, sentence, unit, strict=True)):
+            before = tokens[i - 1] if i and sentence[i - 1] == of else None
+            whole = before is None or not continues_word(before, token, mark == "Ġ", mark == "</w>")
+            text = token.removesuffix("</w>") if mark == "</w>" and token.endswith("</w>") else token
+            if mark == "Ġ":
+                text = token.lstrip("Ġ▁ ")
+            elif mark == "</w>" and not token.endswith("</w>"):
+                whole = False
+            if of >= 0 and unit.count(number) == 1 and whole:
+                plain[number] = words.ids.get(text, NO_WORD)
+        assert row == plain
+
+
+def test_wordpiece_words_bear_no_mark() -> None:
+    words = _words(KINDS["wordpiece"](), Pair("The cat, sat!", "a strawberry"))
+    assert {"the": "the", "cat": "cat", "sat": "sat"}.items() <= words.items()
+    assert not {"a", ",", "!", "[CLS]"} & set(words) and not any(text.startswith("#") for text in words)
+
+
+def test_byte_level_words_are_the_marked_ones_and_a_first_word_counts_as_marked() -> None:
+    tokenizer = KINDS["byte-level"]()
+    words = whole_words(tokenizer)
+    assert {"cat", "mat", "sat"} <= set(words.ids) and "<s>" not in words.ids
+    assert all(text.startswith("Ġ") for text in tokenizer.convert_ids_to_tokens(list(words.ids.values())))
+    assert _of_units(words, ["cat", " sat", "cat", ".", "cat"], [0, 1, 2, 3, 4]) == [
+        words.ids["cat"],
+        words.ids["sat"],
+        NO_WORD,  # goes on with the word before it
+        NO_WORD,
+        words.ids["cat"],  # begins one, behind a full stop
+    ]
+
+
+def test_sentencepiece_words_are_the_marked_ones() -> None:
+    words = _words(KINDS["unigram"](), Pair("the cat sat on the mat ."))
+    assert words == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
+
+
+def test_a_piece_that_goes_on_and_one_that_follows_it_are_no_words(tmp_path: Path) -> None:
+    tokenizer = written_in_python(tmp_path)
+    assert "straw@@" not in whole_words(tokenizer).ids
+    assert set(_words(tokenizer, Pair("the cat sat", "strawberries and dog"))) == {"the", "cat", "sat", "and", "dog"}
+
+
+def test_words_that_end_with_a_mark() -> None:
+    words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
+    assert words.ids == {"the": 1, "berries": 3}
+    tokens = ["the</w>", "straw", "berries</w>", "berries</w>"]
+    assert _of_units(words, tokens, [0, 1, 2, 3]) == [1, NO_WORD, NO_WORD, 3]
+    assert _of_units(words, tokens, [0, 1, 1, 2]) == [1, NO_WORD, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_of_several_tokens_is_no_word_of_the_vocabulary(kind: str) -> None:
+    tokenizer = KINDS[kind]()
+    encoded = encode_pair(tokenizer, Pair("the cats mat"), "word", 100, truncate=False)
+    assert len(encoded.units) < len(encoded.tokens)
+    words = _words(tokenizer, Pair("the cats mat"), "word")
+    assert "mat" in words and not any("cats" in text for text in words)
+
+
+def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
+    tokenizer = KINDS["wordpiece"]()
+    tokenizer.add_tokens(["zebra"])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["speaker"]})
+    ids = whole_words(tokenizer).ids
+    assert ids["zebra"] == tokenizer.convert_tokens_to_ids("zebra") and "speaker" not in ids
+    assert "zebra" in _words(tokenizer, Pair("the zebra"))
+
+
+def test_scripts_with_vowel_signs_and_without_case() -> None:
+    texts = ["में", "है", "дом", "के", "日", "日本", "में2", "ाल"]
+    assert set(WholeWords.of(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
+
+
+def test_the_most_frequent_words_have_the_lowest_ids() -> None:
+    names = [f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200)]
+    texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
+    assert WholeWords.of(texts).frequent == set(range(30, 130))
+
+
+def test_an_alphabetical_vocabulary_says_nothing_of_frequency() -> None:
+    names = sorted(f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200))
+    assert WholeWords.of(dict(enumerate(names))).frequent == frozenset()
+
+
+def test_the_bundled_models_frequent_words(bundled_dir: Path) -> None:
+    from transformers import AutoTokenizer
+
+    words = whole_words(AutoTokenizer.from_pretrained(bundled_dir))
+    frequent = {word for word, number in words.ids.items() if number in words.frequent}
+    assert len(frequent) == 100 and {"the", "of", "and", "was", "one", "two"} <= frequent
+    assert not {"king", "river", "purchased"} & frequent

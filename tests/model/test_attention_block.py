@@ -19,8 +19,7 @@ from torch import Tensor
 from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.tokens import Unit
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.grid import AttentionKind, Grid

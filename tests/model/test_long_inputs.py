@@ -19,8 +19,7 @@ from transformers import masking_utils
 from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.tokens import Unit
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, Cut
 from attnscan.model.carried import output_projections

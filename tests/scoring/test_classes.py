@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.statement import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
