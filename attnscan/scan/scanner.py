@@ -20,8 +20,7 @@ from attnscan.inputs.related import Relation
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.inputs.translations import encode_translations
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
-from attnscan.model.attention_function import OnOutput
-from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.attention_function import OnOutput, OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
 from attnscan.model.running import check_weights, free_memory

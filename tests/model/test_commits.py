@@ -19,10 +19,9 @@ from model_hub import ID, ModelHub, model_hub
 from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
-from attnscan.model.commits import at_commit, pinned
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, load_to_tokenize
-from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, cached, choose
+from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, at_commit, cached, choose, pinned
 from attnscan.model.task_heads import task_head
 
 pytestmark = pytest.mark.usefixtures("cache")  # an empty one
@@ -203,7 +202,7 @@ def test_a_model_whose_weights_are_not_all_there_is_not_in_the_cache(cache: Path
 
 _WORKER = f"""
 import sys
-from attnscan.model.commits import at_commit
+from attnscan.model.sources import at_commit
 from attnscan.model.loading import load
 loaded = load(at_commit("{ID}", "{A}"))
 print(loaded.revision, float(loaded.embedding.sum()))

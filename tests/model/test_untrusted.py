@@ -33,8 +33,8 @@ from attnscan.cli.app import app
 from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.library_calls import TokenizerFailed, asked
 from attnscan.inputs.pairs import Pair
-from attnscan.model import untrusted
-from attnscan.model.untrusted import Growth, check_files, check_rules, check_tokenizer, guarded
+from attnscan.model import loading
+from attnscan.model.loading import Growth, check_files, check_rules, check_tokenizer, guarded
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -51,7 +51,7 @@ class TestDamage:
     ) -> None:
         """The hub converts pickles by itself, in a state of the repository that is not its main one."""
         for slack in ("_WEIGHTS_MORE", "_TENSORS_MORE"):
-            monkeypatch.setattr(untrusted, slack, 0)
+            monkeypatch.setattr(loading, slack, 0)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
         snapshots = tmp_path / "models--org--model" / "snapshots"
         (snapshots / "main").mkdir(parents=True)
@@ -225,13 +225,13 @@ def charsmap(*texts: str, size: int = 8) -> str:
     ],
 )
 def test_growth_of_one_rule(rule: dict[str, Any], growth: Growth) -> None:
-    assert untrusted._of(rule) == growth
+    assert loading._growth_of(rule) == growth
 
 
 def test_growth_of_rules_in_a_row_and_within_each_other() -> None:
     tenfold, prefix = replaced({"String": "a"}, "a" * 10), {"type": "Prepend", "prepend": "aa"}
     inner = {"type": "Sequence", "normalizers": [prefix, tenfold]}
-    growth = untrusted._growth({"type": "Sequence", "normalizers": [tenfold, inner]}, "normalizers")
+    growth = loading._growth({"type": "Sequence", "normalizers": [tenfold, inner]}, "normalizers")
     assert growth == Growth(100, 20)
 
 
@@ -278,12 +278,12 @@ def test_no_text_grows_more_than_is_said(rules: list[dict[str, Any]], text: str)
     whole = {"type": "Sequence", "normalizers": rules}
     empty = json.loads(byte_level().backend_tokenizer.to_str())
     rust = Tokenizer.from_str(json.dumps({**empty, "normalizer": whole}))
-    growth = untrusted._growth(whole, "normalizers")
+    growth = loading._growth(whole, "normalizers")
     try:
         longer = asked(rust.normalizer.normalize_str, text)
     except TokenizerFailed:  # the library itself trips over some that match nothing
         return
-    assert len(longer) <= growth.times * untrusted._length(text) + growth.more
+    assert len(longer) <= growth.times * loading._length_inserted(text) + growth.more
 
 
 @pytest.mark.parametrize("name", [name for name in TOKENIZERS if "nine" in name or "map of letters" in name])
@@ -306,6 +306,6 @@ def test_a_rule_that_is_spelled_in_escapes_is_found(tmp_path: Path) -> None:
 
 def test_a_tokenizer_larger_than_any_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     byte_level().save_pretrained(tmp_path)
-    monkeypatch.setattr(untrusted, "MAX_BYTES", 1000)
+    monkeypatch.setattr(loading, "MAX_TOKENIZER_BYTES", 1000)
     with pytest.raises(ModelError, match=r"its tokenizer.json is of \d+ bytes"):
         check_files(tmp_path)

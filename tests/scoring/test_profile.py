@@ -26,7 +26,7 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import Unit
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.carried import OutputProjections
+from attnscan.model.attention_function import OutputProjections
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
 from attnscan.results.profile import Fit, parts_of

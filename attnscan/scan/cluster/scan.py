@@ -22,8 +22,7 @@ from typing import Any
 
 from attnscan.errors import AttnscanError, EngineError, PairsError
 from attnscan.inputs.places.files import files_named
-from attnscan.model.commits import pinned
-from attnscan.model.sources import Source, choose
+from attnscan.model.sources import Source, choose, pinned
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.syntax import Syntax

@@ -15,10 +15,9 @@ import torch
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair
-from attnscan.model.commits import at_commit
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load_to_tokenize
-from attnscan.model.sources import Source, choose
+from attnscan.model.sources import Source, at_commit, choose
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
 from attnscan.scan.cluster.progress import Asked, BlockResult
