@@ -36,8 +36,7 @@ from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import bundled
 from attnscan.results.terms import HelpMeasure
-from attnscan.scoring.predictive import help_between_words
-from attnscan.scoring.questions import Questions
+from attnscan.scoring.predictive import Questions, help_between_words
 
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 BATCH_TOKENS = 4096

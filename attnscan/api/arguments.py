@@ -26,9 +26,8 @@ from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as ours_of
-from attnscan.scoring.own_patterns import with_own
 from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PatternLike
+from attnscan.scoring.patterns import PatternLike, with_own
 
 if TYPE_CHECKING:
     from attnscan.model.in_memory import Model, Tokenizer

@@ -38,8 +38,7 @@ from attnscan.run.reading import AlignedPairs, FilePairs, Pairs, SourcePairs
 from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS, patterns_of
-from attnscan.scoring.own_patterns import is_own, with_own
-from attnscan.scoring.patterns import PATTERNS, called
+from attnscan.scoring.patterns import PATTERNS, called, is_own, with_own
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ in_memory.py           a model that a program holds already, run without leaving
 fingerprint.py         what tells a model from another of its name: weights, config, modules with their hooks, tokenizer
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
-attention_block.py     what a consumer is shown: a part of one layer's attention
+attention_block.py     what a consumer is shown: a part of one layer's attention; norms of what heads carry
 tap.py                 attention, layer by layer, to a consumer
-attention_function.py  our attention function in place of the model's; which keys a query may see; what heads carry
+attention_function.py  our attention function in place of the model's; which keys a query may see
 kinds.py               which calls are an encoder's, a decoder's, or look across; which keys a target sees
 writing.py             targets that an encoder-decoder writes, and what its decoder reads of them
 output_tap.py          what heads put out, to be changed in a run to the end

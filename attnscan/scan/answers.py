@@ -29,7 +29,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.results.files import begun, settle
 from attnscan.results.terms import HelpMeasure
-from attnscan.scoring.questions import Questions
+from attnscan.scoring.predictive import Questions
 
 VERSION = 1
 """Of what the numbers mean, and of how they are found: raise it when either changes."""

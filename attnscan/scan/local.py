@@ -20,8 +20,8 @@ from attnscan.scan.trees import tree_sums
 from attnscan.scoring.alignment import AlignmentScorer
 from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.cross import ALIGNED
-from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import Profiler, profile_sums
+from attnscan.scoring.resampling import LabelSums
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets

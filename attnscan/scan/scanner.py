@@ -19,8 +19,8 @@ from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.inputs.translations import encode_translations
-from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
-from attnscan.model.attention_function import OnOutput, OutputProjections, output_projections
+from attnscan.model.attention_block import AttentionBlock, Consumer, Cut, OutputProjections, output_projections
+from attnscan.model.attention_function import OnOutput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
 from attnscan.model.running import check_weights, free_memory
@@ -38,8 +38,7 @@ from attnscan.scan.answers import Answers, worth_keeping
 from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
-from attnscan.scoring.predictive import help_between_words, measure_of
-from attnscan.scoring.questions import Questions
+from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets

@@ -31,11 +31,10 @@ from attnscan.scan.per_pair import signature_read
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.alignment import AlignmentSums
-from attnscan.scoring.block_sums import BlockSums
-from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import sums_shapes
 from attnscan.scoring.relation_sums import RelationSums
+from attnscan.scoring.resampling import BlockSums, LabelSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 State = TypeVar("State")

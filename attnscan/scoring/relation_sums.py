@@ -18,7 +18,7 @@ from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FAR, FEWEST, OFFSETS, SIDES, Row, RowNumbers, Syntax
-from attnscan.scoring.block_sums import ROOM, BlockSums
+from attnscan.scoring.resampling import ROOM, BlockSums
 from attnscan.scoring.sums import added
 
 DISTANCES = 2 * FAR + 1

@@ -1,4 +1,8 @@
-"""How often a head keeps its label when the words of its one input, or the pairs of a corpus, are resampled.
+"""Sums by blocks of pairs, for what is drawn again; how often a head keeps its label when pairs or words are. Numpy.
+
+Up to `most` pairs, every pair is a block of its own; of more pairs, those whose keys begin alike are added up, by as
+many bits as leave no more blocks. Which pairs are together follows from the pairs alone, so that shards, order and
+resumption change nothing.
 
 A label of one input rests on a handful of words, one of a corpus on its pairs. Drawing as many of them with
 replacement, again and again, shows how much of it is theirs: the bootstrap, with the word or the pair for its unit. Of
@@ -9,19 +13,227 @@ Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
-from attnscan.results.labels import DRAWN_MAPS, FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
+from attnscan.results.labels import DRAWN_MAPS, FEWEST, MOST_HEADS, RESAMPLINGS, Agreement, Labels, Stability
 from attnscan.results.scores import FloatArray, IntArray, Race, Scores, ScoreTable
 from attnscan.results.terms import Scored
-from attnscan.scoring.block_sums import squeezed
-from attnscan.scoring.label_sums import QUANTITIES, LabelSums, columns_of
-from attnscan.scoring.sums import KINDS, PairSums
+from attnscan.scoring.sums import KINDS, Adding, PairSums, added
+
+BITS = 64
+"""Of a pair's key, by which it is told from all others."""
+MOST_BLOCKS, FEWEST_BLOCKS = 256, 32
+"""Blocks that are kept of a model of usual size, and of one of thousands of heads."""
+ROOM = 1 << 23
+"""Numbers that all blocks may hold together: 64 MB."""
+Block = Mapping[str, FloatArray]
+
+_QUANTITIES = ("weight", "n", "chance", "whole", "itself")
+"""What a label follows from, by the names of `Scorer.pair_sums`."""
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 1 MB a quantity
 _UNKNOWN = np.full((1, 1, 1, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class BlockSums:
+    """Sums over pairs, block by block. They add."""
+
+    blocks: Mapping[int, Block]
+    """Each block's sums, by name, under the first `bits` of its pairs' keys.
+
+    Shape: of one name alike, or 1 along an axis where that block's are all equal.
+    """
+    most: int = MOST_BLOCKS
+    """How many blocks are kept."""
+    bits: int = BITS
+    """How much of a pair's key its block's number is."""
+
+    @classmethod
+    def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS) -> BlockSums:
+        """The sums of some pairs, by the `Pair.key` of each. Shape: `sums` [pair, ...] each."""
+        blocks: dict[int, Block] = {}
+        for place, key in enumerate(keys):
+            number = int(key[: BITS // 4], 16)
+            blocks[number] = added(blocks.get(number), {name: values[place] for name, values in sums.items()})
+        return cls(blocks, most).limited()
+
+    def __add__(self, other: BlockSums) -> BlockSums:
+        bits = min(self.bits, other.bits)
+        ours, theirs = (_shorter(sums.blocks, sums.bits - bits) for sums in (self, other))
+        return BlockSums(added(ours, theirs), min(self.most, other.most), bits).limited()
+
+    def limited(self, most: int | None = None) -> Self:
+        """These with no more blocks than are kept, or than `most`."""
+        blocks, bits = self.blocks, self.bits
+        while len(blocks) > (most or self.most):
+            blocks, bits = _shorter(blocks, 1), bits - 1
+        return self if bits == self.bits else replace(self, blocks=blocks, bits=bits)
+
+    def stacked(self) -> dict[str, FloatArray]:
+        """All blocks, in the order of their numbers. Shape: by name, [block, ...]."""
+        in_order = [self.blocks[number] for number in sorted(self.blocks)]
+        names = in_order[0] if in_order else ()
+        return {name: np.stack(np.broadcast_arrays(*(block[name] for block in in_order))) for name in names}
+
+    def packed(self) -> dict[str, Any]:
+        """Everything in few arrays, by name: thousands of small ones take long to write and to read."""
+        numbers = np.array(sorted(self.blocks), dtype=np.uint64)
+        return {"numbers": numbers, "limits": np.array([self.most, self.bits]), **self.stacked()}
+
+    @classmethod
+    def unpacked(cls, packed: Mapping[str, Any]) -> BlockSums:
+        """These again from what `packed` gave."""
+        rows = dict(packed)
+        numbers, (most, bits) = rows.pop("numbers").tolist(), rows.pop("limits").tolist()
+        blocks = {number: {name: values[at] for name, values in rows.items()} for at, number in enumerate(numbers)}
+        return cls(blocks, most, bits)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.packed()
+
+    def __setstate__(self, packed: dict[str, Any]) -> None:
+        vars(self).update(vars(BlockSums.unpacked(packed)))
+
+    def checked(self, shapes: Mapping[str, tuple[int, ...]]) -> Self:
+        """These, if they are of such shapes. Raises: ValueError if not, as from a damaged file."""
+        stacked = self.stacked()
+        if not 0 <= self.bits <= BITS or any(number >> self.bits for number in self.blocks):
+            raise ValueError("blocks of pairs of another kind")
+        if self.blocks and set(stacked) != set(shapes):
+            raise ValueError("blocks of pairs of other sums")
+        for name, values in stacked.items():
+            own, whole = values.shape[1:], shapes[name]
+            if len(own) != len(whole) or np.broadcast_shapes(own, whole) != whole or not np.isfinite(values).all():
+                raise ValueError("blocks of pairs of another shape")
+        return self
+
+
+def most_blocks(numbers: int) -> int:
+    """How many blocks of so many numbers are kept."""
+    return max(FEWEST_BLOCKS, min(MOST_BLOCKS, ROOM // max(1, numbers)))
+
+
+def squeezed(values: FloatArray, axes: Sequence[int] = (2, 1)) -> FloatArray:
+    """Values with 1 in place of layers or heads that do not differ: how many words there are depends on neither.
+
+    Shape: [pair, layer, head, ...].
+    """
+    for axis in axes:
+        first = values.take([0], axis)
+        if (values == first).all():
+            values = first
+    return values
+
+
+def _shorter(blocks: Mapping[int, Block], bits: int) -> Mapping[int, Block]:
+    """The blocks by numbers so many bits shorter."""
+    if not bits:
+        return blocks
+    shorter: dict[int, Block] = {}
+    for number in sorted(blocks):
+        shorter[number >> bits] = added(shorter.get(number >> bits), blocks[number])
+    return shorter
+
+
+def table_of(
+    weight: FloatArray, n: FloatArray, chance: FloatArray, whole: FloatArray, itself: FloatArray
+) -> ScoreTable:
+    """Scores for labels alone: without errors, which no label looks at, and which take as long as all else."""
+    unknown = np.full((1,) * weight.ndim, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return ScoreTable(
+            score=weight / n,
+            chance=np.broadcast_to(chance / n, weight.shape),
+            se=unknown,
+            n=n.astype(np.int64),
+            pairs=np.zeros_like(unknown, dtype=np.int64),
+            effective_pairs=unknown,
+            share=weight / whole,
+            itself=itself / n,
+        )
+
+
+@dataclass(frozen=True)
+class LabelSums(Adding):
+    """Sums over pairs, by which labels are told to be sure or not."""
+
+    scored: tuple[Scored, ...]
+    blocks: BlockSums
+    """Pairs' sums as `Scorer.pair_sums` names them, of the patterns whose labels need them; none of too many heads.
+
+    Shape: each [layer, head, pattern], or 1 where all layers or heads have the same.
+    """
+    votes: IntArray
+    """How many pairs say each label, `mixed` being the last. Shape: [kind, layer, head, pattern + 1]."""
+
+    @classmethod
+    def of(cls, pairs: PairSums, scored: tuple[Scored, ...], keys: Sequence[str], threshold: float) -> LabelSums:
+        """Of some pairs, by the `Pair.key` of each; a label is `threshold` above chance."""
+        votes = _votes_of(pairs, scored, threshold)
+        if pairs["every_key.weight"][0, ..., 0].size > MOST_HEADS:
+            return cls(scored, BlockSums({}), votes)
+        needed = {name: squeezed(pairs[name][..., columns_of(name, scored)]) for name in _names()}
+        return cls(scored, BlockSums.of(keys, needed, most_blocks(len(KINDS) * votes[0].size)), votes)
+
+    def checked(self) -> Self:
+        """These, if blocks are of the shapes that they must be. Raises: ValueError if not, as from a damaged file."""
+        grid = self.votes.shape[1:-1]
+        self.blocks.checked({name: (*grid, len(columns_of(name, self.scored))) for name in _names()})
+        return self
+
+    def units(self) -> PairSums:
+        """The sums block by block; those that no label needs are zero.
+
+        Shape: each [block, layer, head, pattern], or 1 in place of layer or head.
+        """
+        units: dict[str, FloatArray] = {}
+        for name, values in self.blocks.stacked().items():
+            units[name] = np.zeros((*values.shape[:-1], len(self.scored)))
+            units[name][..., columns_of(name, self.scored)] = values
+        return units
+
+    def agreement(self, scores: Scores, threshold: float) -> Agreement:
+        """The share of pairs that say of each head what all of them together say."""
+
+        def share(kind: str, votes: IntArray) -> FloatArray:
+            winners = Race(self.scored, table := getattr(scores, kind)).winners(0, threshold)[..., None]
+            cast = votes.sum(-1, keepdims=True)
+            asked = np.concatenate([table.pairs, cast], -1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                shares: FloatArray = np.take_along_axis(votes, winners % votes.shape[-1], -1) / np.take_along_axis(
+                    asked, winners % votes.shape[-1], -1
+                )
+            return shares[..., 0]
+
+        return Agreement(*(share(kind, self.votes[k]) for k, kind in enumerate(KINDS)))
+
+
+def _votes_of(pairs: PairSums, scored: Sequence[Scored], threshold: float) -> IntArray:
+    """What label each pair by itself gives every head, counted. Shape: [kind, layer, head, pattern + 1]."""
+    found = []
+    for kind in KINDS:
+        table = table_of(*(pairs[f"{kind}.{name}"] for name in _QUANTITIES))
+        winners = Race(scored, table).winners(0, threshold)
+        places = [*range(len(scored)), -1]
+        found.append(np.stack([(winners == place).sum(0) for place in places], -1))
+    return np.stack(found)
+
+
+def _names() -> list[str]:
+    return [f"{kind}.{name}" for kind in KINDS for name in _QUANTITIES]
+
+
+def columns_of(name: str, scored: Sequence[Scored]) -> list[int]:
+    """The patterns whose labels need a quantity: few ask what a part has of its whole, or a word's weight on itself."""
+    quantity = name.partition(".")[2]
+    if quantity == "whole":
+        return [p for p, pattern in enumerate(scored) if pattern.part_of is not None]
+    return [p for p, pattern in enumerate(scored) if quantity != "itself" or pattern.of_others]
 
 
 def labels_of(scores: Scores, sums: LabelSums, threshold: float, seed: int, *, norm: bool) -> Labels:
@@ -77,7 +289,7 @@ def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], shape: tuple
     Shape: each [pattern, unit, layer, head], or 1 in place of layer or head.
     """
     found = {}
-    for name in QUANTITIES:
+    for name in _QUANTITIES:
         values = units[f"{kind}.{name}"][..., columns_of(name, scored)]
         # how many are eligible, and what chance gives them, hang on no head but where some carry nothing
         values = squeezed(values) if name in ("n", "chance") else values

@@ -1,24 +1,297 @@
-"""Weights x targets: a consumer of attention that measures every head of a batch against its targets."""
+"""Weights x targets: a consumer of attention that measures every head of a batch against its targets.
+
+How targets are read off weights comes first: the few cells that most targets have are picked out, not multiplied
+through. A target of `next-word` has one cell a query, and one of `delimiter` two or three; only what is spread over
+much of the matrix is worth a pass over it, and a pass costs as much as a layer's feed-forward does on a few tokens. So
+each cell is picked once, for all targets, and once for both measures: over every key, and over words alone, where
+it counts for more by what its row has left. Sums are made in float64: that costs nothing on so few cells, and makes
+an input's sums independent of the inputs beside it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import Scored
 from attnscan.scoring.merging import blocks_of_words, exact
-from attnscan.scoring.readout import Columns, Readout
 from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.targets import Target, Targets
+
+_DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a readout stand for: a target each, then wider targets, then what lies on the query itself.
+
+    A target that is a part of a wider one has two more columns, one for each measure: the weight on the wider
+    target, of the queries that are eligible for the part over every key, or over words alone.
+    """
+
+    targets: int
+    parts: tuple[tuple[int, int], ...]
+    """The targets that are parts, each with the wider one, by their places."""
+
+    @classmethod
+    def of(cls, targets: Sequence[Target | Scored]) -> Columns:
+        """The columns of a readout of these targets, or of what was scored."""
+        places: dict[str | None, int] = {target.id: p for p, target in enumerate(targets)}
+        parts = ((p, places[target.part_of]) for p, target in enumerate(targets) if target.part_of in places)
+        return cls(len(targets), tuple(parts))
+
+    def __len__(self) -> int:
+        return 2 * self.targets + 2 * len(self.parts)
+
+    def split(self, measured: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The weight on each target, that on the wider target by the same queries (or again its own), and on itself.
+
+        Shape: [2, ..., column] -> each [2, ..., pattern], over every key and over words alone.
+        """
+        weight, beside, itself = np.split(measured, [self.targets, len(self) - self.targets], axis=-1)
+        whole = weight.copy()
+        for measure, columns in enumerate(np.split(beside, 2, axis=-1)):
+            whole[measure][..., [part for part, _ in self.parts]] = columns[measure]
+        return weight, whole, itself
+
+
+class _Readout:
+    """Targets of a range of queries of some inputs, ready to measure weights: over every key, and over words alone."""
+
+    def __init__(
+        self, targets: Sequence[Target], words: Tensor, itself: int | None, near: int = 0, far: Tensor | None = None
+    ) -> None:
+        """`itself` is the key that the first of the queries is, None where keys are of another text.
+
+        Of long inputs, targets but even ones are of the keys from `near` on, and of a few `far` cells.
+        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1, `far` [2, cell], queries and keys.
+        """
+        self._columns = Columns.of(targets)
+        self._words = words[:, None, None]
+        matrices = [target.matrix for target in targets]
+        self._rows, self._keys = matrices[0].shape[1], words.shape[1]
+        self._first = itself
+        self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
+        self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
+        self._spans = {p: self._span(matrix) for p, matrix in self._even.items()}
+        """By which keys these are read."""
+        self._dense: dict[int, Tensor] = {}
+        """By column. Shape: [batch, query, key], zero for the inputs of which the column is sparse."""
+        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even}, near)
+        if far is not None and far.shape[1]:
+            self._add_far(targets, far)
+        self.eligible, self.eligible_on_words = self._with_a_target()
+        """Shape: [batch, query, pattern], 0 or 1."""
+        self._add_parts()
+        on_itself = [self._diagonal(matrix, near if matrix.shape[2] < self._keys else 0) for matrix in matrices]
+        self._on_itself = torch.stack(on_itself, -1).to(self._values)
+        """What each query is among its own targets, in [0, 1]. Shape: [batch, query, pattern]."""
+
+    def _span(self, matrix: Tensor) -> slice:
+        """All keys; of long inputs, from the first to the last that the target has. Shape: [batch, query, key]."""
+        used = (matrix != 0).any(1).any(0).nonzero()
+        if self._rows == self._keys or not len(used):
+            return slice(None)
+        return slice(int(used[0]), int(used[-1]) + 1)
+
+    def _diagonal(self, cells: Tensor, near: int = 0) -> Tensor:
+        """What each query has on itself; 0 where keys are of another text. Shape: [..., query, key] -> [..., query]."""
+        if self._first is None:
+            return torch.zeros_like(cells[..., 0])
+        own = cells.diagonal(self._first - near, dim1=-2, dim2=-1)
+        before = max(0, near - self._first)  # of a range of keys, some queries may be none
+        after = cells.shape[-2] - before - own.shape[-1]
+        return own if before == after == 0 else pad(own, (before, after))
+
+    def _pick_cells(self, matrices: dict[int, Tensor], near: int) -> None:
+        """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
+        width = next((matrix.shape[2] for matrix in matrices.values()), self._keys)
+        shape, most = (len(self._words), self._rows, width), _DENSE * self._rows * self._keys
+        used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
+        sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
+        padded = _places(used.values(), shape, self._words.device)
+        if padded.shape[1] > most and width == self._keys:  # few keys of many are sparse
+            sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
+            padded = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
+            for p in (p for p in used if not bool(sparse[p].all())):
+                self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
+        places = padded.clip(0)  # padding points to the first cell, and weighs nothing
+        self._queries, keys = places // width, places % width + near
+        self._cells = self._queries * self._keys + keys
+        self._on_words = self._words[:, 0, 0].gather(1, keys)[:, None]
+        """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
+        kind = exact(padded.device)
+        self._values = torch.zeros(*padded.shape, self._columns.targets, dtype=kind, device=padded.device)
+        """Shape: [batch, cell, column]."""
+        for p, matrix in matrices.items():
+            counts = (padded >= 0) & sparse[p][:, None]
+            self._values[..., p] = matrix.flatten(1).gather(1, places) * counts
+
+    def _add_far(self, targets: Sequence[Target], far: Tensor) -> None:
+        """Add cells of the first input. Shape: [2, cell]."""
+        queries, keys = far[:, None]
+        none = self._values.new_zeros(far.shape[1])
+        values = torch.stack([none if target.far is None else target.far.to(none) for target in targets], -1)
+        self._queries = torch.cat([self._queries, queries], 1)
+        self._cells = torch.cat([self._cells, queries * self._keys + keys], 1)
+        self._on_words = torch.cat([self._on_words, self._words[:, 0, :, keys[0]]], 2)
+        self._values = torch.cat([self._values, values[None]], 1)
+
+    def _with_a_target(self) -> Iterator[Tensor]:
+        """Which queries have a target: over every key, and over words alone."""
+        for on_words in (False, True):
+            cells = self._values * self._on_words[:, 0, :, None] if on_words else self._values
+            found = self._by_query(cells)
+            for p, matrix in self._dense.items():
+                found[..., p] += (matrix * self._words[:, 0] if on_words else matrix).sum(-1)
+            for p, matrix in self._even.items():
+                found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
+            yield (found > 0).to(found.dtype)
+
+    def _add_parts(self) -> None:
+        """Add the columns that parts have beside their own."""
+        for eligible in (self.eligible, self.eligible_on_words):
+            for part, whole in self._columns.parts:
+                column, queries = self._values.shape[-1], eligible[..., part]
+                cells = self._values[..., whole] * queries.gather(1, self._queries)
+                self._values = torch.cat([self._values, cells[..., None]], -1)
+                through = self._even.get(whole, self._dense.get(whole))
+                if through is not None:
+                    self._dense[column] = through * queries[..., None].float()
+
+    def _by_query(self, cells: Tensor) -> Tensor:
+        """The sums of cells in each query's row. Shape: [batch, cell, column] -> [batch, query, column]."""
+        sums = cells.new_zeros(len(cells), self._rows, cells.shape[-1])
+        return sums.scatter_add_(1, self._queries[..., None].expand_as(cells), cells)
+
+    def left(self, weights: Tensor) -> Tensor:
+        """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
+        return (weights * self._words).sum(-1)
+
+    def __call__(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
+        """Weight on target, summed over queries.
+
+        Shape: [batch, head, query, key], and what a query's weights are multiplied with over words alone
+        [batch, head, query] -> [2, batch, head, column], over every key and over words alone. `among_words` is their
+        product, if it is known.
+        """
+        measured = self._on_cells(weights, share)
+        for c, column in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
+            on_column = weights * column[:, None]
+            measured[0, ..., c] += on_column.sum((-1, -2))
+            measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
+        for p, target in self._even.items():
+            keys = self._spans[p]
+            measured[0, ..., p] = torch.minimum(weights[..., keys], target[:, None, :, keys]).sum((-1, -2))
+            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words).sum((-1, -2))
+        on_itself = [each.sum(2) for each in self._itself(weights, share)]
+        return torch.cat([measured, torch.stack(on_itself)], -1)
+
+    def _on_even_words(self, column: int, weights: Tensor, share: Tensor, among_words: Tensor | None) -> Tensor:
+        """What rows over words alone have in common with an even target. Shape: [batch, head, query, key]."""
+        target, keys = self._even_on_words[column][:, None], self._spans[column]
+        if among_words is not None:
+            return torch.minimum(among_words[..., keys], target[..., keys]).mul_((share > 0)[..., None])
+        shared = weights * share[..., None]
+        return torch.minimum(shared, target, out=shared)
+
+    def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
+        """The same for the sparse columns."""
+        heads = weights.shape[1]
+        cells, queries = (index[:, None].expand(-1, heads, -1) for index in (self._cells, self._queries))
+        picked = weights.flatten(2).gather(2, cells)
+        on_words = picked * share.gather(2, queries) * self._on_words
+        both = torch.cat([picked, on_words], 1).to(self._values.dtype) @ self._values
+        return both.view(len(both), 2, heads, -1).transpose(0, 1)
+
+    def _itself(self, weights: Tensor, share: Tensor) -> Iterator[Tensor]:
+        """Of each query's weight on target, what lies on the query itself: over every key, and over words alone.
+
+        Shape: each [batch, head, query, pattern].
+        """
+        own = self._diagonal(weights).to(self._on_itself.dtype)[..., None]
+        is_word = self._diagonal(self._words.expand(-1, -1, self._rows, -1))
+        for on_itself in (own, own * (share * is_word)[..., None]):
+            measured = on_itself * self._on_itself[:, None]
+            for p in self._even:
+                measured[..., p] = torch.minimum(on_itself[..., 0], self._on_itself[:, None, :, p])
+            yield measured
+
+    def rows(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
+        """What a call gives, of each query by itself, and for one input at a time.
+
+        Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
+        """
+        flat, by_query = weights[0].flatten(1), share[0].T
+        measured = self._values.new_zeros(2, self._rows, weights.shape[1], self._values.shape[-1])
+        for c, (cells, queries, values, on_words) in enumerate(self._by_column):
+            picked = flat[:, cells].T * values[:, None]
+            measured[0, ..., c].index_add_(0, queries, picked)
+            measured[1, ..., c].index_add_(0, queries, picked * on_words[:, None])
+        measured[1] *= by_query[..., None]
+        for c, column in self._dense.items():
+            on_column = weights[0] * column[0]
+            measured[0, ..., c] += on_column.sum(-1).T
+            measured[1, ..., c] += (on_column * self._words[0]).sum(-1).T * by_query
+        for p, target in self._even.items():
+            keys = self._spans[p]
+            measured[0, ..., p] = torch.minimum(weights[0, ..., keys], target[0, :, keys]).sum(-1).T
+            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words)[0].sum(-1).T
+        itself = torch.stack([own[0].transpose(0, 1) for own in self._itself(weights, share)])
+        return torch.cat([measured, itself], -1)
+
+    @cached_property
+    def _by_column(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """The cells of each sparse column of one input, their queries, what they are, and whether their key is a word.
+
+        Shape: each [cell].
+        """
+        every = (self._cells[0], self._queries[0], self._on_words[0, 0])
+        columns = []
+        for values in self._values[0].T:
+            there = values.nonzero()[:, 0]
+            cells, queries, on_words = (of_cells[there] for of_cells in every)
+            columns.append((cells, queries, values[there], on_words))
+        return columns
+
+    def by_query(self, weights: Tensor) -> Tensor:
+        """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""
+        picked = weights.flatten(1).gather(1, self._cells)[..., None]
+        measured = self._by_query(picked * self._values[..., : self._columns.targets])
+        for p in (p for p in self._dense if p < self._columns.targets):
+            measured[..., p] += (weights * self._dense[p].to(measured.dtype)).sum(-1)
+        for p, target in self._even.items():
+            measured[..., p] = torch.minimum(weights, target).sum(-1, dtype=measured.dtype)
+        return measured
+
+
+def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.device) -> Tensor:
+    """The cells of each input that any of some targets uses, by their place in its matrix, then -1.
+
+    Shape: [batch, the most cells of an input].
+    """
+    union = torch.zeros(shape, dtype=torch.bool, device=device)
+    for cells in used:
+        union |= cells
+    rows, places = union.flatten(1).nonzero().T
+    counts = torch.bincount(rows, minlength=shape[0])
+    columns = torch.arange(len(rows), device=device) - (counts.cumsum(0) - counts)[rows]
+    padded: Tensor = places.new_full((shape[0], int(counts.max())), -1)
+    padded[rows, columns] = places
+    return padded
 
 
 @dataclass(frozen=True)
@@ -27,7 +300,7 @@ class _Part:
 
     is_word: Tensor
     """Which queries are words. Shape: [batch, 1, query], bool."""
-    readout: Readout
+    readout: _Readout
     every_key: Tensor
     """Which queries are eligible, their weight on target by chance, and of parts that on the wider target.
 
@@ -129,7 +402,7 @@ class Scorer:
         itself = None if block.kind is AttentionKind.CROSS else rows.start - columns.start
         near, far = of_rows.view.keys.start - columns.start, of_rows.view.cells
         far = far - far.new_tensor([[rows.start], [columns.start]])
-        readout = Readout(targets, self._keys[inputs, columns], itself, near, far)
+        readout = _Readout(targets, self._keys[inputs, columns], itself, near, far)
         even = self._units.even(of_tokens, inputs)
         on_words = even * self._keys[inputs, None, columns]
         on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)

@@ -26,8 +26,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.resampling import stability
+from attnscan.scoring.resampling import LabelSums, stability
 from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 

@@ -30,8 +30,7 @@ from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.resampling import stability
+from attnscan.scoring.resampling import LabelSums, stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets

@@ -28,9 +28,8 @@ from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.merging import LEAST_LEFT
-from attnscan.scoring.resampling import labels_of
+from attnscan.scoring.resampling import LabelSums, labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
 from attnscan.studies.draws import drawn
 

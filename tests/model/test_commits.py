@@ -178,7 +178,7 @@ class TestAtCommit:
         self, moving: ModelHub, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for slack in ("_WEIGHTS_MORE", "_TENSORS_MORE"):
-            monkeypatch.setattr(f"attnscan.model.untrusted.{slack}", 0)
+            monkeypatch.setattr(f"attnscan.model.loading.{slack}", 0)
         assert load_to_tokenize(at_commit(ID, A)).device.type == "meta"
         assert moving.fetched("model.safetensors") == 0 and moving.commits_read == {A}
 

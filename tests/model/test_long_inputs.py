@@ -21,8 +21,7 @@ from written import input_of
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model import tap as capture
-from attnscan.model.attention_block import AttentionBlock, Cut
-from attnscan.model.attention_function import output_projections
+from attnscan.model.attention_block import AttentionBlock, Cut, output_projections
 from attnscan.model.tap import Tap
 from attnscan.results.dependencies import Help
 from attnscan.scoring.classes import ClassScorer

@@ -34,7 +34,7 @@ from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
-from attnscan.scoring.questions import Questions
+from attnscan.scoring.predictive import Questions
 
 PAIR, OTHER = Pair("the cat sat on the mat", "a cat"), Pair("the mat sat")
 OPTIONS = ScanOptions()

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.pairs import Pair
-from attnscan.scoring.block_sums import FEWEST, MOST, ROOM, BlockSums, most_blocks, squeezed
+from attnscan.scoring.resampling import FEWEST_BLOCKS, MOST_BLOCKS, ROOM, BlockSums, most_blocks, squeezed
 
 COUNT = 100
 KEYS = [Pair(f"pair {i}").key for i in range(COUNT)]
@@ -56,8 +56,8 @@ def test_a_pair_that_comes_twice_counts_twice_in_its_block() -> None:
 
 
 def test_models_of_many_heads_keep_fewer_blocks() -> None:
-    assert most_blocks(1) == most_blocks(ROOM // MOST) == MOST
-    assert most_blocks(2 * ROOM // MOST) == MOST // 2 and most_blocks(ROOM) == FEWEST
+    assert most_blocks(1) == most_blocks(ROOM // MOST_BLOCKS) == MOST_BLOCKS
+    assert most_blocks(2 * ROOM // MOST_BLOCKS) == MOST_BLOCKS // 2 and most_blocks(ROOM) == FEWEST_BLOCKS
 
 
 @pytest.mark.parametrize("empty", [False, True])

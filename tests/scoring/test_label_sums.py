@@ -12,9 +12,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.labels import RESAMPLINGS, Labels
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored
-from attnscan.scoring import label_sums, resampling
-from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.resampling import labels_of, stability
+from attnscan.scoring import resampling
+from attnscan.scoring.resampling import LabelSums, labels_of, stability
 from attnscan.scoring.sums import KINDS, PairSums, ScoreSums
 
 SCORED = (Scored("next-word"), Scored("identical", of_others=True), Scored("cross-sentence", part_of="identical"))
@@ -111,7 +110,6 @@ def test_too_few_pairs_do_not_tell() -> None:
 
 
 def test_of_thousands_of_heads_labels_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_sums, "MOST_HEADS", 5)
     monkeypatch.setattr(resampling, "MOST_HEADS", 5)
     pairs = _pairs(20)
     sums = reduce(add, [_of(_part(pairs, slice(i, i + 10)), _keys(20)[i : i + 10]) for i in (0, 10)])

@@ -1,14 +1,23 @@
-"""Patterns beyond their drawings: padding, single sentences, words of several pieces, related words."""
+"""Patterns beyond their drawings: padding, related words; those of a user's file, in every command that takes a pattern."""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
+from command_line import A, B, run
+from tiny_checkpoints import refusal
+from typer.testing import CliRunner
 from written import batch_of
 
+from attnscan.cli.app import app
+from attnscan.errors import OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import (
@@ -18,7 +27,9 @@ from attnscan.scoring.patterns import (
     delimiter,
     identical,
     next_word,
+    own_pattern,
     previous_word,
+    with_own,
 )
 from attnscan.views.palette import paper_color
 
@@ -128,3 +139,140 @@ def test_an_even_spread_sums_to_one() -> None:
     batch = batch_of("[CLS] a b . [SEP] c [SEP]")
     rows = bag_of_words(batch)[0].sum(-1)
     assert rows[batch.word[0]].tolist() == pytest.approx([1, 1, 1, 1])
+
+
+CODE = '''
+from beside import DISTANCE
+
+def two_back(batch):
+    """Each word looks at the word before the one before it."""
+    return batch.same_sentence & (batch.offset == -DISTANCE)
+
+def entropy(batch):
+    return batch.same_sentence
+
+def next_word(batch):
+    return batch.same_sentence
+
+def flat(batch):
+    return batch.word
+
+def broken(batch):
+    return batch.nothing_like_it
+
+number = 5
+'''
+MODEL = ("--model", "bundled")
+OFF = ("--predictive", "off")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "beside.py").write_text("DISTANCE = 2\n")
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
+    path = tmp_path / "mine.py"
+    path.write_text(CODE)
+    return path
+
+
+def faulty(code: str) -> str:
+    Path("faulty.py").write_text(code)
+    return refusal(lambda: own_pattern("faulty.py:mine"), OptionError)
+
+
+def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
+    path = list(sys.path)
+    pattern = own_pattern("mine.py:two_back")
+    assert (pattern.id, pattern.letter) == ("two-back", "T") and sys.path == path
+    assert pattern.counts == "Each word looks at the word before the one before it"
+    file.write_text(CODE + "# another line\n")
+    again = own_pattern(f"{file}:two_back")
+    assert again.id == pattern.id and again.code != pattern.code
+    names, every = with_own(["delimiter", "mine.py:two_back"])
+    assert names == ["delimiter", "two-back"]
+    assert [each.id for each in every] == [*(ours.id for ours in PATTERNS), "two-back"]
+    assert sorted(path.name for path in file.parent.iterdir() if "cache" not in path.name) == ["beside.py", "mine.py"]
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mine.py", "'mine.py' names no function; name it as FILE.py:FUNCTION"),
+        ("mine.py:", "'mine.py:' names no function"),
+        ("none.py:two_back", "there is no file none.py; check the path"),
+        (".py:two_back", "there is no file .py"),
+        ("mine.py:two_bakc", "mine.py has no function 'two_bakc'; did you mean 'two_back'?"),
+        ("mine.py:number", "mine.py:number: 5 is not a pattern"),
+        ("mine.py:entropy", "mine.py:entropy: a pattern is called 'entropy', as a column of tables is"),
+    ],
+)
+def test_what_names_no_function(name: str, message: str) -> None:
+    assert refusal(lambda: own_pattern(name), OptionError).startswith(message)
+
+
+@pytest.mark.usefixtures("file")
+def test_a_file_that_cannot_be_run() -> None:
+    assert faulty("x = 1\ndef mine(:\n") == (
+        "faulty.py cannot be run: SyntaxError in line 2: invalid syntax; see that `python faulty.py` runs"
+    )
+    assert "NameError in line 2: name 'undefined' is not defined" in faulty("\nx = undefined\n")
+    assert "SystemExit in line 1: 3" in faulty("raise SystemExit(3)\n")
+    assert "ModuleNotFoundError in line 1" in faulty("import no_such_module\n")
+    assert "ValueError in line 2" in faulty("def fail():\n    raise ValueError('a\\nb')\nfail()\n")
+    assert "faulty.py cannot be run" in faulty("x = '\0'\n")
+    Path("directory.py").mkdir()
+    assert "cannot read directory.py" in refusal(lambda: own_pattern("directory.py:x"), OptionError)
+    assert "two patterns are called 'next-word'" in refusal(lambda: with_own(["mine.py:next_word"]), OptionError)
+
+
+def _table(*arguments: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(run(*arguments, *MODEL, "--csv").stdout))
+
+
+@pytest.mark.usefixtures("file")
+def test_commands_score_by_it() -> None:
+    own = ("--pattern", "mine.py:two_back")
+    one = _table("classify", A, B, *OFF, *own)
+    assert list(one.columns[6:8]) == ["two-back", "entropy"]
+    Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
+    many = _table("heads", "--pairs", "pairs.csv", *OFF, *own, "-p", "D")
+    assert list(many["pattern"].unique()) == ["two-back", "delimiter"]
+    score = many[many["pattern"] == "two-back"].set_index(["layer", "head"])["score"]
+    assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(score.to_dict(), abs=2e-6)
+    assert set(_table("explain", "0-2", A, B, *own)["pattern"]) == {"two-back"}
+    assert "two-back" in set(_table("profile", "--pairs", "pairs.csv", *own)["part"])
+    pairs = ("--pairs", "pairs.csv")
+    compared = run("compare", "bundled", "bundled", *pairs, *own, "--csv").stdout
+    assert set(pd.read_csv(io.StringIO(compared))["pattern"]) == {"two-back"}
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("classify", A, *OFF, "-p", "mine.py:flat"), 1, "pattern 'flat' gives a target of shape [1, 8]"),
+        (("classify", A, *OFF, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
+        (("profile", A, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
+        (("profile", A, "-p", "next-word"), 2, "--pattern is for patterns of your own, FILE.py:FUNCTION"),
+        (("heads", "--engine", "ray", "--pairs", "mine.py", "-p", "mine.py:two_back"), 2, "--engine ray scores"),
+        (("profile", "--engine", "ray", "--pairs", "mine.py", "-p", "mine.py:two_back"), 2, "--engine ray scores"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+    done = CliRunner().invoke(app, [*arguments, *MODEL])
+    assert done.exit_code == code and done.stdout == ""
+    assert done.stderr.startswith(f"attnscan: {message}") and done.stderr.count("\n") == 1
+
+
+def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:
+    Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
+    line = ["heads", "--pairs", "pairs.csv", *OFF, *MODEL, "-p", "mine.py:two_back", "--state", "state.json", "--csv"]
+    first = CliRunner().invoke(app, line)
+    assert first.exit_code == 0 and CliRunner().invoke(app, line).stdout == first.stdout
+    file.write_text(CODE.replace("== -DISTANCE", "== -1"))
+    again = CliRunner().invoke(app, line)
+    assert again.exit_code == 1 and again.stdout == ""
+    assert "state.json belongs to another run: its patterns is two-back " in again.stderr
+    assert again.stderr.endswith("; give the same options, or another --state file\n")

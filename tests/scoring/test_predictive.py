@@ -30,8 +30,7 @@ from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
-from attnscan.scoring.predictive import average_product_corrected, help_between_words
-from attnscan.scoring.questions import Questions, spread
+from attnscan.scoring.predictive import Questions, average_product_corrected, help_between_words, spread
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 

@@ -25,15 +25,14 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import Unit
-from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.attention_function import OutputProjections
+from attnscan.model.attention_block import AttentionBlock, OutputProjections
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
 from attnscan.results.profile import Fit, parts_of
-from attnscan.scoring.block_sums import BITS, BlockSums
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.profile import Profiler, profile_sums, profiled
 from attnscan.scoring.profile_sums import fitted
+from attnscan.scoring.resampling import BITS, BlockSums
 
 LAYERS, HEADS = 2, 3
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat", "mat", "on", "!"]

@@ -15,10 +15,10 @@ from attnscan.inputs.pairs import read_pairs
 from attnscan.results.profile import Fit, parts_of
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.profile_sums import fitted, sums_shapes
+from attnscan.scoring.resampling import BlockSums
 
 Array = NDArray[np.float64]
 PAIRS = Path(__file__).parents[2] / "examples" / "pairs.csv"

@@ -13,7 +13,7 @@ from attnscan.results.labels import Labels, Stability
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.results.statement import AVERAGE, Statements
-from attnscan.scoring.statements import candidates
+from attnscan.scoring.classes import candidates
 
 NAMES = ("next-word", "next-3", "even")
 STATED = ("next-3", "next-word", "even", AVERAGE, AVERAGE)

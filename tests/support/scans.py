@@ -17,8 +17,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
-from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.profile_sums import fitted
+from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]

@@ -14,8 +14,7 @@ from attnscan.inputs.pairs import shipped_pairs
 from attnscan.scan.answers import SHIPPED, packed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.predictive import help_between_words
-from attnscan.scoring.questions import Questions
+from attnscan.scoring.predictive import Questions, help_between_words
 
 OPTIONS = ScanOptions(model="bundled", device="cpu")
 

@@ -35,7 +35,7 @@ from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank, RankFile
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.own_patterns import with_own
+from attnscan.scoring.patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,7 +28,7 @@ from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
 from attnscan.run.requests import Classify, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scoring.own_patterns import is_own
+from attnscan.scoring.patterns import is_own
 
 if TYPE_CHECKING:
     from attnscan.results.profile import Profile

@@ -34,8 +34,7 @@ from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.own_patterns import own_pattern
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, own_pattern
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
