@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
+    from attnscan.results.behaviour import Agreement, Labels, Stability, Statements
     from attnscan.results.card import Card, Cards, Example, Link, Look, Measure, Spent
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
     from attnscan.results.grid import AttentionKind, Grid, Head
     from attnscan.results.head_explanation import HeadExplanation
     from attnscan.results.head_weights import HeadWeights
-    from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Reading, Signature
     from attnscan.results.similarity import Similarity
-    from attnscan.results.statement import Statements
     from attnscan.results.syntax import Row, RowNumbers, Syntax
     from attnscan.scan.options import ScanOptions
     from attnscan.scan.state import ScanState
@@ -131,6 +130,7 @@ _HOMES = {
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "model.catalog": ("Catalog",),
+    "results.behaviour": ("Agreement", "Labels", "Stability", "Statements"),
     "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure", "Spent"),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),
@@ -140,13 +140,11 @@ _HOMES = {
     "results.explanation": ("Explanations",),
     "results.grid": ("AttentionKind", "Grid", "Head"),
     "results.head_explanation": ("HeadExplanation",),
-    "results.labels": ("Agreement", "Labels", "Stability"),
     "results.profile": ("Fit", "Profile"),
     "results.ranking": ("Leads", "Ranking"),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Reading", "Signature"),
     "results.similarity": ("Similarity",),
-    "results.statement": ("Statements",),
     "results.syntax": ("Row", "RowNumbers", "Syntax"),
     "scan.options": ("ScanOptions",),
     "scan.state": ("ScanState",),

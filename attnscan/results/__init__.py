@@ -3,11 +3,9 @@
 terms.py           words and defaults that results and options share
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern, and labels by them
-labels.py          what heads are called, and how sure that is
-statement.py       what each head does beside the average head
 kinds.py           results of all kinds of attention of an encoder-decoder
 alignment.py       how well heads of cross attention align words
-behaviour.py       what each head does in a word: its label, else its statement
+behaviour.py       what each head does in a word: its label, else its statement beside the average head; how sure
 card.py            everything about a head
 shown.py           what repr and print say of results
 signature.py       where a result comes from, and by what heads were read
@@ -27,8 +25,7 @@ trees.py           sentences of a treebank as a model reads them
 comparison.py      what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names
-tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
-workbook.py        tables to Excel workbooks
+tables.py          tables to CSV, JSON, Parquet, Markdown, Excel workbooks; only this module rounds
 files.py           a file is written whole or not at all
 stored_file.py     the same in a store: S3, GCS, Azure, HDFS
 """

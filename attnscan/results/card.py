@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
+from attnscan.results.behaviour import AVERAGE
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import FARTHEST, Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray
 from attnscan.results.shown import lines, shaped
-from attnscan.results.statement import AVERAGE
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 

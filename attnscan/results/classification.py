@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
-from attnscan.results.behaviour import Behaviours
-from attnscan.results.labels import Labels, shares
+from attnscan.results.behaviour import Behaviours, Labels, Statements, shares, table_columns
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
 from attnscan.results.shown import lines, tallied
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
-from attnscan.results.statement import Statements, table_columns
 from attnscan.results.terms import MOST_PROFILED
 
 if TYPE_CHECKING:

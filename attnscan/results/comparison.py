@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.behaviour import STAYS
 from attnscan.results.grid import Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
-from attnscan.results.labels import STAYS
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature

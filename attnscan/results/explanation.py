@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.attention import Attention
+from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation, NeuronTable
-from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED, FloatArray, Scores
 from attnscan.results.shown import lines, scored
 from attnscan.results.signature import Signature

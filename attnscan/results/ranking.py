@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.results.alignment import AlignmentErrors
-from attnscan.results.behaviour import Behaviours
+from attnscan.results.behaviour import Behaviours, Labels, Statements, shares, table_columns
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines, scored, shaped, tallied
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
-from attnscan.results.statement import Statements, table_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import needs
+from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, Heads
-from attnscan.results.labels import Labels
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature

@@ -24,15 +24,14 @@ from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.kinds import Behind
 from attnscan.results.attention import Attention, Chosen
+from attnscan.results.behaviour import MOST_HEADS, Labels, Stability, Statements
 from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
-from attnscan.results.labels import MOST_HEADS, Labels, Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
 from attnscan.results.signature import By, Reading, Signature, Special
-from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
@@ -171,7 +170,7 @@ class InputReading:
             *_named(related, encoded.units),
         )
         unmeasured_patterns = _not_measured(scanner.options, unmeasured)
-        if not (links := unit_links(encoded)):
+        if not (links := unit_links(encoded) if encoded.source else ()):
             linked = (pattern.id for pattern in scanner.options.patterns if pattern in LINKED_PATTERNS)
             unmeasured_patterns |= dict.fromkeys(linked, "no gold links of these words are known")
         result = replace(result, not_measured=unmeasured_patterns, notes=notes, related=related, links=links)

@@ -17,7 +17,7 @@ from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.sentence import Sentence
-from attnscan.results.labels import Labels
+from attnscan.results.behaviour import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores

@@ -20,9 +20,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from attnscan.errors import OutputError, StateError
+from attnscan.results.behaviour import COLUMNS
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray
-from attnscan.results.statement import COLUMNS
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature

@@ -1,7 +1,7 @@
 """Where attention goes, class by class: a consumer that sums every head's weight on each class of keys; and statements.
 
 A class is a set of (query, key) pairs, such as the next word or punctuation, and every key of a word falls into the
-first that fits (`results/statement.py` lists them). Statements are made of these sums, and of what each row has in
+first that fits (`results/behaviour.py` lists them). Statements are made of these sums, and of what each row has in
 common with an even row and with the mean row of the input's other words.
 
 A statement says which candidate tells a head best from the average head of its model. For each head and candidate, over
@@ -24,10 +24,19 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, add_range
+from attnscan.results.behaviour import (
+    CANDIDATES,
+    CLASSES,
+    COLUMNS,
+    DRAWN_MAPS,
+    LEVEL,
+    MARGIN,
+    RESAMPLINGS,
+    STAYS,
+    Statements,
+)
 from attnscan.results.grid import Grid
-from attnscan.results.labels import DRAWN_MAPS, RESAMPLINGS
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.statement import CANDIDATES, CLASSES, COLUMNS, LEVEL, MARGIN, STAYS, Statements
 from attnscan.scoring.merging import LEAST_LEFT, Units, View, blocks_of_words, exact
 from attnscan.scoring.resampling import BlockSums, most_blocks, squeezed
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from attnscan.results.labels import DRAWN_MAPS, FEWEST, MOST_HEADS, RESAMPLINGS, Agreement, Labels, Stability
+from attnscan.results.behaviour import DRAWN_MAPS, FEWEST, MOST_HEADS, RESAMPLINGS, Agreement, Labels, Stability
 from attnscan.results.scores import FloatArray, IntArray, Race, Scores, ScoreTable
 from attnscan.results.terms import Scored
 from attnscan.scoring.sums import KINDS, Adding, PairSums, added

@@ -14,9 +14,9 @@ from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
+from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
-from attnscan.results.labels import Labels
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Reading
 from attnscan.results.terms import QUERIES, Match

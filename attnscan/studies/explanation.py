@@ -20,10 +20,10 @@ from attnscan.inputs.pairs import Record
 from attnscan.model.attention_block import AttentionBlock, Cut
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
+from attnscan.results.behaviour import Labels
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, NeuronTable
-from attnscan.results.labels import Labels
 from attnscan.results.scores import Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome

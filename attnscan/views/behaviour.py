@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnscan.results.behaviour import Behaviours, Kind
+from attnscan.results.behaviour import CANDIDATES, RESAMPLINGS, STAYS, Behaviours, Kind
 from attnscan.results.card import Card
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.labels import RESAMPLINGS, STAYS
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
-from attnscan.results.statement import CANDIDATES
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from attnscan.results.behaviour import AVERAGE, CANDIDATES
 from attnscan.results.scores import MIXED
-from attnscan.results.statement import AVERAGE, CANDIDATES
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS

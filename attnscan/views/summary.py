@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid
-from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import ScoreTable
 from attnscan.results.terms import counted

@@ -18,7 +18,7 @@ from hostile.runs import loaded_once, save_tiny_model
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
-from attnscan.results.workbook import entries
+from attnscan.results.tables import entries
 
 UNSIGNED = {"patterns", "models"}  # tables that come of no input
 NO_TABLE = {"report", "plot", "serve"}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from small_results import PATTERNS, SIGNATURE, result_of
 
+from attnscan.results.behaviour import TABLE_COLUMNS, Labels
 from attnscan.results.classification import Classification
-from attnscan.results.labels import Labels
-from attnscan.results.statement import TABLE_COLUMNS
 
 
 @pytest.mark.parametrize(

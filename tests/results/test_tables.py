@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.statement import TABLE_COLUMNS
+from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.results.tables import DECIMALS, Format, render, safe_cell, text_of
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from openpyxl.worksheet.worksheet import Worksheet
 
 from attnscan.errors import OutputError
-from attnscan.results import workbook as module
-from attnscan.results.workbook import LONGEST_TEXT, MOST_ROWS, entries, workbook
+from attnscan.results import tables as module
+from attnscan.results.tables import LONGEST_TEXT, MOST_ROWS, entries, workbook
 
 KEPT = [
     *("-", "--", "=1+1", "+49", "-abc", "@x", '="', "a\tb", "a\nb", '"', "'=1", "=" + "x" * 300, "😀", "👩\u200d🚀"),
@@ -165,7 +165,7 @@ def test_a_disk_that_is_full_is_one_error(room: int, tmp_path: Path, capfd: pyte
 import resource, signal
 import numpy, pandas
 from attnscan.errors import OutputError
-from attnscan.results.workbook import workbook
+from attnscan.results.tables import workbook
 frame = pandas.DataFrame({{"head": range(3000), "score": numpy.linspace(0, 1, 3000)}})
 workbook(frame)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, resource.RLIM_INFINITY))

@@ -15,7 +15,7 @@ from work import classify
 
 import attnscan
 from attnscan.inputs.pairs import Pair, Record
-from attnscan.results.labels import Labels
+from attnscan.results.behaviour import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.scan import stream as reading
 from attnscan.scan.options import ScanOptions

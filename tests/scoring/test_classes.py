@@ -16,8 +16,8 @@ from written import input_of
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
 from attnscan.results.grid import Grid
-from attnscan.results.statement import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
 from attnscan.scoring.classes import ClassScorer, class_of_cells
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscan.inputs.pairs import Pair
-from attnscan.results.labels import RESAMPLINGS, Labels
+from attnscan.results.behaviour import RESAMPLINGS, Labels
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored
 from attnscan.scoring import resampling

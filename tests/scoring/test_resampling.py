@@ -8,7 +8,7 @@ import torch
 from scans import BUNDLED
 
 from attnscan.inputs.pairs import shipped_pairs
-from attnscan.results.labels import RESAMPLINGS
+from attnscan.results.behaviour import RESAMPLINGS
 from attnscan.results.scores import Race, Scores
 from attnscan.results.terms import Scored
 from attnscan.scan.scanner import Scanner

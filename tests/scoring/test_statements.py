@@ -9,8 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
-from attnscan.results.labels import RESAMPLINGS
-from attnscan.results.statement import AVERAGE, CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Statements
+from attnscan.results.behaviour import AVERAGE, CLASSES, COLUMNS, EVEN, MARGIN, RESAMPLINGS, SAME_KEYS, Statements
 from attnscan.scoring.classes import candidates, stated
 
 LAYERS, HEADS = 3, 4

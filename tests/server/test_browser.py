@@ -21,7 +21,7 @@ from toy_mlm import save_toy_mlm, sentence
 import attnscan
 from attnscan.inputs.pairs import Pair
 from attnscan.model.sources import choose
-from attnscan.results.statement import CANDIDATES
+from attnscan.results.behaviour import CANDIDATES
 from attnscan.run.reading import FilePairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

@@ -8,11 +8,9 @@ from dataclasses import replace
 import numpy as np
 from small_results import SIGNATURE, result_of
 
-from attnscan.results.behaviour import Behaviours
-from attnscan.results.labels import Labels, Stability
+from attnscan.results.behaviour import AVERAGE, Behaviours, Labels, Stability, Statements
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
-from attnscan.results.statement import AVERAGE, Statements
 from attnscan.scoring.classes import candidates
 
 NAMES = ("next-word", "next-3", "even")

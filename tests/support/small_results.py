@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification
-from attnscan.results.labels import Labels
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.signature import Signature
 from attnscan.results.terms import Scored

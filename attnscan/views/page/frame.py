@@ -20,10 +20,10 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from attnscan.results.behaviour import CANDIDATES
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import IN_MEMORY, By, Signature
-from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import Behaviours
+from attnscan.results.behaviour import AVERAGE, CANDIDATES, Behaviours, Labels
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.labels import Labels
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Reading
-from attnscan.results.statement import AVERAGE, CANDIDATES
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import statement, summary

@@ -9,8 +9,8 @@ from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
+from attnscan.results.behaviour import Labels
 from attnscan.results.grid import AttentionKind, Grid, Head
-from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Special
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on

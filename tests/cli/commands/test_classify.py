@@ -13,7 +13,7 @@ import pytest
 from command_line import COLUMNS, A, B, classify, run
 from toy import save_toy_bert
 
-from attnscan.results.statement import AVERAGE, CANDIDATES, TABLE_COLUMNS
+from attnscan.results.behaviour import AVERAGE, CANDIDATES, TABLE_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
 

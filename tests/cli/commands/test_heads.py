@@ -26,7 +26,7 @@ from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
-from attnscan.results.statement import TABLE_COLUMNS
+from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.scan import stream
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner

@@ -25,12 +25,11 @@ from attnscan import Ranking
 from attnscan.inputs.batch import collate
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.behaviour import Behaviours
+from attnscan.results.behaviour import CANDIDATES, Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import By, Special
-from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions

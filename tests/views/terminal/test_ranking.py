@@ -11,10 +11,9 @@ from behaviours import behaviours_of, doing
 from rich.console import Group
 from small_results import SIGNATURE
 
-from attnscan.results.labels import Agreement
+from attnscan.results.behaviour import CANDIDATES, Agreement
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.statement import CANDIDATES
 from attnscan.results.terms import Scored
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import render
