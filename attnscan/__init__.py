@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
-    from attnscan.api.lists import models, patterns
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
-    from attnscan.api.studies import ablate, compare, explain, head, similar, syntax
+    from attnscan.api.studies import ablate, compare, explain, head, models, patterns, similar, syntax
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
@@ -118,10 +117,9 @@ __all__ = [
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "api.lists": ("models", "patterns"),
     "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
     "api.one_input": ("classify", "predictive", "show"),
-    "api.studies": ("ablate", "compare", "explain", "head", "similar", "syntax"),
+    "api.studies": ("ablate", "compare", "explain", "head", "models", "patterns", "similar", "syntax"),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),

@@ -54,7 +54,6 @@ NO_TORCH = {
         for name in (
             "options",
             "per_pair",
-            "per_pair_read",
             "cluster.blocks",
             "cluster.pair_directory",
         )

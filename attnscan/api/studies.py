@@ -1,21 +1,15 @@
-"""What `import attnscan` offers to study heads: how they make their patterns, what they are worth, which are alike."""
+"""What `import attnscan` offers to study heads: how they make their patterns, what they are worth, which are alike.
+
+What it offers to look up stands here, too: the patterns, the models that can run now, and what a checkpoint is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import (
-    OfAttention,
-    Patterns,
-    library,
-    listed,
-    memory_of,
-    picked,
-    scan_options,
-    text_of,
-)
+from attnscan.api.arguments import OfAttention, Patterns, library, listed, memory_of, picked, scan_options, text_of
 from attnscan.api.many_pairs import File, cluster_asked, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
@@ -23,9 +17,12 @@ from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
+from attnscan.model.catalog import Catalog
 from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.model.sources import Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.card import Cards
+from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
@@ -34,12 +31,16 @@ from attnscan.results.syntax import Syntax
 from attnscan.results.terms import MEASURES, OF_TARGETS, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
-from attnscan.run.requests import Ablate, Compare, Explain, HoldAgainst, LookAt, Similar
+from attnscan.run.requests import Ablate, Compare, Examine, Explain, HoldAgainst, LookAt, Similar
 from attnscan.scan.options import AblationRequest, ClusterOptions, Engine, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
-from attnscan.scoring.patterns import PatternLike
+from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 
@@ -314,3 +315,23 @@ def compare(
     memory = memory_of(model_a, tokenizer_a, a), memory_of(model_b, tokenizer_b, b)
     given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
     return Callbacks(on_bad, on_progress).answer(Compare(given, (a, b), memory, match), Comparison)
+
+
+@library()
+def patterns(name: str | None = None) -> pd.DataFrame:
+    """The seven patterns, a row each, or one of them by its name or letter: what it counts, of which queries and keys.
+
+    Raises: OptionError if there is no such pattern.
+    """
+    return pattern_frame(PATTERNS if name is None else chosen(name))
+
+
+@library()
+def models(checkpoint: str | None = None, *, device: Device = "auto") -> Catalog | Checkpoint:
+    """The models that can run now, or what a `checkpoint` is and what can be scored in it; both have `to_frame()`.
+
+    Raises: ModelError if the checkpoint cannot be loaded.
+    """
+    if checkpoint is None:
+        return Catalog.now()
+    return Callbacks().answer(Examine(scan_options(checkpoint, {}, device=device)), Checkpoint)

@@ -3,11 +3,9 @@
 app.py          the commands together, each imported when asked for
 options.py      the options, in frozen bundles
 bundles.py      and how these are spread out for Typer
-overwrite.py    what a run reads and writes, that none of it is written over the rest, and where a part goes
-suggestion.py   a command that takes what was typed
+suggestion.py   what was asked, above a screen, and what to try next, below it; a command that takes what was typed
 messages.py     standard error: lines, errors, Ctrl-C
 bars.py         runs, with what runs now and what the user should know, on standard error
-destination.py  format and place of a result
-screen_frame.py what was asked, above a screen, and what to try next, below it
+destination.py  format and place of a result; that nothing a run writes is written over the rest; where a part goes
 commands/       one module a command, from parsing to writing
 """

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from attnscan.cli.overwrite import FileRole, check_options, option_named, role_of
+from attnscan.cli.destination import FileRole, check_options, option_named, role_of
 from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST, Option, words_of
 

@@ -17,12 +17,12 @@ from attnscan.cli.destination import (
     PICTURES,
     SUFFIXES,
     Destination,
+    FileRole,
     check_pictures_can_be_drawn,
     format_of,
     picture_format_of,
 )
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
+from attnscan.cli.suggestion import ScreenFrame, about_pairs, options_of
 from attnscan.errors import nearest
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared

@@ -1,4 +1,4 @@
-"""What every head does by one reading: its label, which is the pattern that it follows, else its statement, else nothing.
+"""What every head does by one reading: its label, the pattern that it follows, else its statement, else nothing.
 
 Statements tell each head from the average head of the same model, in one sentence. Every word's attention is divided
 into classes of keys. A candidate is a union of classes, such as the next three words; a head is stated by the candidate

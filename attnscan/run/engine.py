@@ -11,10 +11,10 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attnscan.run import one_input, ranking, requests, studies
+from attnscan.run import ranking, requests, studies
 from attnscan.run.events import Event, Partial, Result, Work
 from attnscan.run.reading import Ledger
-from attnscan.run.running import Running, load
+from attnscan.run.running import Running, classify, classify_each, load, predictive
 
 if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
@@ -72,9 +72,9 @@ def _relayed(work: Work[T], ledger: Ledger) -> Work[T]:
 
 
 _WORK: dict[type[requests.Request], Callable[[Any, Running], Work[object]]] = {
-    requests.Classify: one_input.classify,
-    requests.ClassifyEach: one_input.classify_each,
-    requests.Predictive: one_input.predictive,
+    requests.Classify: classify,
+    requests.ClassifyEach: classify_each,
+    requests.Predictive: predictive,
     requests.Rank: ranking.rank,
     requests.RankFile: ranking.rank_by_file,
     requests.MakeShard: ranking.make_shard,

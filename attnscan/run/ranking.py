@@ -232,7 +232,7 @@ def on_cluster(request: Rank | HoldAgainst, running: Running) -> Work[Any]:
 def rank_by_file(request: RankFile, _: Running) -> Work[Ranking]:
     """Every head ranked by what a scan wrote of each pair. Raises: PairsError if that cannot be read."""
     yield Progress(f"ranking heads by {request.path.name}")
-    from attnscan.scan.per_pair_read import rank_file
+    from attnscan.scan.per_pair import rank_file
 
     return rank_file(request.path, request.patterns)
 

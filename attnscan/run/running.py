@@ -1,24 +1,29 @@
-"""What a run holds while it lasts, models opened for it, and notes on how they read its inputs, a line each."""
+"""What a run holds while it lasts, models opened for it, notes on its inputs; and runs of one input, or of several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscan.errors import InputError
 from attnscan.results.terms import counted
-from attnscan.run.events import Loading, Note, Progress, Work
-from attnscan.run.reading import Ledger
-from attnscan.run.requests import InMemory, Load
+from attnscan.run.events import Answer, Interrupted, Loading, Note, Progress, Work
+from attnscan.run.reading import Ledger, on_bad_of
+from attnscan.run.requests import Classify, ClassifyEach, InMemory, Load, Predictive, WeightsInput
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
     from attnscan.model.loaded import LoadedModel
     from attnscan.model.sources import Dtype, Source
+    from attnscan.results.classification import Classification
+    from attnscan.results.dependencies import Dependencies
     from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
+
 
 WITHOUT_TAP = "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
 _NAMED = 5  # unknown words, at most
@@ -36,7 +41,7 @@ class Running:
     interrupted: bool = False
 
 
-def source_of(name: str | None) -> Work[Source]:
+def _source_of(name: str | None) -> Work[Source]:
     """The model of a name, before torch is imported: a wrong name is answered at once. Raises: ModelError."""
     from attnscan.model.sources import choose
 
@@ -53,7 +58,7 @@ def opened_all(
     """Several models made ready, all found before the first is loaded. Raises: as `opened`."""
     sources: list[Source | None] = []
     for options, held in zip(choices, memory, strict=True):
-        sources.append(None if held is not None else (yield from source_of(options.model)))
+        sources.append(None if held is not None else (yield from _source_of(options.model)))
     scanners: list[Scanner] = []
     for options, held, source in zip(choices, memory, sources, strict=True):
         scanners.append((yield from opened(running, options, held, source)))
@@ -73,7 +78,7 @@ def opened(
     if running.scanner is not None:
         return running.scanner
     if memory is None:
-        source = source or (yield from source_of(options.model))
+        source = source or (yield from _source_of(options.model))
         yield Loading(source.name)
     from attnscan.scan.scanner import Scanner
 
@@ -133,3 +138,86 @@ def notes_of_unknown_words(scanner: Scanner, encoded: EncodedInput) -> Iterator[
         how = f"{counted(len(words), 'word')} of the input {'is' if len(words) == 1 else 'are'} unknown to the model"
         unknown = scanner.loaded.tokenizer.unk_token
         yield Note(f"{how}, which reads {unknown} instead: {', '.join(list(named)[:_NAMED])}{more}")
+
+
+def classify(request: Classify, running: Running) -> Work[Classification]:
+    """What every head does on one input, or by saved weights alone.
+
+    Raises: WeightsError, InputError if it cannot be read.
+    """
+    if isinstance(request.input, WeightsInput):
+        return (yield from _classify_weights(request, request.input))
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("scoring every head")
+    from attnscan.scan import one_input
+
+    encoded = scanner.encode(request.input)
+    result = yield from one_input.classify(scanner, request.input, encoded, keep=request.keep)
+    yield from notes_of_inputs(result.signature, length=scanner.loaded.limit)
+    yield from notes_of_unknown_words(scanner, encoded)
+    return result
+
+
+def _classify_weights(request: Classify, given: WeightsInput) -> Work[Classification]:
+    from attnscan.inputs.weights import read_weights, weights_of
+
+    weights, of = given.weights, (request.options.attention, request.options.query)
+    # read before torch is imported: a bad file is answered at once
+    saved = read_weights(weights, *of) if isinstance(weights, Path) else weights_of(weights, *of)
+    yield Loading(given.name)
+    from attnscan.scan.one_input import classify_weights
+
+    yield Progress(f"scoring {given.name}")
+    return classify_weights(saved, given.name, request.options, keep=request.keep)
+
+
+def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
+    """What every head does on each of several inputs, as answers; returns the signature of all, or those up to Ctrl-C.
+
+    Raises: InputError for an input that cannot be read, with its place, or if there is none.
+    """
+    pairs, ledger = request.pairs.ready(running.ledger), running.ledger
+    on_bad, records = on_bad_of(pairs, ledger), pairs.read(ledger)
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("scoring inputs")
+    from attnscan.scan import one_input
+    from attnscan.scan.state import Seen, no_pair
+
+    signature, seen = None, Seen()
+    try:
+        for record in records:
+            try:
+                result = yield from one_input.classify(scanner, record.pair, keep=request.keep)
+            except InputError as error:
+                placed = type(error)(f"{record.where}: {error.what}", error.remedy)
+                if on_bad is None:
+                    raise placed from None
+                on_bad(placed)
+                continue
+            seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
+            signature = replace(result.signature, **seen.signature_fields)
+            yield Answer(record, result, signature)
+            yield Progress("scoring inputs", seen.read)
+    except KeyboardInterrupt as cause:
+        if signature is None:
+            raise
+        running.interrupted = True
+        yield Interrupted(seen.read, cause)
+    if signature is None:
+        raise no_pair("to score")
+    if not running.interrupted:
+        yield from notes_of_inputs(signature, bad=ledger.bad)
+    return signature
+
+
+def predictive(request: Predictive, running: Running) -> Work[Dependencies]:
+    """Which words of one input help to predict which. Raises: InputError; ModelError if the model cannot be asked."""
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("hiding words")
+    from attnscan.scan import one_input
+
+    encoded = scanner.encode(request.pair)
+    result = yield from one_input.dependencies(scanner, request.pair, encoded)
+    yield from notes_of_inputs(result.signature, length=scanner.loaded.limit, dtype=request.options.dtype)
+    yield from notes_of_unknown_words(scanner, encoded)
+    return result

@@ -11,7 +11,6 @@ from attnscan.errors import SelectionError, TooLongError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.results.terms import counted
-from attnscan.run import one_input
 from attnscan.run.events import Loading, Note, Progress, Work
 from attnscan.run.ranking import held, on_cluster, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
@@ -27,7 +26,7 @@ from attnscan.run.requests import (
     ReadTrees,
     Similar,
 )
-from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
+from attnscan.run.running import Running, classify, notes_of_inputs, notes_of_unknown_words, opened, opened_all
 from attnscan.scan.options import AblationRequest
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _of_all_heads(pairs: Pairs, request: LookAt, running: Running) -> Work[Ranki
     """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
     if not isinstance(pairs, OnePair):
         return (yield from rank(Rank(pairs, request.options), running))
-    result = yield from one_input.classify(Classify(pairs.pair, request.options), running)
+    result = yield from classify(Classify(pairs.pair, request.options), running)
     from attnscan.results.ranking import Ranking
 
     return Ranking(

@@ -10,7 +10,6 @@ local.py          many pairs through a model: a scan that can stop and go on
 trees.py          sentences with trees: checked, and summed batch by batch
 state.py          what a scan has seen and summed, of a run, a shard or a block; signatures
 stored.py         states in files
-per_pair.py       every pair's scores in Parquet, and what such a file says of itself
-per_pair_read.py  and back to a ranking
+per_pair.py       every pair's scores in Parquet, what such a file says of itself, and back to a ranking
 cluster/          the same scan on Ray
 """

@@ -1,4 +1,4 @@
-"""Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own.
+"""Every pair's score of every head and pattern, in a Parquet file, for one's own statistics; and back to a ranking.
 
 Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
 `id`; `kind`, if it is not an encoder's; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OutputError, needs
+from attnscan.errors import OutputError, PairsError, needs
 from attnscan.inputs.option import words_of
 from attnscan.inputs.pairs import Place
 from attnscan.inputs.weights import MAX_HEADS
@@ -34,23 +35,29 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
+from attnscan.results.terms import Scored
 from attnscan.scan.events import PairScores
-from attnscan.scoring.sums import KINDS
+from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+
 _CODED = ("file", "pair", "id", "kind", "layer", "head", "pattern", "n", "words_n")
-PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
+_PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 KEY = "attnscan"
 """Of the metadata."""
-MAX_SCORES = 1 << 20
+_MAX_SCORES = 1 << 20
 """Layers x heads x patterns: two and a half times those of the largest model and our patterns."""
 _MAX_PATTERNS = 127  # their numbers in the file have eight bits
 _MAX_TEXT = 1 << 16
 _KINDS = {kind.word: kind for kind in (AttentionKind.DECODER, AttentionKind.CROSS)}
+
+_AT_ONCE = 256  # pairs of a file that are added together, or fewer
+_CELLS = 1 << 20  # pairs x layers x heads x patterns: ten arrays of 8 MB
+_PART = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class PerPairWriter:
@@ -72,7 +79,7 @@ class PerPairWriter:
         """With `ids`, the pairs' ids are a column; `heads` of the `kind` are those whose rows are wanted, None all."""
         self._path, self._patterns = path, list(patterns)
         self._how: dict[str, Any] = {"ids": ids, "heads": heads, "kind": kind}
-        pyarrow_parquet()
+        _pyarrow_parquet()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
@@ -111,7 +118,7 @@ class PerPairWriter:
 
 def parquet_writer(where: Any, schema: pa.Schema) -> Any:
     """Pyarrow's writer of such files: numbers that differ from row to row are packed faster and smaller as they are."""
-    _, parquet = pyarrow_parquet()
+    _, parquet = _pyarrow_parquet()
     coded = [name for name in schema.names if name in _CODED]
     return parquet.ParquetWriter(where, schema, compression="zstd", use_dictionary=coded)
 
@@ -130,7 +137,7 @@ def pair_table(
     Shape: each of `sums` is [pair, layer, head, pattern].
     Raises: SelectionError for a head that is not there.
     """
-    arrow, _ = pyarrow_parquet()
+    arrow, _ = _pyarrow_parquet()
     eligible = sums["every_key.n"] > 0
     if heads is not None:
         grid = Grid(((kind, *eligible.shape[1:3]),))
@@ -189,7 +196,7 @@ def pair_frame(
 def _measured(sums: Mapping[str, FloatArray], place: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
     """The columns of numbers, of the rows at some places in [pair, layer, head, pattern]."""
     columns: dict[str, NDArray[Any]] = {}
-    for prefix, kind in zip(PREFIXES, KINDS, strict=True):
+    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][place]
         with np.errstate(invalid="ignore", divide="ignore"):
             columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
@@ -209,7 +216,7 @@ def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str], ro
 
     Raises: OutputError if a part or a row is not there, or one is there twice, or the directory cannot be written.
     """
-    arrow, parquet = pyarrow_parquet()
+    arrow, parquet = _pyarrow_parquet()
     files = [directory / f"{part}.parquet" for part in parts]
     if missing := [file for file in files if not file.is_file()]:
         raise OutputError(
@@ -222,7 +229,7 @@ def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str], ro
     parquet.write_metadata(arrow.schema([], metadata=about.metadata()), directory / COMMON)
 
 
-def pyarrow_parquet() -> tuple[Any, Any]:
+def _pyarrow_parquet() -> tuple[Any, Any]:
     """The two modules. Raises: OutputError if they are not installed."""
     with needs("Parquet needs pyarrow", "parquet"):
         import pyarrow
@@ -230,7 +237,7 @@ def pyarrow_parquet() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-class Unsound(ValueError):
+class _Unsound(ValueError):
     """What is wrong with such a file, in a few words."""
 
 
@@ -256,10 +263,10 @@ class About:
     def read(cls, metadata: Mapping[bytes, bytes] | None) -> About:
         """What metadata says, every type and size of it checked.
 
-        Raises: Unsound, which says what is wrong.
+        Raises: _Unsound, which says what is wrong.
         """
         if metadata is None or KEY.encode() not in metadata:
-            raise Unsound("it says nothing of itself")
+            raise _Unsound("it says nothing of itself")
         about = json.loads(metadata[KEY.encode()])
         _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
         _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
@@ -271,7 +278,7 @@ class About:
         grid = Grid(((kind, *shape),))
         _check(0 < len(patterns) <= _MAX_PATTERNS, f"it has {len(patterns)} patterns")
         _check(0 < math.prod(shape) <= MAX_HEADS, f"it is of {shape[0]} layers of {shape[1]} heads")
-        _check(len(grid) * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")
+        _check(len(grid) * len(patterns) <= _MAX_SCORES, "it is of more heads and patterns than any model has")
         parts = about.get("parts")
         return cls(
             signature_read(about["signature"]),
@@ -283,11 +290,11 @@ class About:
 
 def _check(holds: bool, what: str) -> None:
     if not holds:
-        raise Unsound(what)
+        raise _Unsound(what)
 
 
 def signature_read(said: Any) -> Signature:
-    """A signature whose fields are all there, each of its type. Raises: Unsound."""
+    """A signature whose fields are all there, each of its type. Raises: _Unsound."""
     _check(isinstance(said, dict), "it has no valid signature")
     types = get_type_hints(Signature)
     _check(set(said) <= set(types), "its signature has fields of another version")
@@ -314,3 +321,140 @@ def _names(said: Any, what: str) -> tuple[str, ...]:
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
+
+
+def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
+    """Rank heads by a file or directory that `--per-pair` wrote, read as a stream, without the model.
+
+    Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
+    """
+    _pyarrow_parquet()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
+    try:
+        about, files = _told(path)
+        shape, scored = (*about.grid.shape, len(about.patterns)), tuple(map(Scored, about.patterns))
+        nothing = np.full(about.grid.shape, np.nan)
+        sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, nothing, products=True)
+        for rows in _whole_pairs(files, shape, about.patterns):
+            sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, nothing, products=True)
+    except FileNotFoundError:
+        raise PairsError(f"there is no file {path}", "check the path") from None
+    except OutputError:
+        raise
+    except Exception as error:  # whatever pyarrow and a damaged file make of each other, in words for its developers
+        why = str(error)[:120] if isinstance(error, _Unsound) else "it is damaged, or in another format"
+        raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
+    if missing := [pattern for pattern in wanted if pattern not in about.patterns]:
+        raise PairsError(
+            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(about.patterns)}",
+            "run heads --per-pair again with that --pattern",
+        )
+    ((kind, *_),) = about.grid.shapes
+    return Ranking(sums.finish(kind), about.signature)
+
+
+def _told(path: Path) -> tuple[About, list[Path]]:
+    """What a file or directory says of itself, and the files with its rows. Raises: _Unsound, and pyarrow's errors."""
+    _, parquet = _pyarrow_parquet()
+    common = path / COMMON if path.is_dir() else path
+    if path.is_dir() and not common.is_file():
+        raise _Unsound(f"it has no {COMMON}")
+    about = About.read(parquet.read_metadata(common).metadata)
+    if not path.is_dir():
+        return about, [path]
+    if about.parts is None:
+        raise _Unsound("it does not name its parts")
+    files = []
+    for part in about.parts:
+        file = path / f"{part}.parquet"
+        if not _PART.fullmatch(part) or not file.is_file():
+            raise _Unsound(f"its part {part} is not there")
+        files.append(file)
+    return about, files
+
+
+_MEASURED = ("score", "chance", "self", "n")
+_Columns = dict[str, NDArray[Any]]
+"""Rows of a file as arrays, all of one length: what stands for the `file`, `pair`, `place` in [layer, head, pattern]
+laid flat, and its numbers."""
+
+
+_NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("file", "pair", "place")} | {
+    f"{prefix}{name}": np.zeros(0) for prefix in _PREFIXES for name in _MEASURED
+}
+
+
+def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: Sequence[str]) -> Iterator[_Columns]:
+    """The rows of some whole pairs at a time, file by file. Raises: _Unsound if a row is of another grid."""
+    _, parquet = _pyarrow_parquet()
+    most = math.prod(shape)
+    at_once = max(1, min(_AT_ONCE, _CELLS // most))
+    for name in files:
+        with parquet.ParquetFile(name) as file:
+            rest: _Columns | None = None
+            for batch in file.iter_batches(batch_size=1 << 16):
+                rows = _columns(batch, shape, patterns)
+                if rest is not None:
+                    rows = {name: np.concatenate([rest[name], values]) for name, values in rows.items()}
+                starts = np.flatnonzero(_begins(rows))
+                for first in range(0, len(starts) - 1, at_once):
+                    part = slice(starts[first], starts[min(first + at_once, len(starts) - 1)])
+                    yield {name: values[part] for name, values in rows.items()}
+                rest = {name: values[starts[-1] :] for name, values in rows.items()} if len(starts) else None
+                if rest is not None and len(rest["pair"]) > most:
+                    raise _Unsound("a pair with more rows than there are heads and patterns")
+            if rest is not None:
+                yield rest
+
+
+def _begins(rows: _Columns) -> NDArray[np.bool_]:
+    """Which rows are the first of a pair: a file may be there twice, so its pair's places must rise as well."""
+    begins = np.ones(len(rows["pair"]), dtype=np.bool_)
+    begins[1:] = (np.diff(rows["file"]) != 0) | (np.diff(rows["pair"]) != 0) | (np.diff(rows["place"]) <= 0)
+    return begins
+
+
+def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequence[str]) -> _Columns:
+    numbers = {pattern: i for i, pattern in enumerate(patterns)}
+    pattern = _coded(rows.column("pattern"), lambda name: numbers.get(name, -1))
+    file = _coded(rows.column("file"), hash)
+    pair, layer, head = (_numbers(rows.column(name)).astype(np.int64) for name in ("pair", "layer", "head"))
+    place = np.ravel_multi_index((layer, head, pattern), shape)
+    measured = [f"{prefix}{name}" for prefix in _PREFIXES for name in _MEASURED]
+    columns = {"file": file, "pair": pair, "place": place}
+    return columns | {name: _numbers(rows.column(name)).astype(float) for name in measured}
+
+
+def _coded(names: Any, code: Callable[[str], int]) -> NDArray[np.int64]:
+    """A column of names as numbers, each name asked for once."""
+    names = names if hasattr(names, "dictionary") else names.dictionary_encode()
+    codes = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
+    of_rows: NDArray[np.int64] = codes[_numbers(names.indices)]
+    return of_rows
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column without gaps as it lies in memory: Arrow's own `to_numpy` imports pandas."""
+    return np.from_dlpack(column)
+
+
+def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:
+    """The sums of each pair, as `Scorer.pair_sums` names them; what a part has of its whole is not told."""
+    number = np.cumsum(_begins(rows)) - 1
+    pairs = int(number[-1]) + 1 if len(number) else 0
+    size = math.prod(shape)
+
+    def laid_out(values: FloatArray) -> FloatArray:
+        flat = np.bincount(number * size + rows["place"], values, pairs * size).astype(float)
+        return flat.reshape(pairs, *shape)
+
+    sums = {}
+    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
+        n = rows[f"{prefix}n"]
+        for name, column in (("weight", "score"), ("chance", "chance"), ("itself", "self")):
+            mean = np.where(n > 0, rows[f"{prefix}{column}"], 0)  # where words alone leave no query there is no score
+            sums[f"{kind}.{name}"] = laid_out(mean * n)
+        sums[f"{kind}.n"] = laid_out(n)
+        sums |= dict.fromkeys((f"{kind}.whole", f"{kind}.whole_chance"), np.full((pairs, *shape), np.nan))
+    return sums

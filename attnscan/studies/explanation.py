@@ -1,5 +1,9 @@
 """How heads make their patterns: neurons of queries and keys, and what happens when the model reads something else.
 
+A *neuron* is one of the d dimensions of a head. What it adds to the logit of a key is q_n k_n scaled. The
+*contrast* of a query is what each neuron adds to its target keys beyond what it adds to the others. All of it is
+measured in the basis that the checkpoint has and in rotated ones, which change no weight.
+
 Every change is a run of the model over the same batch, scored against the same targets; all heads at once.
 """
 
@@ -7,24 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Record
-from attnscan.model.attention_block import AttentionBlock, Cut
+from attnscan.model.attention_block import AttentionBlock, Cut, Visible
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.behaviour import Labels
 from attnscan.results.explanation import Explanations
-from attnscan.results.grid import Head
+from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.head_explanation import CAUSES, NeuronTable
-from attnscan.results.scores import Scores
+from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.scanner import Scanner
@@ -32,10 +37,299 @@ from attnscan.scan.state import Seen, no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.resampling import LabelSums, stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import PairSums, ScoreSums, added
+from attnscan.scoring.sums import Adding, PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
+from attnscan.studies.draws import generator
 from attnscan.studies.interventions import SEGMENTS, SHUFFLED, CauseSums, Positions, changed, shuffled, why_no_segments
-from attnscan.studies.neurons import NeuronScorer, NeuronSums, Rotations
+
+_STRONGEST = 4
+_TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
+_MOST_QUERIES = (
+    1024  # of an input that is read in ranges, spread evenly: what two have in common is counted for every two
+)
+_SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
+ROTATIONS = 8
+
+
+class Rotations:
+    """Random orthogonal matrices of every head, drawn once for all inputs, so that sums over inputs add.
+
+    They depend on the seed, the layer and the head alone.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._drawn: dict[tuple[int, int, int], Tensor] = {}
+
+    def of(self, layer: int, heads: Sequence[int], size: int) -> Tensor:
+        """Of some heads of a layer. Shape: [rotation, head, size, size], float32."""
+        return torch.stack([self._of_head(layer, head, size) for head in heads], 1)
+
+    def _of_head(self, layer: int, head: int, size: int) -> Tensor:
+        key = (layer, head, size)
+        if key not in self._drawn:
+            turns = orthogonal(generator(self._seed, layer, head), ROTATIONS, size)
+            self._drawn[key] = torch.from_numpy(turns).float()
+        return self._drawn[key]
+
+
+def orthogonal(rng: np.random.Generator, count: int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Orthogonal matrices, every one as probable as any other. Shape: [count, size, size].
+
+    Q of a Gaussian matrix's QR is so only if R's diagonal is positive, which the algorithm leaves open.
+    Source: Mezzadri, "How to Generate Random Matrices from the Classical Compact Groups", Notices of the AMS 54 (2007).
+    """
+    q, r = np.linalg.qr(rng.standard_normal((count, size, size)))
+    turned: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = q * np.sign(np.einsum("rii->ri", r))[:, None, :]
+    return turned
+
+
+@dataclass(frozen=True)
+class NeuronSums(Adding):
+    """Sums over queries. Shape: each [basis, layer, head, pattern], float64; the first basis is the own. They add."""
+
+    effective: FloatArray
+    """Of each query's effective neurons."""
+    queries: FloatArray
+    """Eligible queries that any neuron tells their targets for."""
+    overlap: FloatArray
+    """Of the Jaccard overlap of two queries' strongest neurons, over all twos of one input."""
+    twos: FloatArray
+    agree: FloatArray
+    """Of 1 for each query whose strongest neurons agree in sign inside its sentence and differ across."""
+    with_both: FloatArray
+    """Queries with words in their own and in the other sentence."""
+
+    def finish(self) -> NeuronTable:
+        """The means; NaN where there was nothing to take one of."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = self.effective / self.queries, self.overlap / self.twos, self.agree / self.with_both
+        return NeuronTable(*(mean[0] for mean in means), *(mean[1:] for mean in means))
+
+
+_SUMS = tuple(f.name for f in fields(NeuronSums))
+
+
+class NeuronScorer:
+    """A consumer that measures the neurons of one batch, of all heads and patterns or of some."""
+
+    def __init__(
+        self,
+        targets: Targets,
+        rotations: Rotations,
+        only: Sequence[Head] | None = None,
+        pattern: str | None = None,
+    ) -> None:
+        self._batch, self._targets, self._rotations = targets.batch, targets, rotations
+        self._chosen = [p for p, known in enumerate(targets.patterns) if pattern in (None, known.id)]
+        self._only = None if only is None else set(only)
+        self._kept: dict[tuple[int, int, int], tuple[list[int], list[int], FloatArray]] = {}
+        """By layer, first head and first input of a block: its heads, its patterns, and their sums over its inputs."""
+        self._grid: Grid | None = None
+        self._parts: dict[tuple[int, int, int, int], _InputPart] = {}
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; of models that show no queries there is nothing to take."""
+        if block.query is None or block.key is None or block.scaling is None:
+            self._kept.clear()  # all blocks come once more, and these have none
+            return
+        first, last, _ = block.heads.indices(block.grid.shape[1])
+        heads = [
+            h for h in range(first, last) if self._only is None or Head(block.layer, h, kind=block.kind) in self._only
+        ]
+        if not heads:
+            return
+        self._grid = block.grid
+        start, stop, _ = block.inputs.indices(len(self._batch))
+        chosen = [h - first for h in heads]
+        query, key = block.query[:, chosen].float() * block.scaling, block.key[:, chosen].float()
+        turns = self._rotations.of(block.layer, heads, query.shape[-1]).to(query.device)
+        if block.is_whole:
+            part = self._part(start, stop, block)
+            patterns, sums = list(part.questions), _measured(query, key, part, turns)
+        else:
+            self._add_range(block, query, key)
+            if not block.is_last:
+                return
+            patterns = [p for p, ranges in self._ranges.items() if ranges]
+            sums = _measured_rows([list(zip(*self._ranges[p], strict=True)) for p in patterns], turns)
+        self._kept[block.layer, first, start] = heads, patterns, sums.cpu().double().sum(2).numpy()
+
+    def _add_range(self, block: AttentionBlock, query: Tensor, key: Tensor) -> None:
+        """Keep what is measured of a range's queries, of those that are asked about; of long inputs some are."""
+        if block.is_first:
+            self._ranges: dict[int, list[tuple[Tensor, ...]]] = {p: [] for p in self._chosen}
+        every, word, sentence = slice(None), self._batch.word[block.inputs], self._batch.sentence[block.inputs]
+        first, step = block.rows.start, -(-block.tokens // _MOST_QUERIES)
+        rows = torch.arange(first, block.rows.stop, device=word.device)
+        rows = rows[rows % step == 0] - first
+        visible = block.visible[block.inputs, block.rows, every][:, rows]
+        both = word[:, first + rows, None] & word[:, None]
+        same = sentence[:, first + rows, None] == sentence[:, None]
+        inside, outside = both & same, both & ~same
+        targets = self._targets.of_rows(block, block, whole=True).targets
+        room = (block.columns.start, word.shape[1] - block.columns.stop)  # for the keys that no query of the range sees
+        for p, ranges in self._ranges.items():
+            asked = _Queries.of(pad(targets[p].matrix[:, rows].float(), room), visible)
+            own = asked.queries[0]
+            in_and_out = (_mean(mask[:, own].float())[:, None] @ key for mask in (inside, outside))
+            of_both = inside[:, own].any(-1) & outside[:, own].any(-1)
+            if len(own):
+                ranges.append((query[:, :, rows[own]], asked.contrast[:, None] @ key, *in_and_out, of_both))
+
+    def sums(self) -> NeuronSums | None:
+        """The batch's sums; None if the model showed no queries."""
+        if not self._kept or self._grid is None:
+            return None
+        total = np.zeros((len(_SUMS), 1 + ROTATIONS, *self._grid.shape, len(self._targets.patterns)))
+        for (layer, _, _), (heads, patterns, sums) in self._kept.items():
+            total[:, :, layer, np.array(heads)[:, None], patterns] += sums
+        return NeuronSums(*total)
+
+    def _part(self, start: int, stop: int, block: AttentionBlock) -> _InputPart:
+        """What some inputs of one length are measured by, made once for all layers of one mask."""
+        length = block.query.shape[2] if block.query is not None else 0
+        key = (start, stop, length, id(block.visible))
+        if key not in self._parts:
+            inputs, across = slice(start, stop), block.kind is AttentionKind.CROSS
+            rows, columns = (block.rows, block.columns) if across else (slice(length), slice(length))
+            visible, same = block.visible[inputs, rows, columns], self._batch.same_sentence[inputs, rows, columns]
+            word = self._batch.word[inputs]
+            # Across, all keys are of the other text, and no query has words of its own sentence beside them
+            other = word[:, rows, None] & word[:, None, columns] & ~same & (not across)
+            if isinstance(block.visible, Tensor):
+                whole = self._targets.under(block.visible)
+                matrices = [target.matrix[inputs, rows, columns] for target in whole]
+            else:
+                matrices = [target.matrix for target in self._targets.of_rows(block, block, whole=True).targets]
+            questions = {p: _Queries.of(matrices[p].float(), visible) for p in self._chosen}
+            self._parts[key] = _InputPart(
+                visible=block.visible,
+                questions={p: question for p, question in questions.items() if question.counted.any()},
+                inside=_mean(same.float()),
+                outside=_mean(other.float()),
+                both=same.any(-1) & other.any(-1),
+            )
+        return self._parts[key]
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """One pattern's eligible queries of some inputs, those of an input in a row, and what tells their targets."""
+
+    queries: Tensor
+    """Their numbers; behind an input's last one, any. Shape: [batch, eligible]."""
+    counted: Tensor
+    """Whether there is one. Shape: [batch, eligible], bool."""
+    contrast: Tensor
+    """The mean over target keys less the mean over the other keys that are visible. Shape: [batch, eligible, key]."""
+
+    @classmethod
+    def of(cls, matrix: Tensor, visible: Tensor) -> _Queries:
+        """Shape: each [batch, query, key]."""
+        others = visible & (matrix == 0)
+        eligible = matrix.any(-1) & others.any(-1)
+        most = int(eligible.sum(-1).max())
+        counted, queries = torch.sort(eligible.int(), dim=-1, descending=True, stable=True)
+        counted, queries = counted[:, :most].bool(), queries[:, :most]
+        rows = _mean(matrix) - _mean(others.float())
+        return cls(queries, counted, rows.gather(1, queries[..., None].expand(-1, -1, rows.shape[-1])))
+
+
+@dataclass(frozen=True)
+class _InputPart:
+    """What some inputs of one length are measured by."""
+
+    visible: Visible
+    """Kept alive, so that its id stays its own."""
+    questions: dict[int, _Queries]
+    """By the number of the pattern; those that any query is eligible for."""
+    inside: Tensor
+    """The mean over words of the query's sentence. Shape: [batch, query, key]."""
+    outside: Tensor
+    """The mean over words of the other sentence; zero where there is none. Shape: [batch, query, key]."""
+    both: Tensor
+    """Which queries have words in both. Shape: [batch, query], bool."""
+
+
+def _measured(query: Tensor, key: Tensor, part: _InputPart, turns: Tensor) -> Tensor:
+    """The sums of all patterns in all bases; means over keys are taken once, and rotated in place of the keys.
+
+    Shape: `query`, scaled, and `key` are [batch, head, token, neuron], `turns` [rotation, head, neuron, neuron];
+    -> [sum, basis, batch, head, pattern].
+    """
+    means = [part.inside[:, None] @ key, part.outside[:, None] @ key]
+    contrasts = [question.contrast[:, None] @ key for question in part.questions.values()]
+    own = torch.eye(query.shape[-1], device=query.device).expand(1, *turns.shape[1:])
+    rows = query[..., 0].numel() * max(query.shape[-2:])
+    some = []
+    for bases in torch.split(torch.cat([own, turns]), max(1, _TOGETHER // rows)):
+        turned, inside, outside, *told = (values @ bases[:, None] for values in (query, *means, *contrasts))
+        signs = [turned * inside, turned * outside] if part.both.any() else []
+        sums = [
+            _measure(turned, contrast, question, part.both, signs)
+            for question, contrast in zip(part.questions.values(), told, strict=True)
+        ]
+        some.append(torch.stack(sums, -1) if sums else turned.new_zeros(len(_SUMS), *turned.shape[:3], 0))
+    return torch.cat(some, 1)
+
+
+def _measured_rows(patterns: Sequence[Sequence[Sequence[Tensor]]], turns: Tensor) -> Tensor:
+    """The sums as `_measured` gives them, of each pattern's queries alone, from ranges.
+
+    Shape: of each pattern queries, contrasts, means inside and across [1, head, query, neuron], and which have both.
+    """
+    own = torch.eye(turns.shape[-1], device=turns.device).expand(1, *turns.shape[1:])
+    sums = []
+    for ranges in patterns:
+        *values, both = (torch.cat(list(parts), 1 if parts[0].ndim == 2 else 2) for parts in ranges)
+        asked = _Queries(torch.arange(both.shape[1], device=both.device)[None], torch.ones_like(both), values[1])
+        of_bases = []
+        for basis in torch.cat([own, turns]):
+            query, contrast, inside, outside = (part @ basis for part in values)
+            signs = [(query * mean)[None] for mean in (inside, outside)] if both.any() else []
+            of_bases.append(_measure(query[None], contrast[None], asked, both, signs))
+        sums.append(torch.cat(of_bases, 1))
+    return torch.stack(sums, -1) if sums else turns.new_zeros(len(_SUMS), 1 + len(turns), 1, turns.shape[1], 0)
+
+
+def _measure(query: Tensor, keys: Tensor, question: _Queries, both: Tensor, signs: Sequence[Tensor]) -> Tensor:
+    """The sums of one pattern in some bases, as `NeuronSums` names them.
+
+    Shape: `query` is [basis, batch, head, token, neuron], `keys`, those of targets less others, likewise for eligible
+    queries; `signs`, what every neuron adds inside the sentence and across, each that of `query`;
+    -> [sum, basis, batch, head].
+    """
+    chosen = question.queries[:, None, :, None]
+    contrast = query.gather(3, chosen.expand(keys.shape)) * keys
+    size = contrast.abs()
+    strength = contrast.square().sum(-1)
+    counted = (question.counted[:, None] & (strength > 0)).float()
+    effective = size.sum(-1).square() / strength.clip(torch.finfo(torch.float32).tiny) * counted
+
+    best, which = size.topk(min(_STRONGEST, size.shape[-1]), dim=-1)
+    takes_part = (best > _SILENT * best[..., :1]).float() * counted[..., None]
+    strong = torch.zeros_like(size).scatter_(-1, which, takes_part)  # [basis, batch, head, eligible, neuron]
+    shared, members = strong @ strong.transpose(-1, -2), strong.sum(-1)
+    union = members[..., :, None] + members[..., None, :] - shared
+    overlap = (shared / union.clip(1)).sum((-1, -2))
+    number = counted.sum(-1)
+
+    agree = with_both = torch.zeros_like(number)
+    if signs:
+        places = (chosen * size.shape[-1] + which).flatten(3)  # among an input's tokens and neurons
+        inside, outside = (
+            (signed.flatten(3).gather(3, places).view_as(which) * takes_part).sum(-1) for signed in signs
+        )
+        of_both = both.gather(1, question.queries)[:, None] * counted
+        agree, with_both = (((inside > 0) & (outside < 0)) * of_both).sum(-1), of_both.sum(-1)
+    # every query overlaps with itself by 1
+    return torch.stack([effective.sum(-1), number, (overlap - number) / 2, number * (number - 1) / 2, agree, with_both])
+
+
+def _mean(mask: Tensor) -> Tensor:
+    """A row of weights that takes the mean over a mask's keys, by their values; zero where there are none."""
+    return mask / mask.sum(-1, keepdim=True).clip(torch.finfo(torch.float32).tiny)
 
 
 def explain(

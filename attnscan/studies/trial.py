@@ -1,35 +1,164 @@
 """One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
 
-Attention, scores and labels come first; how sure labels are, profiles, statements and predictions come second.
+Attention, scores and labels come first; how sure labels are, profiles, statements and predictions come second. What the
+model says of the input is told by each of its trained task heads, or by its last hidden states, as before and after:
+where `losses.py` asks many inputs what a model is worth, this asks one input, and keeps the answer itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, ModelError, OptionError
 from attnscan.hashing import hashed
+from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.pairs import Pair
 from attnscan.model.attention_function import OnOutput
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.output_tap import OutputTap
-from attnscan.model.running import check_finite, forward
-from attnscan.results.change import Change, Prediction
+from attnscan.model.running import check_finite, forward, head_sees_only
+from attnscan.model.task_heads import TaskHead, task_head
+from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
 from attnscan.results.classification import Classification
 from attnscan.results.head_weights import check_drawn
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
-from attnscan.studies.predictions import Says, ways_of
+
+Run = Callable[[], Any]
+"""Runs the model on the input, and returns its output."""
 
 _PROBE = Pair("the cat sat on the mat")  # what is tried before anything is asked for
 _NOTHING = Change()
 ModelInputs = dict[str, Tensor]
+
+
+class _Says(Protocol):
+    """One way in which a model says something."""
+
+    encoder: Any
+    whole: Any
+    """The encoder with its task head, if one is needed: what is run."""
+
+    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:
+        """Why there is nothing to say of an input under a change, if there is nothing."""
+
+    def answer(self, change: Change, run: Run) -> Tensor:
+        """What is kept of the model's output on the one input."""
+
+    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
+        """The answers of the intact model and of the changed one, told; `encoded` is the input with nothing hidden."""
+
+
+class Words:
+    """A masked-LM head says what stands in place of hidden tokens."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.encoder, self.whole = loaded.model, loaded.masked_lm
+        self._tokenizer = loaded.tokenizer
+
+    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
+        """Where nothing is hidden."""
+        why = "hide a word to see what the model puts there: click it"
+        return None if change.hidden else Prediction("words", why_none=why)
+
+    def answer(self, change: Change, run: Run) -> Tensor:
+        """Probabilities. Shape: [hidden token, vocabulary]."""
+        places = torch.tensor(change.hidden, device=next(self.encoder.parameters()).device)
+        with head_sees_only(self.encoder, (torch.zeros_like(places), places)):
+            return _probabilities(run().logits[0])
+
+    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
+        """What the model puts in each place."""
+        ids = encoded.model_inputs["input_ids"]
+        hidden = [
+            HiddenToken(place, encoded.tokens[place], self._guesses(b, ids[place]), self._guesses(a, ids[place]))
+            for place, b, a in zip(change.hidden, before, after, strict=True)
+        ]
+        return Prediction("words", words=tuple(hidden))
+
+    def _guesses(self, probabilities: Tensor, truth: int) -> Guesses:
+        top, ids = probabilities.topk(min(TOP, len(probabilities)))
+        texts = token_texts(self._tokenizer, ids.tolist())
+        return Guesses(tuple(zip(texts, top.tolist(), strict=True)), float(probabilities[truth]))
+
+
+class Classes:
+    """A classifier says how probable its classes are."""
+
+    def __init__(self, whole: Any) -> None:
+        self.encoder, self.whole = whole.base_model, whole
+
+    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
+        """It has something to say of any input."""
+        return None
+
+    def answer(self, change: Change, run: Run) -> Tensor:  # noqa: ARG002
+        """Probabilities. Shape: [class]."""
+        return _probabilities(run().logits[0])
+
+    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
+        """All classes by name."""
+        names = [str(self.whole.config.id2label.get(number, number)) for number in range(len(after))]
+        return Prediction("classes", classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
+
+
+class _SentenceOrder(Classes):
+    """A next-sentence head says whether B follows A."""
+
+    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
+        """Where there is no B."""
+        why = "give a second sentence to see whether the model takes it for the next one"
+        return None if 1 in encoded.sentence else Prediction("next-sentence", why_none=why)
+
+    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
+        """Whether it does."""
+        names = ("B follows A", "B does not follow A")
+        return Prediction("next-sentence", classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
+
+
+class Vectors:
+    """A model without a task head says something by its last hidden states: how far a change turns them."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.encoder = self.whole = loaded.model
+
+    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
+        """Where nothing is changed that could turn them."""
+        why = "switch heads off, or change positions or segments, to see how far the tokens' vectors turn"
+        return None if change.of_model else Prediction("vectors", why_none=why)
+
+    def answer(self, change: Change, run: Run) -> Tensor:  # noqa: ARG002
+        """The vectors. Shape: [token, dimension]."""
+        states: Tensor = run().last_hidden_state[0]
+        return states.cpu().double()
+
+    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
+        """How far each has turned."""
+        turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
+        return Prediction("vectors", turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
+
+
+def _ways_of(loaded: LoadedModel) -> Sequence[_Says]:
+    """The ways in which a model says something: by all of its trained task heads or, if it has none, by its vectors."""
+    makers: dict[TaskHead, Callable[[Any], _Says]] = {
+        "masked-lm": lambda _: Words(loaded),
+        "next-sentence": _SentenceOrder,
+        "classifier": Classes,
+    }
+    heads = {kind: task_head(loaded, kind) for kind in makers}
+    return [makers[kind](whole) for kind, whole in heads.items() if not isinstance(whole, str)] or [Vectors(loaded)]
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    return logits.cpu().double().softmax(-1)
 
 
 class Trials:
@@ -41,7 +170,7 @@ class Trials:
         self._positions: dict[int, Positions] = {}
         """By the id of a model: a task head may stand around modules of its own."""
         self._grid = scanner.grid()
-        self._ways: list[Says] = []
+        self._ways: list[_Says] = []
         if scanner.options.attention != "encoder":
             why = f"{scanner.options.attention} attention is read as it is"
             self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), why)
@@ -54,7 +183,7 @@ class Trials:
             "off": self._why_no_switch(),
         }
         """Of each field of a `Change`, why there can be none; empty where there can."""
-        self._ways = list(ways_of(scanner.loaded))
+        self._ways = list(_ways_of(scanner.loaded))
 
     def _why_no_positions(self) -> str:
         try:
@@ -87,7 +216,7 @@ class Trials:
         return Trial(self, self._scanner, pair, change)
 
     @property
-    def ways(self) -> tuple[Says, ...]:
+    def ways(self) -> tuple[_Says, ...]:
         """The ways in which the model says something."""
         return tuple(self._ways)
 
@@ -107,7 +236,7 @@ class Trials:
             self._positions[id(model)] = Positions(model, self._probe)
         return self._positions[id(model)]
 
-    def output(self, way: Says, inputs: ModelInputs, change: Change) -> Any:
+    def output(self, way: _Says, inputs: ModelInputs, change: Change) -> Any:
         """The model's output."""
         if self.available["off"]:
             return forward(way.whole, inputs)
@@ -167,7 +296,7 @@ class Trial:
         signature = replace(result.signature, input_hash=digest)
         return replace(result, notes=(*self._notes, *result.notes), signature=signature)
 
-    def _predicted(self, way: Says, between: Callable[[], None]) -> Prediction:
+    def _predicted(self, way: _Says, between: Callable[[], None]) -> Prediction:
         change = self._change
         if (nothing := way.why_none(self._written, change)) is not None:
             return nothing
@@ -178,7 +307,7 @@ class Trial:
             after = self._answer(way, change)
         return way.prediction(self._written, change, before, after)
 
-    def _answer(self, way: Says, change: Change) -> Tensor:
+    def _answer(self, way: _Says, change: Change) -> Tensor:
         with self._trials.changed(way.encoder, self._inputs, change, self._order) as inputs:
             answer = way.answer(change, lambda: self._trials.output(way, inputs, change))
         check_finite(answer, "the model's answers")

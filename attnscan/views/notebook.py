@@ -18,9 +18,8 @@ from attnscan.results.head_weights import MOST_DRAWN
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import legend, remarks, summary, words
+from attnscan.views.behaviour import legend, remarks, summary, token_lines, told_apart, why_unscored, words, worth
 from attnscan.views.palette import letter, paper_color, readable_on
-from attnscan.views.summary import token_lines, told_apart, why_unscored, worth
 from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.parts import render
 

@@ -17,7 +17,7 @@ from toy import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
-from attnscan.cli.overwrite import FileRole, check_not_overwritten, role_of
+from attnscan.cli.destination import FileRole, check_not_overwritten, role_of
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json")
 OLD = "of the user"
@@ -228,7 +228,7 @@ def test_a_link_that_may_not_be_read_is_no_reason_to_fail(place: Path, monkeypat
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return whole(path)
 
-    monkeypatch.setattr("attnscan.cli.overwrite.os.path.realpath", realpath)
+    monkeypatch.setattr("attnscan.cli.destination.os.path.realpath", realpath)
     check_not_overwritten([place / "new.csv"], [str(place / "more")])
     with pytest.raises(typer.BadParameter, match="is named twice"):
         check_not_overwritten([hidden], [str(place / "more")])

@@ -26,8 +26,7 @@ from attnscan.results.tables import render
 from attnscan.scan.events import outcome
 from attnscan.scan.local import finished
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import About, PerPairWriter, finish_directory
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import About, PerPairWriter, finish_directory, rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.parts import render as shown

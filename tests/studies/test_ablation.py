@@ -24,8 +24,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies import ablation
-from attnscan.studies.ablation import se_beside_controls, sums_beside_controls
-from attnscan.studies.head_sets import with_controls
+from attnscan.studies.ablation import se_beside_controls, sums_beside_controls, with_controls
 from attnscan.studies.losses import measures_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours

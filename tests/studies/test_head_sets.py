@@ -24,8 +24,8 @@ from attnscan.results.grid import Grid, Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
-from attnscan.studies import head_sets
-from attnscan.studies.head_sets import heads_of_patterns, measured, with_controls
+from attnscan.studies import ablation
+from attnscan.studies.ablation import heads_of_patterns, measured, with_controls
 
 TEXTS = (
     ("the cat sat on the mat", "a dog ran"),
@@ -78,7 +78,7 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    found, steps = heard(head_sets.requested_sets(planted, READ, request))
+    found, steps = heard(ablation.requested_sets(planted, READ, request))
     assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
         ("previous-word", (Head(1, 0),)),

@@ -19,8 +19,8 @@ from attnscan.results.head_explanation import NEURON_MEASURES, NeuronTable, neur
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
-from attnscan.studies import neurons
-from attnscan.studies.neurons import ROTATIONS, NeuronScorer, NeuronSums, Rotations, orthogonal
+from attnscan.studies import explanation
+from attnscan.studies.explanation import ROTATIONS, NeuronScorer, NeuronSums, Rotations, orthogonal
 
 
 def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
@@ -156,7 +156,7 @@ def test_a_second_pass_without_queries_leaves_nothing_of_the_first() -> None:
 def test_a_batch_worked_on_in_parts_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     query, key = torch.randn(2, 2, 3, 10, 16, generator=torch.Generator().manual_seed(2))
     whole = _measured(query, key)
-    monkeypatch.setattr(neurons, "_TOGETHER", 2000)  # two bases at once
+    monkeypatch.setattr(explanation, "_TOGETHER", 2000)  # two bases at once
     for name in (*_OWN, *_ROTATED):
         assert_allclose(getattr(_measured(query, key), name), getattr(whole, name), rtol=1e-6)
 
@@ -209,7 +209,7 @@ def test_ranges_of_queries_say_what_whole_rows_say(cuts: tuple[int, ...], monkey
     for name in ("effective", "queries", "overlap", "twos", "agree", "with_both"):
         assert_allclose(getattr(cut, name), getattr(whole, name), atol=1e-4)
     if len(cuts) > 2:
-        monkeypatch.setattr(neurons, "_MOST_QUERIES", 4)  # every third
+        monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)  # every third
         some = measured(ranges=True)
         own = [pattern.id for pattern in PATTERNS].index("bag-of-words")
         assert (whole.queries[0, 0, 0, own], some.queries[0, 0, 0, own]) == (7, 2)  # of words 3 and 6

@@ -14,7 +14,7 @@ from attnscan.scan import one_input
 from attnscan.scan.events import PairScores, Progress, outcome
 from attnscan.scan.scanner import Scanner
 from attnscan.server.corpus import PairKeeper
-from attnscan.studies import ablation, comparison, explanation, head_sets, similarity
+from attnscan.studies import ablation, comparison, explanation, similarity
 
 Taken = ParamSpec("Taken")
 Found = TypeVar("Found")
@@ -30,7 +30,7 @@ def _done(work: Callable[Taken, Generator[Any, None, Found]]) -> Callable[Taken,
 
 ablate, compare, similar = _done(ablation.ablate), _done(comparison.compare), _done(similarity.similar)
 explain, explain_input = _done(explanation.explain), _done(explanation.explain_input)
-requested_sets = _done(head_sets.requested_sets)
+requested_sets = _done(ablation.requested_sets)
 classify, dependencies = _done(one_input.classify), _done(one_input.dependencies)
 
 

@@ -11,7 +11,7 @@ from small_results import SIGNATURE, result_of, table_of
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.views.summary import token_lines, why_unscored, worth
+from attnscan.views.behaviour import token_lines, why_unscored, worth
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter

@@ -16,7 +16,7 @@ from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import rank_file
 from attnscan.scan.scanner import Scanner
 
 _A_FEW = 60  # ways to break each kind of file, or somewhat fewer; benchmarks/faults.py takes them all

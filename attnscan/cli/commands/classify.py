@@ -13,10 +13,9 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Destination, Shown
+from attnscan.cli.destination import Destination, FileRole, Shown, end_interrupted, parts_of
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
-from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
-from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
+from attnscan.cli.suggestion import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
@@ -79,7 +78,7 @@ class _Listing:
 
     def view(self, nth: int | None, result: Classification, width: int) -> RenderableType:
         """The screen of one result, the `nth` of several."""
-        from attnscan.views.terminal.classification import all_heads_view, classification_view
+        from attnscan.views.terminal.ranking import all_heads_view, classification_view
 
         if not self.is_of_heads:
             return classification_view(result, width, nth)

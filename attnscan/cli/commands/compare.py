@@ -9,9 +9,8 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import OfOneAttention, PairFiles, Patterns, Where, heads_option
-from attnscan.cli.overwrite import FileRole
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Match
 from attnscan.run.requests import Compare

@@ -22,8 +22,7 @@ from attnscan.cli.options import (
     complete_patterns,
     pattern_name,
 )
-from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.cli.suggestion import suggestion
+from attnscan.cli.suggestion import ScreenFrame, about_input, options_of, suggestion
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.reading import Pairs
 from attnscan.run.requests import Explain

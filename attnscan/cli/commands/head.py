@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import (
     TREEBANK,
     HeadsArgument,
@@ -20,8 +20,7 @@ from attnscan.cli.options import (
     SentenceB,
     Where,
 )
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.suggestion import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.inputs.places.names import shown
 from attnscan.results.card import Card
 from attnscan.results.grid import check_heads_are_named

@@ -11,7 +11,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import FileRole, Shown, end_interrupted, parts_of
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     KEEPS,
@@ -25,7 +25,6 @@ from attnscan.cli.options import (
     check_usage,
     cluster_of,
 )
-from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.errors import PairsError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.grid import check_heads_are_named

@@ -8,10 +8,9 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, complete_models, flattened
-from attnscan.cli.destination import Destination, Shown
+from attnscan.cli.destination import Destination, FileRole, Shown
 from attnscan.cli.options import DeviceOption, Where
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.suggestion import ScreenFrame
 from attnscan.run.requests import Examine
 from attnscan.scan.options import ScanOptions
 
@@ -46,7 +45,7 @@ def models(
 
 def _show_all(destination: Destination) -> None:
     from attnscan.model.catalog import Catalog
-    from attnscan.views.terminal.models import models_view
+    from attnscan.views.terminal.lists import models_view
 
     with working("looking for models"):
         catalog = Catalog.now()
@@ -58,7 +57,7 @@ def _show_all(destination: Destination) -> None:
 
 def _show_one(options: ScanOptions, destination: Destination) -> None:
     checkpoint = answered(Examine(options)).value
-    from attnscan.views.terminal.models import checkpoint_view
+    from attnscan.views.terminal.lists import checkpoint_view
 
     frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame
     surround = ScreenFrame(command=("heads",), options=("--model", str(options.model)))

@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
+from attnscan.cli.destination import FileRole, check_pictures_can_be_drawn, end_interrupted, parts_of, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import (
     OfOneAttention,
@@ -23,7 +23,6 @@ from attnscan.cli.options import (
     request_of,
     window_of,
 )
-from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.requests import Classify, HoldAgainst, OfPairs, Rank, Request

@@ -9,7 +9,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import Shown, end_interrupted, parts_of
 from attnscan.cli.options import (
     KEEPS,
     EngineOption,
@@ -21,8 +21,7 @@ from attnscan.cli.options import (
     cluster_of,
     heads_option,
 )
-from attnscan.cli.overwrite import end_interrupted, parts_of
-from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
+from attnscan.cli.suggestion import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair

@@ -12,7 +12,7 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Destination, write_stdout
+from attnscan.cli.destination import Destination, FileRole, end_interrupted, parts_of, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     OfAttention,
@@ -25,7 +25,6 @@ from attnscan.cli.options import (
     heads_option,
     window_of,
 )
-from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.requests import Classify, Rank, ReadTrees, Request

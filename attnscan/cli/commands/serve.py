@@ -15,10 +15,9 @@ import typer
 
 from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, complete_models, flattened
-from attnscan.cli.destination import write_stdout
+from attnscan.cli.destination import FileRole, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import Model, OfAttention, PairFiles, SentenceA, SentenceB
-from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
 from attnscan.inputs.places.names import shown

@@ -21,8 +21,7 @@ from attnscan.cli.options import (
     on_long_of,
     window_of,
 )
-from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.cli.suggestion import suggestion
+from attnscan.cli.suggestion import ScreenFrame, about_input, options_of, suggestion
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Side
 from attnscan.run.requests import Classify

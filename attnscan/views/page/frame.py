@@ -28,9 +28,9 @@ from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
+from attnscan.views.behaviour import why_unsure
 from attnscan.views.page.table import HeadsByReading, Table
 from attnscan.views.palette import COLORS, HEAD_COLORS, STATED_SCREEN_COLOR, letter, readable_on
-from attnscan.views.summary import why_unsure
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""

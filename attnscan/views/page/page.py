@@ -21,7 +21,7 @@ from attnscan.results.signature import By
 from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import ALIGNED
-from attnscan.views.behaviour import remarks, summary
+from attnscan.views.behaviour import ranked_by, remarks, summary
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
 from attnscan.views.page.frame import (
     NOTES,
@@ -36,7 +36,6 @@ from attnscan.views.page.frame import (
     texts_of,
 )
 from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, tables
-from attnscan.views.summary import ranked_by
 
 Sentences = Sequence[tuple[str, list[tuple[str, bool]]]]
 """Each sentence's name and tokens, and which of these are special."""

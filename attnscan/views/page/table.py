@@ -25,10 +25,9 @@ from attnscan.results.scores import MIXED
 from attnscan.results.signature import Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import statement, summary
+from attnscan.views.behaviour import reading_title, statement, summary
 from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
-from attnscan.views.summary import reading_title
 
 _WHOLE = ("statement_rank",)  # whole numbers, though some are unknown
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them

@@ -13,6 +13,7 @@ from attnscan.results.behaviour import Labels
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Special
+from attnscan.views.behaviour import reading_title, why_unsure
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
 from attnscan.views.pictures.sheet import (
@@ -27,7 +28,6 @@ from attnscan.views.pictures.sheet import (
     draw_key,
     height_of,
 )
-from attnscan.views.summary import reading_title, why_unsure
 
 LARGEST_CELL = 0.3
 HeadCell = tuple[str, float, str]

@@ -15,8 +15,8 @@ from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.head_explanation import CAUSES, NEURON_MEASURES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
+from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
-from attnscan.views.summary import NOT_MEASURED
 from attnscan.views.terminal.parts import (
     beyond,
     columns,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.scan import local, scanner, stream
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import rank_file
 from attnscan.scan.state import ScanState
 
 SENTENCES = ["the cat sat on the mat", "he ran to a store", "a dog ran", "the store was red", "cats sat", "dogs ran"]

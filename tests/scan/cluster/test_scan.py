@@ -41,8 +41,7 @@ from attnscan.scan.cluster.progress import ClusterProgress
 from attnscan.scan.events import outcome
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.per_pair import PerPairWriter
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import PerPairWriter, rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.patterns import PATTERNS, Pattern

@@ -22,8 +22,7 @@ from attnscan.inputs.pairs import Pair, Record, read_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.events import PairScores, outcome
 from attnscan.scan.local import finished, scan
-from attnscan.scan.per_pair import PerPairWriter
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import PerPairWriter, rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scan.stored import load_state, save_state

@@ -24,7 +24,7 @@ from attnscan.inputs.pairs import shipped_pairs
 from attnscan.results.files import partial_of
 from attnscan.run import ranking
 from attnscan.scan import stream as windows
-from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.per_pair import rank_file
 
 # So that a fork finds them: a run imports them only when it needs them
 for _name in ("attnscan.scan.state", "attnscan.scan.scanner", "attnscan.results.tables", "filelock"):

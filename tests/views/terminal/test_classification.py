@@ -15,7 +15,7 @@ from one_run import classify
 from rich.console import Group
 from small_results import result_of
 
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.suggestion import ScreenFrame
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
@@ -23,8 +23,8 @@ from attnscan.results.grid import Head
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.palette import letter
-from attnscan.views.terminal.classification import all_heads_view, classification_view
 from attnscan.views.terminal.parts import render
+from attnscan.views.terminal.ranking import all_heads_view, classification_view
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
