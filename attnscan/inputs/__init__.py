@@ -11,7 +11,6 @@ weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens; which are whole words, and which of these are frequent
 library_calls.py    other libraries: timeouts, what they raise as one line, what they print hidden
 encode.py           what tokenizers make of pairs, one by one or many at once, and which tokens make a word
-translations.py     a source and its target to an encoded input, for what an encoder-decoder's decoder reads
 alignments.py       files of gold alignments, and the links of a pair's words
 batch.py            encoded inputs to batches
 related.py          words that are near each other in a model's embeddings

@@ -12,7 +12,7 @@ attention_block.py     what a consumer is shown: a part of one layer's attention
 tap.py                 attention, layer by layer, to a consumer
 attention_function.py  our attention function in place of the model's; which keys a query may see
 kinds.py               which calls are an encoder's, a decoder's, or look across; which keys a target sees
-writing.py             targets that an encoder-decoder writes, and what its decoder reads of them
+writing.py             a source and its target to an encoded input; targets that an encoder-decoder writes
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention
 threads.py             read ahead; work side by side on replicas

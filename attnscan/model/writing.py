@@ -1,19 +1,31 @@
-"""What an encoder-decoder writes: the target of a source that has none, greedily; and what its decoder reads of one."""
+"""Sources and targets of encoder-decoders: what the encoder is given, what the decoder reads of a target, and writes.
+
+Of the target, a position of the decoder reads a token and predicts the next: the decoder is given the start token and
+all target tokens but the last. The target of a source that has none is written by the model, greedily.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from attnscan.errors import InputError
-from attnscan.inputs.encode import called
+from attnscan.errors import InputError, ModelError
+from attnscan.inputs.batch import SPECIAL, EncodedInput
+from attnscan.inputs.encode import called, encode_pairs, token_texts
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import NO_WORD, Sentence
+from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.running import failed, quiet_transformers
 
 _SHIFT = "prepare_decoder_input_ids_from_labels"
 """The method by which most models that write make of a target what their decoder reads."""
+
+Shift = Callable[[list[int]], list[int]]
+"""What a model makes of a target's token ids for its decoder to read: `prepare_decoder_input_ids_from_labels`."""
 
 
 def writes_text(model: Any) -> bool:
@@ -49,3 +61,93 @@ def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pa
     if not text.strip():
         return InputError("the model writes no word as the target", "give the target as sentence B")
     return Pair(pair.sentences[0], Sentence(text))
+
+
+def encode_translations(
+    tokenizer: Any,
+    pairs: Sequence[Pair],
+    unit: Unit,
+    limit: int,
+    truncate: bool,
+    shift: Shift,
+    query: QuerySide | None,
+) -> Iterator[EncodedInput | InputError]:
+    """Tokenize sources and targets for cross attention or, without a `query`, targets as the decoder reads them.
+
+    For cross attention, the target's tokens stand behind the source's: those that its positions predict, or read.
+    Raises: ModelError if the tokenizer comes to no end, or the decoder is not given a target's tokens one later.
+    """
+    sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)
+    with _writing_targets(tokenizer):
+        targets = list(encode_pairs(tokenizer, [Pair(pair.sentences[1]) for pair in pairs], unit, limit, truncate))
+    for pair, source, target in zip(pairs, sources, targets, strict=True):
+        if isinstance(source, InputError):
+            yield source
+        elif isinstance(target, InputError):
+            yield type(target)(target.what.replace("sentence A", "sentence B"), target.remedy)
+        else:
+            yield _together(tokenizer, pair, source, target, shift, query)
+
+
+def _together(
+    tokenizer: Any, pair: Pair, source: EncodedInput, target: EncodedInput, shift: Shift, query: QuerySide | None
+) -> EncodedInput:
+    ids = target.model_inputs["input_ids"]
+    read = shift(ids)
+    target = replace(target, sentence=tuple(1 if own >= 0 else own for own in target.sentence))
+    if query != "predicts":
+        if read[1:] != ids[:-1]:
+            raise ModelError(
+                "the decoder is not given the target's tokens one place later, so what it reads has no words",
+                'give --query predicts with --attention cross (query="predicts")',
+            )
+        target = _read_by_decoder(target, token_texts(tokenizer, read[:1])[0])
+    inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
+    inputs.pop("token_type_ids", None)
+    truncated = source.truncated or target.truncated
+    if query is None:
+        return replace(target, model_inputs=inputs, pair=pair, truncated=truncated)
+    units = source.unit[-1] + 1
+    return EncodedInput(
+        tokens=source.tokens + target.tokens,
+        sentence=source.sentence + target.sentence,
+        unit=source.unit + tuple(units + unit for unit in target.unit),
+        punctuation=source.punctuation + target.punctuation,
+        model_inputs=inputs,
+        pair=pair,
+        spans=source.spans + target.spans if source.spans and target.spans else (),
+        words=source.words + target.words if source.words and target.words else (),
+        merged=source.units + target.units if source.merged or target.merged else (),
+        source=len(source.tokens),
+        truncated=truncated,
+    )
+
+
+def _read_by_decoder(target: EncodedInput, start: str) -> EncodedInput:
+    """A target one place later: a start token, and all tokens but the last."""
+    unit = (0, *(number + 1 for number in target.unit[:-1]))
+    return replace(
+        target,
+        tokens=(start, *target.tokens[:-1]),
+        sentence=(SPECIAL, *target.sentence[:-1]),
+        unit=unit,
+        punctuation=(False, *target.punctuation[:-1]),
+        spans=((0, 0), *target.spans[:-1]) if target.spans else (),
+        words=(NO_WORD, *target.words[:-1]) if target.words else (),
+        merged=(start, *target.merged)[: unit[-1] + 1] if target.merged else (),
+    )
+
+
+@contextmanager
+def _writing_targets(tokenizer: Any) -> Iterator[None]:
+    """Let a tokenizer write texts as it writes targets, which `text_target` does for one: Marian and NLLB differ."""
+    if not hasattr(tokenizer, "_switch_to_target_mode"):
+        yield
+        return
+    tokenizer._switch_to_target_mode()
+    tokenizer._in_target_context_manager = True
+    try:
+        yield
+    finally:
+        tokenizer._in_target_context_manager = False
+        tokenizer._switch_to_input_mode()

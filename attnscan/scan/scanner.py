@@ -18,7 +18,6 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.inputs.tokens import QuerySide, Unit
-from attnscan.inputs.translations import encode_translations
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut, OutputProjections, output_projections
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.loaded import LoadedModel
@@ -27,7 +26,7 @@ from attnscan.model.running import check_weights, free_memory
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
-from attnscan.model.writing import shifted, writes_text, written
+from attnscan.model.writing import encode_translations, shifted, writes_text, written
 from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import AttentionKind, Grid

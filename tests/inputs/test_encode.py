@@ -25,8 +25,8 @@ from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, giv
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.inputs.tokens import Unit, bare
-from attnscan.inputs.translations import encode_translations
 from attnscan.inputs.weights import SavedWeights
+from attnscan.model.writing import encode_translations
 from attnscan.scoring.patterns import cross_sentence, identical
 
 NO_LIMIT = 10**6

@@ -16,7 +16,7 @@ import attnscan
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.views.terminal.lists import draw
+from attnscan.views.terminal.patterns import draw
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
 PLACE = Path(attnscan.__file__).parent

@@ -45,7 +45,7 @@ def models(
 
 def _show_all(destination: Destination) -> None:
     from attnscan.model.catalog import Catalog
-    from attnscan.views.terminal.lists import models_view
+    from attnscan.views.terminal.models import models_view
 
     with working("looking for models"):
         catalog = Catalog.now()
@@ -57,7 +57,7 @@ def _show_all(destination: Destination) -> None:
 
 def _show_one(options: ScanOptions, destination: Destination) -> None:
     checkpoint = answered(Examine(options)).value
-    from attnscan.views.terminal.lists import checkpoint_view
+    from attnscan.views.terminal.models import checkpoint_view
 
     frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame
     surround = ScreenFrame(command=("heads",), options=("--model", str(options.model)))

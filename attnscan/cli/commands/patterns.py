@@ -14,7 +14,7 @@ from attnscan.cli.options import Where, complete_patterns, shipped_pattern_name
 from attnscan.cli.suggestion import ScreenFrame
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
-from attnscan.views.terminal.lists import pattern_text, patterns_text
+from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
 EXAMPLES = (
     "attnscan patterns",

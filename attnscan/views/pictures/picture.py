@@ -16,12 +16,11 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.ablation import ablation_sheet
-from attnscan.views.pictures.comparison import comparison_sheet, similarity_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.profile import distance_sheet, profile_sheet
-from attnscan.views.pictures.scores import layers_sheet, scores_sheet
+from attnscan.views.pictures.scores import comparison_sheet, layers_sheet, scores_sheet, similarity_sheet
 from attnscan.views.pictures.sheet import drawing
 from attnscan.views.pictures.syntax import syntax_sheet
 

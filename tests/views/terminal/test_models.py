@@ -1,11 +1,11 @@
-"""The screen of models, and the page of patterns."""
+"""The screen of models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from attnscan.model.catalog import Catalog, Entry
-from attnscan.views.terminal.lists import models_view, patterns_text
+from attnscan.views.terminal.models import models_view
 from attnscan.views.terminal.parts import render
 
 
@@ -17,9 +17,3 @@ def test_the_models_screen(tmp_path: Path) -> None:
     text = render(models_view(Catalog(entries, "bundled", hub=False)), 120)
     assert "6 × 12" in text and "? × ?" in text and "\x1b" not in text
     assert "Without --model: bundled" in text and "does not answer" in text
-
-
-def test_the_patterns_page_fits_eighty_columns_and_draws_six() -> None:
-    text = patterns_text()
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.count("[CLS]   the   cat   sat") == 6

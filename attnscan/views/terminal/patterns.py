@@ -1,0 +1,70 @@
+"""Plain text: what needs neither colour nor a library."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
+
+
+def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
+    """A target as in the docstrings of `scoring.patterns`: chosen queries downwards, keys across, a dot for 0.
+
+    Shape: `matrix` is [query, key]; `labels` has one text for each.
+
+    >>> import numpy as np
+    >>> print(draw(np.array([[0, 1], [0.25, 0]]), ["a", "cat"], [0, 1]))
+          a cat
+      a   ·   1
+    cat .25   ·
+    """
+    width = max(map(len, labels))
+    cell = max(width, 3) + 1
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        return name.rjust(width) + "".join(text.rjust(cell) for text in cells)
+
+    body = [line(labels[row], [_cell(float(value)) for value in matrix[row]]) for row in rows]
+    return "\n".join([line("", labels), *body])
+
+
+def patterns_text() -> str:
+    """The seven patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
+    blocks = [
+        'The patterns of Jesse Vig, "Deconstructing BERT" (2018/19), on a toy pair.\n'
+        "Rows are queries, columns are keys; a dot is 0."
+    ]
+    for pattern in PATTERNS:
+        drawing = pattern.drawing or _NOT_DRAWN
+        blocks.append(f"{pattern.letter} {pattern.id}: {pattern.counts}\n{drawing}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def pattern_text(pattern: Pattern, width: int) -> str:
+    """One pattern in full: what it counts, of which queries and keys, by chance, and its target on the toy pair."""
+    by_chance = "" if pattern.drawn_chance is None else f", {pattern.drawn_chance:.2f} on the pair below"
+    facts = {
+        "queries": pattern.queries,
+        "keys": pattern.keys,
+        "chance": f"the score if each query spread its weight evenly over the keys it may see{by_chance}",
+        "source": pattern.source,
+    }
+    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
+    for name, text in facts.items():
+        lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
+    return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"
+
+
+def _cell(value: float) -> str:
+    if value in (0, 1):
+        return "·" if value == 0 else "1"
+    return f"{value:.2f}".removeprefix("0")
