@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from attnscan.results.syntax import Row, RowNumbers, Syntax
     from attnscan.scan.options import ScanOptions
     from attnscan.scan.state import ScanState
-    from attnscan.scoring.pattern import Pattern
-    from attnscan.scoring.patterns import PATTERNS
+    from attnscan.scoring.patterns import PATTERNS, Pattern
     from attnscan.views.page.frame import Page
 
 __all__ = [
@@ -146,8 +145,7 @@ _HOMES = {
     "results.syntax": ("Row", "RowNumbers", "Syntax"),
     "scan.options": ("ScanOptions",),
     "scan.state": ("ScanState",),
-    "scoring.pattern": ("Pattern",),
-    "scoring.patterns": ("PATTERNS",),
+    "scoring.patterns": ("PATTERNS", "Pattern"),
     "views.page.frame": ("Page",),
 }
 

@@ -38,9 +38,9 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.grid import Grid
+from attnscan.scan.local import Stream
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import Stream
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 

@@ -26,8 +26,7 @@ from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as ours_of
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PatternLike, with_own
+from attnscan.scoring.patterns import Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
     from attnscan.model.in_memory import Model, Tokenizer

@@ -39,10 +39,10 @@ from attnscan.results.stored_file import StoredFile, place_of
 from attnscan.run.reading import FilePairs, Ledger, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
+from attnscan.scan.local import OnBad
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
 from attnscan.scan.state import ScanState
-from attnscan.scan.stream import OnBad
-from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import Pattern
 from attnscan.views.notebook import ranking_html
 
 File = str | os.PathLike[str]

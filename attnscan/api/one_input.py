@@ -27,8 +27,8 @@ from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
+from attnscan.scan.local import OnBad
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import classification_html
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from attnscan.run.engine import run
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Result, Skipped
 from attnscan.run.reading import FilePairs, ObjectPairs
 from attnscan.run.requests import Rank, Request
-from attnscan.scan.stream import OnBad
+from attnscan.scan.local import OnBad
 
 if TYPE_CHECKING:
     import pandas as pd

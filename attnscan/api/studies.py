@@ -32,9 +32,9 @@ from attnscan.results.terms import MEASURES, OF_TARGETS, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import Ablate, Compare, Examine, Explain, HoldAgainst, LookAt, Similar
+from attnscan.scan.local import OnBad
 from attnscan.scan.options import AblationRequest, ClusterOptions, Engine, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.state import ScanState
-from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
 

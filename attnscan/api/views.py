@@ -24,8 +24,8 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.trees import TreesRead, sentence_numbers
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, Rank, ReadTrees
+from attnscan.scan.local import OnBad
 from attnscan.scan.options import OnLong, ScanOptions
-from attnscan.scan.stream import OnBad
 from attnscan.views.page.frame import Page
 from attnscan.views.page.kinds import kinds_page
 from attnscan.views.page.page import page as page_of

@@ -148,7 +148,7 @@ def kind_of(word: str) -> str:
         return "pattern"
     if word.endswith(".npz"):
         return "weights"
-    if _is_file_of_pairs(word):
+    if "." in word[:-1] and _is_file_of_pairs(word):
         return "pairs"
     if word.split()[1:]:
         return "sentence"

@@ -78,10 +78,9 @@ def scanned_here(
     `total` is how many pairs there are, if that is known.
     Raises: as `rank`.
     """
-    from attnscan.scan.local import scan
+    from attnscan.scan.local import scan, unseen
     from attnscan.scan.state import ScanState
     from attnscan.scan.stored import load_state
-    from attnscan.scan.stream import unseen
 
     state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
     doing = "scoring pairs" if isinstance(request, Rank) else "comparing heads with trees"

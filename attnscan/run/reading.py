@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnscan.inputs.alignments import Alignments
     from attnscan.inputs.objects import Objects
     from attnscan.inputs.pairs import Pair, Record
-    from attnscan.scan.stream import OnBad
+    from attnscan.scan.local import OnBad
 
 
 class Ledger:

@@ -5,8 +5,7 @@ events.py         what work tells while it runs
 scanner.py        a model made ready: encode, run, score
 one_input.py      one input: its classification, its dependencies
 answers.py        what a model has said of predictive words before
-stream.py         a stream of pairs to batches, and the loop over them
-local.py          many pairs through a model: a scan that can stop and go on
+local.py          many pairs through a model: a stream of pairs to batches, and a scan that can stop and go on
 trees.py          sentences with trees: checked, and summed batch by batch
 state.py          what a scan has seen and summed, of a run, a shard or a block; signatures
 stored.py         states in files

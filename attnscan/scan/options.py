@@ -15,8 +15,7 @@ from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]

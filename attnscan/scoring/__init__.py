@@ -1,7 +1,6 @@
 """Patterns and attention to sums.
 
-pattern.py     what a pattern is: its target and all that is said of it
-patterns.py    the seven patterns, and those of a user's own, from a Python file
+patterns.py    what a pattern is; the seven, and those of a user's own, from a Python file
 cross.py       the patterns of cross attention
 alignment.py   a consumer of cross attention: links of words, and how many are right
 targets.py     patterns applied to a batch

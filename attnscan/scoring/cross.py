@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import links_of
 from attnscan.results.terms import AttentionName
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import DELIMITER, IDENTICAL, PATTERNS
+from attnscan.scoring.patterns import DELIMITER, IDENTICAL, PATTERNS, Pattern
 
 if TYPE_CHECKING:
     from torch import Tensor

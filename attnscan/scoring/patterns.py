@@ -1,4 +1,4 @@
-"""The seven patterns that a head is scored against, after Vig, "Deconstructing BERT" (2018/19).
+"""What a pattern is; the seven that a head is scored against, after Vig, "Deconstructing BERT" (2018/19); a user's own.
 
 A pattern is a pure function from a batch of inputs to its *target*: for every query the keys that a
 head following the pattern would look at. The drawings below are those functions run on one toy pair,
@@ -9,15 +9,16 @@ head following the pattern would look at. The drawings below are those functions
 
 Below each function stands all that is said of its pattern. A new pattern is one of both, and its name in `PATTERNS`.
 
-A user's own come from a Python file, `FILE.py:FUNCTION`. Reading one runs the file's code.
+A user's own come from a Python file, `FILE.py:FUNCTION`. Reading one runs the file's code. This module imports no
+tensor library.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
 from attnscan.hashing import hashed
-from attnscan.scoring.pattern import Pattern, TargetFunction
+from attnscan.results.terms import Scored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedBatch
 
 
+TargetFunction = Callable[["EncodedBatch"], "Tensor"]
+"""A pattern's function."""
+
 PATTERN_SET_VERSION = "3"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
@@ -41,6 +45,72 @@ _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 
 _SUFFIX = ".py"
 _HOW = f"name it as FILE{_SUFFIX}:FUNCTION"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One pattern: its name, its target, and how weights are measured against it."""
+
+    id: str
+    """The name on the command line and in every table, such as `next-word`."""
+    letter: str
+    """Its mark in maps and narrow tables."""
+    target: TargetFunction | None
+    """The function that gives the target; None if only the model itself can tell (`predictive`)."""
+    counts: str
+    """What the score counts, in a few words."""
+    even: bool = False
+    """Whether the spread matters: weight above the target's share of a key does not count."""
+    part_of: str | None = None
+    """The wider pattern that this is a part of: the two take one label between them."""
+    of_others: bool = False
+    """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
+    code: str = ""
+    """What the file that it was read from hashes to, if it was: sums by other code do not add to its own."""
+    color: str = ""
+    """On screens, pages and pictures, as `#rrggbb`; patterns of one's own share a colour. Ours are after Okabe and Ito:
+    colour-blind readers tell them apart, on dark and on light ground."""
+    clause: str = ""
+    """What a head that follows it does, as explanations say it; empty for `follows` and the pattern's name."""
+    queries: str = ""
+    """Which words are asked where they look: the eligible ones."""
+    keys: str = ""
+    """Which tokens they should look at."""
+    source: str = ""
+    """Where the pattern comes from."""
+
+    @classmethod
+    def of(cls, function: TargetFunction) -> Pattern:
+        """A pattern of one's own, called after its function: `subject_verb` is `subject-verb`.
+
+        Raises: OptionError if the function has no name to go by.
+        """
+        name = getattr(function, "__name__", "<nameless>")
+        if "<" in name:
+            raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
+        about, _, _ = (function.__doc__ or "").strip().partition("\n")
+        name = name.strip("_").replace("_", "-")
+        return cls(name, name[:1].upper(), function, about.rstrip(".") or f"weight on the targets of {name}")
+
+    @property
+    def scored(self) -> Scored:
+        """How results call it, and how it takes part in labels."""
+        return Scored(self.id, self.part_of, self.of_others, self.clause)
+
+    @property
+    def drawing(self) -> str:
+        """The target on the toy pair, as its docstring draws it; empty if it has none."""
+        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
+        lines = matrix.rstrip().splitlines()[1:] if drawn else []
+        return "\n".join(line.removeprefix("    ") for line in lines)
+
+    @property
+    def drawn_chance(self) -> float | None:
+        """The chance of the target that is drawn, in [0, 1]: its score by even weights. None if it is not drawn."""
+        rows = [line.split()[1:] for line in self.drawing.splitlines()[1:]]
+        targets = [[0.0 if cell == "·" else float(cell) for cell in row] for row in rows]
+        scores = [sum(min(t, 1 / len(row)) if self.even else t / len(row) for t in row) for row in targets if any(row)]
+        return sum(scores) / len(scores) if scores else None
 
 
 def next_word(batch: EncodedBatch) -> Tensor:

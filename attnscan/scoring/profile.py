@@ -27,7 +27,7 @@ from attnscan.results.profile import BLOCKS, OFFSETS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.cross import ALIGNED, ALL_PATTERNS, near_same_place
 from attnscan.scoring.merging import LEAST_LEFT, Units, View, exact
-from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import Pattern
 from attnscan.scoring.resampling import BlockSums, squeezed
 from attnscan.scoring.targets import Targets
 

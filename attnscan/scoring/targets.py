@@ -18,8 +18,7 @@ from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.merging import Units, View
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 
 
 @dataclass(frozen=True)

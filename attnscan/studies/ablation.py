@@ -31,11 +31,10 @@ from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.scores import MIXED, FloatArray, Scores
 from attnscan.scan.events import Progress, Steps
-from attnscan.scan.local import finished, scanned
+from attnscan.scan.local import OnBad, Stream, finished, scanned, tokens_of
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
-from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.merging import exact
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies.draws import generator

@@ -30,9 +30,9 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import By
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
+from attnscan.scan.local import OnBad
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
-from attnscan.scan.stream import OnBad
 from attnscan.scoring.classes import ClassScorer, candidates
 from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.profile_sums import fitted, left_out, spread

@@ -21,11 +21,10 @@ from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Reading
 from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.events import PairScores, Progress, Steps
-from attnscan.scan.local import scan
+from attnscan.scan.local import OnBad, Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, no_pair
-from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.resampling import LabelSums, stability
 from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of

@@ -32,9 +32,9 @@ from attnscan.results.head_explanation import CAUSES, NeuronTable
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome
+from attnscan.scan.local import OnBad, Stream
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
-from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.resampling import LabelSums, stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import Adding, PairSums, ScoreSums, added

@@ -25,9 +25,9 @@ from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.events import Progress, Steps
+from attnscan.scan.local import OnBad, Stream
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
-from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.merging import LEAST_LEFT
 from attnscan.scoring.resampling import LabelSums, labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added

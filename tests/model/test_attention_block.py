@@ -30,8 +30,7 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.terms import Scored
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.merging import Units, View
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Rows, Target, Targets

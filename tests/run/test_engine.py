@@ -198,10 +198,10 @@ class TestCtrlC:
     def test_a_scan_that_has_done_something_ends_in_a_part(
         self, options: ScanOptions, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from attnscan.scan import stream
+        from attnscan.scan import local
 
-        monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
-        monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+        monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
+        monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
         request = requests.Rank(pairs_of(TEXTS * 4), replace(options, batch_tokens=12))
         told: list[Any] = []
 

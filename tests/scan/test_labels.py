@@ -17,12 +17,12 @@ import attnscan
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.behaviour import Labels
 from attnscan.results.ranking import Ranking
-from attnscan.scan import stream as reading
+from attnscan.scan import local as reading
+from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums
 from attnscan.scan.stored import load_state, save_state
-from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS
 
 DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]

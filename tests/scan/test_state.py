@@ -22,12 +22,12 @@ from attnscan.errors import OutputError, StateError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.sentence import Sentence
-from attnscan.scan import stream as reading
+from attnscan.scan import local as reading
+from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, sampled
 from attnscan.scan.stored import Keeper, load_state, save_state
-from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 

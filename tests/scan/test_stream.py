@@ -16,13 +16,12 @@ from toy import save_toy_bert
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model import threads as side_by_side
-from attnscan.scan import stream as reading
+from attnscan.scan import local as reading
 from attnscan.scan.events import PairScores
-from attnscan.scan.local import scan
+from attnscan.scan.local import Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen
-from attnscan.scan.stream import Stream
 
 
 def test_a_window_to_sort_is_four_batches_or_sixteen_thousand_tokens(options: ScanOptions) -> None:

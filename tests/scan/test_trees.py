@@ -26,7 +26,7 @@ from attnscan.run.engine import deliver, run
 from attnscan.run.events import Partial, Progress, Result
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
-from attnscan.scan import stream
+from attnscan.scan import local
 from attnscan.scan.options import ScanOptions
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.syntax import syntax_view
@@ -197,8 +197,8 @@ def test_a_state_takes_more_treebanks(result: Syntax, toy: str, halved: tuple[st
 def test_an_interrupted_run_is_gone_on_with(
     result: Syntax, toy: str, planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
-    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
     options = ScanOptions(model=toy, on_long="error", batch_tokens=64)
     request = HoldAgainst(FilePairs((planted,)), options, state=tmp_path / "state")
     told: list[Any] = []

@@ -19,9 +19,9 @@ from written import batch_of
 from attnscan.cli.app import app
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import (
     PATTERNS,
+    Pattern,
     bag_of_words,
     cross_sentence,
     delimiter,

@@ -17,7 +17,7 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import EngineError, PairsError
 from attnscan.run import ranking as ranking_runs
-from attnscan.scan import stored, stream
+from attnscan.scan import local, stored
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TRANSLATOR = str(Path(__file__).parents[1] / "data" / "translator")
@@ -56,8 +56,8 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
     attention: str, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(*_command(attention, files, "--csv")).stdout
-    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 60)
-    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (0, 16))
+    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 60)
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (0, 16))
     monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
     save, seen = stored.save_state, list[int]()
 

@@ -22,12 +22,11 @@ from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
 from attnscan.scan.cluster.progress import Asked, BlockResult
 from attnscan.scan.events import PairScores, Progress, outcome
-from attnscan.scan.local import predictive_sums, scanned
+from attnscan.scan.local import Encode, predictive_sums, read_together, scanned
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Drawn, Seen
-from attnscan.scan.stream import Encode, read_together
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,7 +27,7 @@ from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
 from attnscan.results.behaviour import TABLE_COLUMNS
-from attnscan.scan import stream
+from attnscan.scan import local
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
@@ -295,8 +295,8 @@ def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
         return done
 
     monkeypatch.setattr(owner, name, interrupting)
-    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (3, 3))
-    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (3, 3))
+    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
     monkeypatch.chdir(tmp_path)
     rows = [f"the cat sat on {'the mat ' * (number % 7)}" for number in range(60)]
     (tmp_path / "pairs.txt").write_text("\n".join(rows))

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
-from attnscan.scan import local, scanner, stream
+from attnscan.scan import local, scanner
 from attnscan.scan.per_pair import rank_file
 from attnscan.scan.state import ScanState
 
@@ -42,7 +42,7 @@ def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
             windows += isinstance(event, ScanState)
 
     monkeypatch.setattr(local, "scan", scan)
-    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
 
 
 def _heads(*arguments: str) -> Result:

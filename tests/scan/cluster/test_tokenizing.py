@@ -19,7 +19,7 @@ from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.columns import FileReading
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.ranking import Ranking
-from attnscan.scan import events, stream
+from attnscan.scan import events, local
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
 from attnscan.scan.cluster.progress import ClusterProgress, Totals
 from attnscan.scan.cluster.worker import Plan, ScoringActor, TokenizingActor
@@ -119,7 +119,7 @@ def test_what_stops_a_tokenizer_is_met_behind_the_pairs_before_it(
     toy: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model has no row for the 31st pair's tokens; the 11th is too long, the 22nd has no word."""
-    monkeypatch.setattr(stream, "_TOGETHER", 8)
+    monkeypatch.setattr(local, "_TOGETHER", 8)
     check_ids, checked = LoadedModel.check_ids, list[int]()
 
     def check(self: LoadedModel, ids: list[int], rows: int | None = None) -> None:

@@ -23,7 +23,7 @@ from attnscan.cli.app import main
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.results.files import partial_of
 from attnscan.run import ranking
-from attnscan.scan import stream as windows
+from attnscan.scan import local as windows
 from attnscan.scan.per_pair import rank_file
 
 # So that a fork finds them: a run imports them only when it needs them
