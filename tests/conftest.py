@@ -30,6 +30,7 @@ from toy import save_toy_bert  # noqa: E402
 
 from attnscan.model import threads as side_by_side  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
+from attnscan.run import engine  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
 torch.set_num_threads(1)  # should something have imported it before
@@ -109,6 +110,20 @@ def _of_little_memory(model: Any, inputs: int) -> Iterator[list[int]]:
 def of_little_memory() -> Callable[[Any, int], AbstractContextManager[list[int]]]:
     """A stand-in for a small accelerator: `of_little_memory(model, inputs)` yields the sizes of all batches tried."""
     return _of_little_memory
+
+
+@pytest.fixture
+def each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one command ran, another that asks the same of the model shows: for tests of what is shown of a result."""
+    run, told = engine.run, dict[str, list[Any]]()
+
+    def again(request: Any, opened: Any = None) -> Iterator[Any]:
+        key = f"{request!r} {id(opened)}"
+        if key not in told:
+            told[key] = list(run(request, opened))
+        yield from told[key]
+
+    monkeypatch.setattr(engine, "run", again)
 
 
 @pytest.fixture

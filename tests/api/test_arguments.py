@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "heads": lambda **given: attnscan.heads(PAIRS, **given),
     "profile": lambda **given: attnscan.profile(pairs=PAIRS, **given),
     "profile of one input": lambda **given: attnscan.profile(A, B, **given),
-    "heads of files": lambda **given: attnscan.heads(**given),
+    "heads of files": lambda **given: attnscan.heads(**{"predictive_pairs": 1, "predictive_words": 4, **given}),
     "explain by pairs": lambda **given: attnscan.explain([(0, 1)], pairs=PAIRS, **given),
     "ablate": lambda **given: attnscan.ablate(PAIRS, heads=[(0, 1)], draws=2, **given),
     "similar": lambda **given: attnscan.similar(PAIRS, **given),

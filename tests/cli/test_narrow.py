@@ -51,6 +51,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize("screen", SCREENS)
 def test_no_screen_is_wider_than_the_terminal_or_cuts_a_number(screen: str, wide: str, pairs: str) -> None:
     arguments = [argument.format(model=wide) for argument in SCREENS[screen]]

@@ -71,6 +71,7 @@ ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]
 OFF = ["--predictive", "off"]
 
 
+@pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize(
     ("command", "above", "then"),
     [

@@ -66,6 +66,7 @@ def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) 
     assert "input_hash" in json.dumps(whole) and {key: said[key] for key in whole} == whole
 
 
+@pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize("name", ["classify", "compare", "heads --labels", "similar --matrix"])
 def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
     made = {}
@@ -92,6 +93,7 @@ def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -
     assert list(rows[0]) == [str(column) for column in read.columns] and len(rows) == len(read) + 1
 
 
+@pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize("name", ["patterns", "show", "explain", "heads", "similar --matrix"])
 def test_numbers_with_a_comma_are_the_same_numbers(name: str) -> None:
     made: dict[str, Any] = {}

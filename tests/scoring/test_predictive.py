@@ -153,7 +153,7 @@ def test_special_tokens_are_neither_hidden_nor_asked() -> None:
 def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> None:
     """Against the two-sided computation: every ordered pair hidden and read by itself."""
     loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
-    found, encoded = _ask(loaded, Pair("the cat sat on", "a mat"))
+    found, encoded = _ask(loaded, Pair("the cat sat", "a mat"))
     ids = torch.tensor(encoded.model_inputs["input_ids"])
 
     def log_p(at: int, hidden: set[int]) -> float:
@@ -164,7 +164,7 @@ def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> N
             return float(loaded.masked_lm(**inputs).logits[0, at].log_softmax(-1)[ids[at]])
 
     measured = np.argwhere(~np.isnan(found.matrix))
-    assert len(measured) == 6 * 5
+    assert len(measured) == 5 * 4
     for query, key in measured:
         assert found.matrix[query, key] == pytest.approx(log_p(query, {query}) - log_p(query, {query, key}), abs=2e-4)
 
@@ -374,7 +374,7 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
 MANY = [
     Pair("the cat sat on a mat", "a cat ran"),
     Pair("dogs bark", "."),
-    Pair("it rained all day in the north", "we stayed at home"),
+    Pair("it rained in the north", "we stayed"),
     Pair("the dog sat on a mat", "a dog ran ."),  # filled up beside the first
     Pair("."),
 ]

@@ -33,6 +33,7 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert without[1].split(",")[10] == ""  # not measured
 
 
+@pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "markdown", "parquet"])
 def test_every_format_carries_the_same_table(format: str, toy: str, tmp_path: Path) -> None:
     path = tmp_path / f"heads.{format.replace('markdown', 'md')}"

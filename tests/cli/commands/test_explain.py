@@ -31,6 +31,7 @@ def test_the_screen_of_one_head_and_token() -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error() -> None:
     lines = _run("1-8", *ARTICLE).splitlines()
     row = json.loads(_run("1-8", *ARTICLE, "--format", "json"))["heads"][0]
@@ -48,6 +49,7 @@ def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error() -> None
     assert other["effective_neurons_rotated"] != row["effective_neurons_rotated"]
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_the_list_of_many_heads_has_room_for_both_bases() -> None:
     text = _run("all", *ARTICLE)
     assert all(len(line) <= 80 for line in text.splitlines())

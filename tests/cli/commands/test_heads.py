@@ -51,7 +51,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(first))
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few", "each_run_once")
 def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     quick = ("heads", "--model", "bundled", "--predictive", "off")
     text = run(*quick).stdout

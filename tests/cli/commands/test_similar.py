@@ -20,6 +20,7 @@ def _run(*arguments: str) -> Result:
     )
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_the_screen_shows_groups_or_the_nearest_of_some() -> None:
     text = _run("--within", "0.2").stdout
     assert "1 group within 0.2 nats" in text and "The closest two" in text
@@ -39,6 +40,7 @@ def test_rows_of_heads_and_the_matrix() -> None:
     assert found["queries"] == 6 + 3 and 0 < found["map_share"] <= 1
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_rows_of_some_heads_alone() -> None:
     """In the order they are named in, and as among all."""
     header, *rows = _run("--csv").stdout.splitlines()

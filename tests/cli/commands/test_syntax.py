@@ -56,6 +56,7 @@ def test_the_screen_fits_and_tells_the_planted_head(toy: str, planted: str) -> N
     assert "The nearest word of a part of speech beats the best head in" in screened and "no numbers" not in screened
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_one_relation_and_all_rows(toy: str, planted: str) -> None:
     lines = screen("--treebank", planted, "--model", toy, "--relation", "det", "--held", planted)
     assert "det → head" in lines and "head → det" in lines and sum(line.startswith("0-0 ") for line in lines) == 2
@@ -71,6 +72,7 @@ def test_a_treebank_of_one_document_says_that_its_gains_have_no_error(toy: str, 
     assert "The treebank is one document, so gains have no error" in shown and "nan" not in shown
 
 
+@pytest.mark.usefixtures("each_run_once")
 def test_tables(toy: str, planted: str, tmp_path: Path) -> None:
     header, *rows = run("syntax", "--treebank", planted, "--model", toy, "--csv").stdout.splitlines()
     assert header == COLUMNS and len(rows) == 6 * 12

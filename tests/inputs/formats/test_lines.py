@@ -56,7 +56,7 @@ def test_utf_16(make: Make, name: str) -> None:
 
 
 class TestStream:
-    COUNTS: ClassVar = {"long.tsv": 200_000, "p.tsv": 30_000, "p.csv": 30_000, "p.txt.gz": 30_000, "p.jsonl": 30_000}
+    COUNTS: ClassVar = {"long.tsv": 200_000, "p.tsv": 15_000, "p.csv": 15_000, "p.txt.gz": 15_000, "p.jsonl": 15_000}
     LINE = "the cat sat number {0}\tthe dog ran number {0}\n"
 
     @pytest.fixture(scope="class")
@@ -80,7 +80,7 @@ class TestStream:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert count == self.COUNTS[name]
-        assert peak < 1 << 20
+        assert peak < 1 << 19  # a file of 15,000 lines holds more than that
 
     def test_no_more_is_read_than_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Endless(io.BufferedIOBase):

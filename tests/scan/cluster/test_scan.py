@@ -234,7 +234,8 @@ def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[st
 def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_out(
     toy: str, files: list[str], tmp_path: Path
 ) -> None:
-    plan = plan_of(toy, files)
+    options = ScanOptions(model=toy, on_long="truncate", predictive_pairs=2, predictive_words=4)
+    plan = plan_of(toy, files, options=options, block_pairs=20)
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
     assert once.state.seen.read == twice.state.seen.read == 300
@@ -267,7 +268,8 @@ def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, file
 
 
 def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[str]) -> None:
-    plan = plan_of(toy, files, options=ScanOptions(model=toy, on_long="truncate", predictive_pairs=5))
+    options = ScanOptions(model=toy, on_long="truncate", predictive_pairs=5)
+    plan = plan_of(toy, files, options=options, block_pairs=20)
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     with Scanner(plan.options) as scanner:
         (*_, whole) = scan(scanner, read_pairs(files))
@@ -277,9 +279,11 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
     """The toy's words do not help each other; those of a real model do."""
     options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6, labelled=True)
-    plan = replace(plan_of("bundled", files[1:3], per_pair=True), options=options)
+    names = [str(tmp_path / "few.tsv"), files[2]]
+    Path(names[0]).write_text("\n".join(Path(files[1]).read_text().splitlines()[:7]))
+    plan = plan_of("bundled", names, per_pair=True, options=options, block_pairs=3)
     totals = added(plan, [block for file in range(2) for block in blocks_of(plan, file)])
-    found, expected = ranking_of(answered(plan, totals)), local(options, files[1:3], tmp_path / "local.parquet")
+    found, expected = ranking_of(answered(plan, totals)), local(options, names, tmp_path / "local.parquet")
     # One machine asks several pairs at once, and on some processors the model's numbers then differ in their last bits
     assert_equal(found, expected, rtol=0, atol=1e-6)
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
@@ -287,14 +291,14 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     for number, drawn in enumerate(sample):
         assert AskingActor(plan).ask(number, drawn, tables[number]).rows == sum(map(len, tables[number])) > 0
     rows = pd.concat([table.to_pandas().astype({"file": str}) for several in tables for table in several])
-    records = {name: list(read_pairs([name])) for name in files[1:3]}
+    records = {name: list(read_pairs([name])) for name in names}
     rows_of = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
     assert set(rows["pattern"]) == {"predictive"} and rows_of == {pair for *_, pair in sample}
 
 
 def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str], tmp_path: Path) -> None:
     options = ScanOptions(model=toy, on_long="truncate", predictive="off", split=True)
-    plan = plan_of(toy, files, options=options)
+    plan = plan_of(toy, files, options=options, block_pairs=30)
     totals = added(plan, [block for file in range(len(files)) for block in blocks_of(plan, file)])
     found, expected = ranking_of(totals), local(options, files, tmp_path / "pairs.parquet")
     assert_equal(found, expected)
@@ -310,7 +314,7 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
     """Asked for `predictive` too, of every pair: nothing is left to ask of a sample."""
     options = ScanOptions(model=toy, on_long="truncate", predictive=predictive, predictive_words=3, profile=True)
     names = files[1:3] if predictive != "off" else files
-    plan = plan_of(toy, names, options=options)
+    plan = plan_of(toy, names, options=options, block_pairs=20)
     blocks = [block for file in range(len(names)) for block in blocks_of(plan, file)]
     totals = added(plan, [*blocks, *blocks[:2]][::-1])
     assert not totals.state.asks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def article() -> Classification:
     return classify(pair, ScanOptions(model="bundled"))
 
 
+@cache
 def _random(layers: int, heads: int, tokens: int = 6) -> Classification:
     rng = np.random.default_rng(0)
     weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
