@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -182,18 +184,20 @@ def test_two_models_must_agree() -> None:
     assert torch.equal(related, Both(*relations[::-1]).related([units])[0])
 
 
-@pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])
-def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: Path, shared: Path) -> None:
+@cache
+def _real(directory: Path) -> tuple[Any, Relatedness]:
+    """A trained model's tokenizer, and which words are related by its embeddings."""
     from safetensors.torch import load_file
     from transformers import AutoTokenizer
 
-    directory = bundled_dir if name == "bundled" else shared / "models" / name
-    (rows,) = (
-        tensor
-        for key, tensor in load_file(directory / "model.safetensors").items()
-        if key.endswith("word_embeddings.weight")
-    )
-    relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)))
+    tokenizer, weights = AutoTokenizer.from_pretrained(directory), load_file(directory / "model.safetensors")
+    (rows,) = (tensor for name, tensor in weights.items() if name.endswith("word_embeddings.weight"))
+    return tokenizer, Relatedness(rows, whole_words(tokenizer))
+
+
+@pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])
+def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: Path, shared: Path) -> None:
+    _, relation = _real(bundled_dir if name == "bundled" else shared / "models" / name)
     lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
     related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
@@ -224,12 +228,8 @@ def _plainly(relation: Relatedness, units: Units) -> list[list[bool]]:
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_a_batch_is_looked_up_as_its_pairs_are_one_by_one(bundled_dir: Path, unit: Unit) -> None:
     """Real pairs of different lengths, with real embeddings, padded."""
-    from safetensors.torch import load_file
-    from transformers import AutoTokenizer
-
-    tokenizer, weights = AutoTokenizer.from_pretrained(bundled_dir), load_file(bundled_dir / "model.safetensors")
-    relation = Relatedness(weights["embeddings.word_embeddings.weight"], whole_words(tokenizer))
-    pairs = [record.pair for record in shipped_pairs()][:12]
+    tokenizer, relation = _real(bundled_dir)
+    pairs = [record.pair for record in shipped_pairs()][:8]
     inputs = [encode_pair(tokenizer, pair, unit, 512, truncate=False) for pair in pairs]
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
     together = relation.related(units)

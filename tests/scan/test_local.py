@@ -86,7 +86,7 @@ def test_nothing_of_this_changes_a_profile(
         untrained = BertModel(BertConfig(**{**SMALL, "initializer_range": 0.5}))
         profiling = replace(profiling, model=str(save(tmp_path, untrained)))
     expected = profile_shard(profiling, all_pairs)
-    for batch_tokens, pairs in ((1, all_pairs), (50, all_pairs), (10_000, all_pairs), (120, all_pairs[::-1])):
+    for batch_tokens, pairs in ((1, all_pairs), (10_000, all_pairs), (50, all_pairs[::-1])):
         assert_equal_profiles(profile_shard(replace(profiling, batch_tokens=batch_tokens), pairs), expected, 1e-9)
     for shards in (2, 7):
         parts = [profile_shard(profiling, all_pairs[i::shards]) for i in range(shards)]

@@ -79,9 +79,9 @@ def assert_equal_profiles(one: BlockSums | None, other: BlockSums | None, tolera
     assert blocks.keys() == others.keys()
     for name, values in blocks.items():
         assert_allclose(values, others[name], rtol=tolerance, atol=tolerance, err_msg=name)
+    fits = [fitted(sums.stacked()) for sums in (one, other)]
     for field in fields(Fit):
-        found, expected = (getattr(fitted(sums.stacked()), field.name) for sums in (one, other))
-        assert_allclose(found, expected, atol=1e-6, err_msg=field.name)
+        assert_allclose(*(getattr(fit, field.name) for fit in fits), atol=1e-6, err_msg=field.name)
 
 
 def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def file(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@cache
 def shown(model: Path) -> dict[str, Any]:
     """What a user of BertViz has: what transformers shows, layer by layer, and the tokens that were read."""
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -67,6 +69,7 @@ def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
     return {n: v if n.endswith("tokens") else torch.stack(v).detach().numpy() for n, v in arrays.items()}
 
 
+@cache
 def of_model(model: Path, kind: Any, query: Any, **options: Any) -> attnscan.Classification:
     texts = PAIR if kind != "encoder" else PAIR[:1]
     asked = {"attention": kind, "query": query, "related": False, "predictive": "off"}
@@ -145,8 +148,7 @@ def test_the_kinds_of_a_file_are_those_of_one_run(model: Path, file: Path) -> No
 
 
 def test_a_file_without_the_kind_says_which_there_are(model: Path) -> None:
-    arrays = shown(model)
-    del arrays["decoder_attention"]
+    arrays = {name: held for name, held in shown(model).items() if name != "decoder_attention"}
     with pytest.raises(WeightsError, match="no array 'decoder_attention'; give --attention encoder or cross"):
         attnscan.classify(weights=arrays, attention="decoder")
 

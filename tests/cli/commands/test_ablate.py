@@ -79,14 +79,15 @@ def test_each_head_in_turn_runs_every_set_once(few: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--heads", "0-2,1-8"], ["--heads", "0-2,1-8", "--each"]])
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_pictures(few: str, arguments: list[str], suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"worth.{suffix}"
-    result = _run("--pairs", few, *arguments, "--draws", "2", "-o", str(path))
-    assert result.exit_code == 0, result.output
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
-    assert suffix == "png" or b"cls: " in content
+@pytest.mark.usefixtures("each_run_once")
+def test_pictures(few: str, arguments: list[str], tmp_path: Path) -> None:
+    for suffix in ("svg", "png"):
+        path = tmp_path / f"worth.{suffix}"
+        result = _run("--pairs", few, *arguments, "--draws", "2", "-o", str(path))
+        assert result.exit_code == 0, result.output
+        content = path.read_bytes()
+        assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
+        assert suffix == "png" or b"cls: " in content
 
 
 @pytest.mark.parametrize(

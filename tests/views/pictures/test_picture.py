@@ -52,9 +52,8 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
         "import pickle, pathlib, sys\n"
         "from attnscan.views.pictures.picture import PictureFile, picture\n"
         f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
-        f"for kind in {OF_ALL_HEADS}:\n"
-        "    for format in ('svg', 'pdf', 'png'):\n"
-        "        picture(result, kind, PictureFile(format))\n"
+        f"for kind, format in zip({OF_ALL_HEADS}, ('svg', 'pdf', 'png'), strict=True):\n"
+        "    picture(result, kind, PictureFile(format))\n"
         "print(sorted({'matplotlib.pyplot', 'torch'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
