@@ -115,12 +115,14 @@ function thumbnailCells() {
 const aspectOf = ({ rows, columns }) => (SOURCE && rows.length && columns.length ? clampedAspect(columns.length / rows.length) : 1);
 const clampedAspect = (aspect) => Math.max(0.4, Math.min(2.5, aspect));
 
+const IN_MEMORY = { willReadFrequently: true }; // of a few pixels, not on the graphics card: that is a round trip for each canvas
+
 /** A head made small, a cell a pixel. */
 function paintThumbnail(canvas, head, small, color, { down, across, rows, columns }) {
-  canvas.width = columns.length;
-  canvas.height = rows.length;
+  if (canvas.width !== columns.length) canvas.width = columns.length; // a canvas that is sized is made anew
+  if (canvas.height !== rows.length) canvas.height = rows.length;
   if (!rows.length || !columns.length) return; // an input without words
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", IN_MEMORY);
   const image = context.createImageData(columns.length, rows.length);
   const [red, green, blue] = channels(color);
   const { data } = image;
@@ -153,7 +155,7 @@ function divide(element, queries, keys) {
 }
 
 function paintSquares(canvas, queries, keys, numberOf, colors) {
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", IN_MEMORY);
   const image = context.createImageData(keys.length, queries.length);
   const [above, below = above] = colors.map(channels);
   const { data } = image;

@@ -143,10 +143,10 @@ const modelView = {
     const score = isStated && id === kind.id ? cellOf(head, "statement_share") : this.valueOf(head, id);
     const number = score ? Number(score).toFixed(2) : "";
     const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
-    cell.querySelector(".caption > span").textContent = shown;
+    setText(cell.lastChild.lastChild, shown);
     if (OF_PAIRS) cell.querySelector(".face").replaceChildren(...faceOf(head, id));
     cell.classList.toggle("rests", OF_PAIRS && rests(head));
-    cell.style.setProperty("--color", kind.color);
+    setVariable(cell, "--color", kind.color);
     cell.classList.toggle("absent", !OF_PAIRS && !holds("weights", head));
     cell.classList.toggle("mixed", kind.id === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== kind.id);
@@ -156,7 +156,7 @@ const modelView = {
     const face = OF_PAIRS ? [markOf(head), ...(narrow() ? [shown] : [intervalOf(head, id)])] : [];
     const written = [...face, head.name, ...(OF_PAIRS && narrow() ? [] : [shown])].filter(Boolean).join(" ");
     setAttribute(cell, "aria-label", `${written}, ${kind.words}${said}${sure}${resting}`);
-    cell.title = `${head.name} ${toldOf(head)}${sure}${resting}${said && id !== kind.id ? `\n${id} ${number}` : ""}`;
+    setAttribute(cell, "title", `${head.name} ${toldOf(head)}${sure}${resting}${said && id !== kind.id ? `\n${id} ${number}` : ""}`);
   },
 
   paintThumbnail(head, bytes, cells) {
