@@ -55,8 +55,9 @@ def choose(page: Page, kind: str) -> None:
 
 
 def asked(page: Page, text: str, box: str = "a") -> None:
+    """Change a text, until what comes last is painted, too: it moves what the pointer is on."""
     page.locator(f"#sentence-{box}").fill(text)
-    expect(page.locator("html[data-asking=no][data-settled=yes]")).to_be_attached()
+    expect(page.locator("html[data-asking=no][data-settled=yes]:has(#predictions:not(.earlier))")).to_be_attached()
 
 
 def scores(page: Page, pattern: str) -> list[str]:
