@@ -48,7 +48,7 @@ NO_TORCH = {
         )
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
-    *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
+    *(f"attnscan.scoring.{name}" for name in ("patterns", "sums", "statements")),
     *(
         f"attnscan.scan.{name}"
         for name in (

@@ -36,12 +36,13 @@ from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
-from attnscan.scoring.classes import ClassScorer, stated
+from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.statements import stated
 from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it

@@ -25,13 +25,13 @@ from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.alignment import AlignmentSums
-from attnscan.scoring.classes import stated
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
 from attnscan.scoring.resampling import BlockSums, LabelSums, labels_of
+from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}

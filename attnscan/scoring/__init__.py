@@ -9,7 +9,8 @@ sums.py        sums that add, and what follows from them
 merging.py     a batch by its words, and what is kept of a mask for all layers that have it
 profile.py     a consumer of attention: the parts of profiles, and one batch to what these are fitted from
 profile_sums.py  sums that add, and the fit
-classes.py     a consumer of attention: one batch to sums class by class, and the rule by which a head is stated
+classes.py     a consumer of attention: one batch to sums class by class
+statements.py  the rule by which a head is stated
 relations.py   a consumer of attention: one batch to sums by relation of a treebank
 relation_sums.py   these sums, which add, and what they say of every head
 resampling.py  sums of blocks of pairs, for whatever is resampled; how often labels stay

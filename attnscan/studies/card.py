@@ -33,11 +33,12 @@ from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
-from attnscan.scoring.classes import ClassScorer, candidates
+from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.profile_sums import fitted, left_out, spread
 from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.statements import candidates
 from attnscan.scoring.sums import RatioSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import Positions, changed, why_no_segments

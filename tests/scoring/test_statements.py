@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
 from attnscan.results.behaviour import AVERAGE, CLASSES, COLUMNS, EVEN, MARGIN, RESAMPLINGS, SAME_KEYS, Statements
-from attnscan.scoring.classes import candidates, stated
+from attnscan.scoring.statements import candidates, stated
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))

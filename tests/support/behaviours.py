@@ -11,7 +11,7 @@ from small_results import SIGNATURE, result_of
 from attnscan.results.behaviour import AVERAGE, Behaviours, Labels, Stability, Statements
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
-from attnscan.scoring.classes import candidates
+from attnscan.scoring.statements import candidates
 
 NAMES = ("next-word", "next-3", "even")
 STATED = ("next-3", "next-word", "even", AVERAGE, AVERAGE)
