@@ -19,7 +19,7 @@ demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled mode
 test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer draws of each property, few processes
 	$(PYTEST) --dist worksteal -m 'not long' --hypothesis-profile quick
 
-test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: Ray, examples, kills, all draws of each property
+test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, Ray, examples, kills, all draws of each property
 	$(PYTEST) --numprocesses 4 --dist loadgroup -m 'long or hypothesis'  # much of it waits for other processes
 
 test-all: $(VENV)/dev.stamp  ## every test, with all draws

@@ -35,6 +35,7 @@ def parsed(html: str) -> ET.Element:
     return ET.fromstring(html)
 
 
+@pytest.mark.long
 def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() -> None:
     script = (
         "import sys, importlib.util, pkgutil, attnscan\n"

@@ -55,6 +55,7 @@ def test_without_a_command_the_help_is_shown_line_by_line() -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", run("--help").stdout)
 
 
+@pytest.mark.long
 def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     command = f"{sys.executable} -m attnscan classify '{A}' '{B}' --model bundled --predictive off --csv"

@@ -79,6 +79,7 @@ def test_without_a_terminal_there_is_nothing(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.long
 def test_a_run_on_a_terminal_says_what_it_does(tmp_path: Path) -> None:
     """In a process of its own: the bar is there before torch is."""
     model = save_toy_bert(tmp_path / "toy", 2, 3, {(0, 0): "next-word", (1, 1): "previous-word"})

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from command_line import run
 
+pytestmark = pytest.mark.long
 BUNDLED, WEIGHTS = ("--model", "bundled"), ("--weights", "w.npz")
 IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
     [

@@ -193,6 +193,7 @@ def test_a_complaint_does_not_obey_the_users_words(arguments: list[str]) -> None
     assert readable(misuse(*arguments))
 
 
+@pytest.mark.long
 class TestProcess:
     """What only a real process shows: exit codes, closed pipes, full disks, tracebacks."""
 

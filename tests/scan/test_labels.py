@@ -146,6 +146,7 @@ def test_a_model_that_does_not_show_what_heads_carry_is_labelled_by_weight(optio
     assert ranking.to_labels()["carried_label"].isna().all()
 
 
+@pytest.mark.long
 def test_studies_are_as_sure_of_labels_as_a_scan_is() -> None:
     """`similar`, `compare` and `explain` label heads by the same pairs, and so in the same drawings of them."""
     ranking = _ranking(LABELLED, DIFFERENT)

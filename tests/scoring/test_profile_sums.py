@@ -55,6 +55,7 @@ def resampled(pair_sums: list[BlockSums], count: int) -> tuple[Array, Array]:
     return np.std([one.share for one in fits], axis=0, ddof=1), np.std([one.explained for one in fits], axis=0, ddof=1)
 
 
+@pytest.mark.long
 def test_errors_are_the_spread_over_other_pairs(pair_sums: list[BlockSums]) -> None:
     """Of the parts that matter, in the median, and none of them far off; of every head what is explained."""
     found = fit_of(reduce(add, pair_sums))

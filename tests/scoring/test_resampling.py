@@ -125,6 +125,7 @@ def test_sums_that_are_those_of_all_heads_count_for_each() -> None:
     assert found.label.tolist() == expected.label.tolist() and 0 < found.label.min() < found.label.max() < 1
 
 
+@pytest.mark.long
 def test_blocks_of_neighbouring_words_are_as_sure_as_words_one_by_one() -> None:
     """The bundled model's heads on 1,000 words of shipped pairs, as if these were one input; beside another seed."""
     of_pairs: list[PairSums] = []

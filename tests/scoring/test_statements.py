@@ -111,7 +111,7 @@ def test_the_first_resamples_are_kept_and_agree_with_how_often_a_statement_stays
     sums = _pairs({(0, 1): {"next": 0.3, "next-2-3": 0.3}, (1, 0): {"punctuation": 0.35}}, count=8, noise=0.1)
     few = _stated(sums, of_pairs=False)
     assert few.drawn is not None and few.drawn.shape == (20, LAYERS, HEADS)
-    monkeypatch.setattr("attnscan.scoring.classes.DRAWN_MAPS", RESAMPLINGS)
+    monkeypatch.setattr("attnscan.scoring.statements.DRAWN_MAPS", RESAMPLINGS)
     whole = _stated(sums, of_pairs=False)
     assert whole.drawn is not None and (whole.drawn[:20] == few.drawn).all()
     stated_heads = whole.winner >= 0

@@ -32,6 +32,8 @@ from attnscan.server.search import LinkIndex
 from attnscan.server.session import Loaded, Session
 from attnscan.views.behaviour import summary
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+
 FIRST = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 TOKENS = 19  # of FIRST
 SIZE: ViewportSize = {"width": 1280, "height": 900}

@@ -20,6 +20,8 @@ from attnscan.scoring.cross import patterns_of
 from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+
 TRANSLATOR = str(Path(__file__).parents[1] / "data" / "translator")
 KINDS = ("encoder", "decoder", "cross")
 SOURCE, EDITED = "bado fela gumi hora", "tulu rezo pavi"

@@ -61,6 +61,7 @@ def test_scores_of_one_input_move_by_little_and_what_predicts_not_at_all(small: 
     np.testing.assert_allclose(words[0].help.matrix, words[1].help.matrix, atol=NEAR)
 
 
+@pytest.mark.long
 def test_scores_of_many_pairs_move_by_little(threads: Callable[[int], None]) -> None:
     threads(2)  # replicas, too, run in it
     exact, rounded = _both(attnscan.heads, PAIRS, model="bundled", predictive="off", batch_tokens=64)

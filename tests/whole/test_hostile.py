@@ -51,6 +51,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
+@pytest.mark.long
 @settings(max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck))
 @given(pair=texts.pairs, number=st.integers(0, 1000))
 def test_no_sentence_does_harm(tiny: Path, directory: Path, pair: tuple[str, str | None], number: int) -> None:
@@ -62,6 +63,7 @@ def test_none_of_these_is_readable() -> None:
     assert not any(readable(nasty) for nasty in strings.OBEYED)
 
 
+@pytest.mark.long
 def test_nothing_that_a_terminal_obeys_comes_out(tiny: Path, tmp_path: Path) -> None:
     done = [trial() for trial in strings.trials(tiny, tmp_path, 29)]  # no number of kinds or formats is a multiple
     assert len(done) > 20 and any(done) and not all(done)
@@ -99,6 +101,7 @@ def test_a_changed_bert_is_read_as_it_is_or_refused(name: str) -> None:
     assert models.tried("BertForMaskedLM", [name], 0) == (name in CHANGES)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("number", range(len(COMBINED)))
 def test_changes_at_once_are_read_or_refused(number: int) -> None:

@@ -65,6 +65,7 @@ def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(tmp_path: P
     assert not check(refused) and len(refused.stderr.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_no_small_file_takes_much_memory(tmp_path: Path) -> None:
     for path in bombs(tmp_path):
         tracemalloc.start()

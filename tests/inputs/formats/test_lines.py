@@ -71,9 +71,8 @@ class TestStream:
         (directory / "p.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["p.jsonl"]))
         return directory
 
-    @pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.long if name == "long.tsv" else ()) for name in COUNTS]
-    )
+    @pytest.mark.long
+    @pytest.mark.parametrize("name", COUNTS)
     def test_memory_does_not_grow_with_the_file(self, long: Path, name: str) -> None:
         tracemalloc.start()
         count = sum(1 for _ in read_pairs([str(long / name)]))

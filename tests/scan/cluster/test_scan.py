@@ -276,6 +276,7 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     assert added(plan, blocks[::-1]).state.seen.sample == whole.seen.sample
 
 
+@pytest.mark.long
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
     """The toy's words do not help each other; those of a real model do."""
     options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6, labelled=True)

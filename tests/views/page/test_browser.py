@@ -40,6 +40,8 @@ from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, PARKS, STATED_SCREEN_COLOR, letter
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+
 Open = Callable[..., Page]
 
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

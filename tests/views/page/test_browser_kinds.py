@@ -18,6 +18,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import attnscan
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+
 TRANSLATOR = Path(__file__).parents[2] / "data" / "translator"
 SOURCE, TARGET, LINKS = "bado fela gumi hora jiku", "UKIJ AROH IMUG ALEF", "4-0 3-1 2-2 1-3"
 OPTIONS = {"model": str(TRANSLATOR), "predictive": "off"}

@@ -14,6 +14,8 @@ from treebanks import planted_file
 
 import attnscan
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
 
 

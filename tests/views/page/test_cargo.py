@@ -309,6 +309,7 @@ def _size_of_one_head() -> int:
     return len(page(made_up(1, 1, 3)[0]).html.encode())
 
 
+@pytest.mark.long
 class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
     def many(self) -> Iterator[Classification]:
