@@ -302,7 +302,8 @@ def listening(port: int | None) -> socket.socket:
 def served(app: App, own: socket.socket) -> Iterator[threading.Event]:
     """Serve, in a thread of its own; at the end connections are closed, whatever they wait for.
 
-    Yields what is set if the thread ends by itself.
+    Yields what is set if the thread ends by itself. On a busy machine it may end later than this does: what it closes
+    is a socket of its own.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
     config = uvicorn.Config(
@@ -318,12 +319,13 @@ def served(app: App, own: socket.socket) -> Iterator[threading.Event]:
         h11_max_incomplete_event_size=16 << 10,
         timeout_graceful_shutdown=0,
     )
-    server, ended = uvicorn.Server(config), threading.Event()
+    server, bound, ended = uvicorn.Server(config), own.dup(), threading.Event()
 
     def run() -> None:
         try:
-            server.run([own])
+            server.run([bound])
         finally:
+            bound.close()
             ended.set()
 
     threading.Thread(target=run, daemon=True, name="attnscan-server").start()

@@ -81,6 +81,20 @@ def test_a_port_that_is_taken_is_told() -> None:
         listening(own.getsockname()[1])
 
 
+def test_a_server_that_ends_late_closes_a_socket_of_its_own(
+    session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_app, "_PATIENCE", 0)  # it is given no time, and what listened is closed before it ends
+    before = set(threading.enumerate())
+    with listened(session, bugs) as port:
+        assert fetched(port, "").status == 200
+        (server,) = (thread for thread in {*threading.enumerate()} - before if thread.name == "attnscan-server")
+    server.join(WAIT)  # an error in it would be this test's
+    assert not server.is_alive()
+    with listening(port):  # and the port is free again
+        pass
+
+
 def test_a_hundred_clients_at_once(port: int, model: StandIn) -> None:
     """Of what comes while the model is busy, so much waits as may; all else is told to come again, and then can."""
     model.let.clear()
