@@ -259,12 +259,11 @@ class Destination:
             raise OutputError("standard output is closed", "name a file with -o")
         else:
             to_terminal = sys.stdout.isatty()
-        if self.format in _BINARY:
-            if to_terminal:
-                raise OutputError(
-                    f"{_BINARY[self.format]} cannot be shown on a terminal", f"name a file: -o heads.{self.format}"
-                )
-            check_library(self.format)
+        if self.format in _BINARY and to_terminal:
+            raise OutputError(
+                f"{_BINARY[self.format]} cannot be shown on a terminal", f"name a file: -o heads.{self.format}"
+            )
+        check_library(self.format)
         if self.signature is not None:
             check_writable(self.signature)
 

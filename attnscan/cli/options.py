@@ -383,9 +383,7 @@ class OfAttention:
         Raises: OptionError for a pattern that it is not scored for.
         """
         aligned = self.alignments is not None
-        names, patterns = with_own(
-            asked or (), PATTERNS if kind != "cross" else patterns_of(kind, asked or (), aligned=aligned)
-        )
+        names, patterns = with_own(asked or (), patterns_of(kind, asked or (), aligned=aligned))
         query: QuerySide = self.query if kind == "cross" else "predicts"
         most = self.max_target_tokens
         return names, replace(scan, attention=kind, query=query, max_target_tokens=most, patterns=patterns)

@@ -51,7 +51,7 @@ _NEEDS_FILE = {"plot": ("-o", "heads.svg"), "report": ("-o", "page.html")}
 
 @dataclass(frozen=True)
 class ScreenFrame:
-    """A screen's first lines and its last one, in words."""
+    """What stands above a screen, and the command below it that is to be tried next, in words."""
 
     above: tuple[str, ...] = ()
     """What was asked about, a line each."""
@@ -148,7 +148,7 @@ def kind_of(word: str) -> str:
         return "pattern"
     if word.endswith(".npz"):
         return "weights"
-    if "." in word[:-1] and _is_file_of_pairs(word):
+    if _is_file_of_pairs(word):
         return "pairs"
     if word.split()[1:]:
         return "sentence"

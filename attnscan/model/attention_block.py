@@ -228,7 +228,7 @@ class OutputProjections:
         return self.norms(block.layer, block.heads, given)
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
-        """The same block with what heads carry in place of weights, each row a share of its sum.
+        """A block with what heads carry in place of weights, each row a share of its sum.
 
         A row that carries nothing at all is zero throughout, and `idle` tells which are. A preview keeps its weights,
         with `norms` beside them.

@@ -138,12 +138,12 @@ class Stream:
         """Each record with its input, or None if it is to be skipped."""
         encode = self.encode or self.scanner.encode_all
         for records in read_together(self.records):
-            for record, one in zip(records, encode([record.pair for record in records]), strict=True):
-                if isinstance(one, InputError):
-                    self._skip(record, one)
+            for record, encoded in zip(records, encode([record.pair for record in records]), strict=True):
+                if isinstance(encoded, InputError):
+                    self._skip(record, encoded)
                     yield record, None
                 else:
-                    yield record, one
+                    yield record, encoded
 
     def _skip(self, record: Record, error: InputError) -> None:
         """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""

@@ -171,7 +171,7 @@ class InputReading:
             *_named(related, encoded.units),
         )
         unmeasured_patterns = _not_measured(scanner.options, unmeasured)
-        if not (links := unit_links(encoded) if encoded.source else ()):
+        if not (links := unit_links(encoded)):
             linked = (pattern.id for pattern in scanner.options.patterns if pattern in LINKED_PATTERNS)
             unmeasured_patterns |= dict.fromkeys(linked, "no gold links of these words are known")
         result = replace(result, not_measured=unmeasured_patterns, notes=notes, related=related, links=links)

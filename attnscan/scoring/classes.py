@@ -16,10 +16,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, add_range
-from attnscan.results.behaviour import (
-    CLASSES,
-    COLUMNS,
-)
+from attnscan.results.behaviour import CLASSES, COLUMNS
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import LEAST_LEFT, Units, View, blocks_of_words, exact

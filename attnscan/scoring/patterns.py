@@ -401,8 +401,8 @@ def own_pattern(name: str) -> Pattern:
         raise OptionError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check it") from None
     module = _run(path, code)
     if not hasattr(module, function):
-        own = {each: value for each, value in vars(module).items() if callable(value)}
-        there = [each for each, value in own.items() if getattr(value, "__module__", None) == module.__name__]
+        functions = {name: value for name, value in vars(module).items() if callable(value)}
+        there = [name for name, value in functions.items() if getattr(value, "__module__", None) == module.__name__]
         remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
         raise OptionError(f"{path} has no function '{function}'", remedy)
     try:

@@ -215,13 +215,13 @@ class LabelSums(Adding):
 
 def _votes_of(pairs: PairSums, scored: Sequence[Scored], threshold: float) -> IntArray:
     """What label each pair by itself gives every head, counted. Shape: [kind, layer, head, pattern + 1]."""
-    found = []
+    votes = []
     for kind in KINDS:
         table = table_of(*(pairs[f"{kind}.{name}"] for name in _QUANTITIES))
         winners = Race(scored, table).winners(0, threshold)
         places = [*range(len(scored)), -1]
-        found.append(np.stack([(winners == place).sum(0) for place in places], -1))
-    return np.stack(found)
+        votes.append(np.stack([(winners == place).sum(0) for place in places], -1))
+    return np.stack(votes)
 
 
 def _names() -> list[str]:
@@ -288,15 +288,15 @@ def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], shape: tuple
 
     Shape: each [pattern, unit, layer, head], or 1 in place of layer or head.
     """
-    found = {}
+    quantities = {}
     for name in _QUANTITIES:
         values = units[f"{kind}.{name}"][..., columns_of(name, scored)]
         # how many are eligible, and what chance gives them, hang on no head but where some carry nothing
         values = squeezed(values) if name in ("n", "chance") else values
         if name == "weight":  # which may come with one for all heads
             values = np.broadcast_to(values, (len(values), *shape, len(scored)))
-        found[name] = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-    return found
+        quantities[name] = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    return quantities
 
 
 def _table(laid_out: Mapping[str, FloatArray], scored: Sequence[Scored], drawn: FloatArray) -> ScoreTable:

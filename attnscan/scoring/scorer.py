@@ -125,7 +125,7 @@ class _Readout:
         padded = _places(used.values(), shape, self._words.device)
         if padded.shape[1] > most and width == self._keys:  # few keys of many are sparse
             sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
-            padded = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
+            padded = _places([cells & sparse[p][:, None, None] for p, cells in used.items()], shape, self._words.device)
             for p in (p for p in used if not bool(sparse[p].all())):
                 self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
         places = padded.clip(0)  # padding points to the first cell, and weighs nothing
@@ -154,12 +154,12 @@ class _Readout:
         """Which queries have a target: over every key, and over words alone."""
         for on_words in (False, True):
             cells = self._values * self._on_words[:, 0, :, None] if on_words else self._values
-            found = self._by_query(cells)
+            counts = self._by_query(cells)
             for p, matrix in self._dense.items():
-                found[..., p] += (matrix * self._words[:, 0] if on_words else matrix).sum(-1)
+                counts[..., p] += (matrix * self._words[:, 0] if on_words else matrix).sum(-1)
             for p, matrix in self._even.items():
-                found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
-            yield (found > 0).to(found.dtype)
+                counts[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
+            yield (counts > 0).to(counts.dtype)
 
     def _add_parts(self) -> None:
         """Add the columns that parts have beside their own."""
@@ -197,7 +197,7 @@ class _Readout:
             keys = self._spans[p]
             measured[0, ..., p] = torch.minimum(weights[..., keys], target[:, None, :, keys]).sum((-1, -2))
             measured[1, ..., p] = self._on_even_words(p, weights, share, among_words).sum((-1, -2))
-        on_itself = [each.sum(2) for each in self._itself(weights, share)]
+        on_itself = [own.sum(2) for own in self._itself(weights, share)]
         return torch.cat([measured, torch.stack(on_itself)], -1)
 
     def _on_even_words(self, column: int, weights: Tensor, share: Tensor, among_words: Tensor | None) -> Tensor:
