@@ -144,6 +144,7 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
         if not line.strip(" \r\n"):
             continue
         cells = _without_end(line).split(between)
+        doubtful = '""' in line and shows_quoting(cells)
         if quoted is None and '"' in line and any(cell.startswith('"') for cell in cells):
             sample, cut = lines.ahead(*SAMPLE)
             quoted = is_quoted([line, *sample], width, between, cut=cut)
@@ -152,7 +153,8 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
                 lines.back(keep=0)
                 yield from _quoted(lines, between)
                 return
-        if not warned and '""' in line and shows_quoting(cells):
+            doubtful = doubtful or _goes_over_lines([line, *sample], width, between)
+        if doubtful and not warned:
             warned = True
             note(f"{lines.where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)")
         width = width or len(cells)
@@ -217,12 +219,8 @@ def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: 
     are doubled, or everything but numbers is quoted from the first line on. A sample that is `cut` may end within a
     cell.
     """
-    rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True)
-    try:
-        rows.extend(row for row in reader if row)
-    except csv.Error:
-        if not (cut and reader.line_num == len(sample)):
-            return False
+    if (rows := _as_csv(sample, separator, cut=cut)) is None:
+        return False
     first = width is None
     width = len(rows[0]) if width is None and rows else width
     if any(len(row) != width for row in rows):
@@ -231,7 +229,28 @@ def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: 
     if any(len(cells) != width for cells in plain):
         return True
     everything = all(_within_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell)
+    everything = everything or _as_csv(sample, separator, cut=False, quoting=csv.QUOTE_NONNUMERIC) is not None
     return any(map(shows_quoting, plain)) or (first and everything)
+
+
+def _as_csv(
+    sample: Sequence[str], separator: str, *, cut: bool, quoting: int = csv.QUOTE_MINIMAL
+) -> list[list[str]] | None:
+    """The rows that lines are with quotes as CSV has them, without one that is `cut`; None if they are no CSV."""
+    rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True, quoting=quoting)
+    try:
+        rows.extend(row for row in reader if row)
+    except (csv.Error, ValueError):  # the second of a cell that has no quotes and is no number
+        if not (cut and reader.line_num == len(sample)):
+            return None
+    return rows
+
+
+def _goes_over_lines(sample: Sequence[str], width: int | None, separator: str) -> bool:
+    """Whether the lines of a table of so many columns would be fewer rows of as many, with line ends within quotes."""
+    rows = _as_csv(sample, separator, cut=False) or []
+    lines = sum(bool(line.strip(" \r\n")) for line in sample)
+    return 0 < len(rows) < lines and all(len(row) == (width or len(rows[0])) for row in rows)
 
 
 def shows_quoting(cells: Sequence[str]) -> bool:

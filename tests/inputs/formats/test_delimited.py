@@ -273,6 +273,8 @@ class TestQuoting:
     @rounds
     @given(table=st.lists(st.tuples(CELLS, CELLS), max_size=6), quoted=st.booleans(), every=st.booleans())
     @example(table=[('"', "a")], quoted=True, every=False)
+    @example(table=[("\ta\n", "a")], quoted=True, every=False)
+    @example(table=[("a\t\n", "a")], quoted=True, every=True)
     def test_it_is_never_wrong_without_a_word(
         self, tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]], quoted: bool, every: bool
     ) -> None:
