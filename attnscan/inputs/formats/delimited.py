@@ -229,18 +229,22 @@ def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: 
     if any(len(cells) != width for cells in plain):
         return True
     everything = all(_within_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell)
-    everything = everything or _as_csv(sample, separator, cut=False, quoting=csv.QUOTE_NONNUMERIC) is not None
+    everything = everything or _as_csv(sample, separator, cut=False, all_quoted=True) is not None
     return any(map(shows_quoting, plain)) or (first and everything)
 
 
-def _as_csv(
-    sample: Sequence[str], separator: str, *, cut: bool, quoting: int = csv.QUOTE_MINIMAL
-) -> list[list[str]] | None:
-    """The rows that lines are with quotes as CSV has them, without one that is `cut`; None if they are no CSV."""
-    rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True, quoting=quoting)
+def _as_csv(sample: Sequence[str], separator: str, *, cut: bool, all_quoted: bool = False) -> list[list[str]] | None:
+    """The rows that lines are with quotes as CSV has them, without one that is `cut`; None if they are no CSV.
+
+    With `all_quoted`, they are none either where a cell that is no number has no quotes.
+    """
+    rows = list[list[str]]()
+    reader = csv.reader(
+        sample, delimiter=separator, strict=True, quoting=csv.QUOTE_NONNUMERIC if all_quoted else csv.QUOTE_MINIMAL
+    )
     try:
         rows.extend(row for row in reader if row)
-    except (csv.Error, ValueError):  # the second of a cell that has no quotes and is no number
+    except (csv.Error, ValueError):  # ValueError: a cell that has no quotes and is no number
         if not (cut and reader.line_num == len(sample)):
             return None
     return rows
