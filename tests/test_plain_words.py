@@ -39,6 +39,7 @@ INSTEAD = {
     r"(?<!there )is no (?:window|function|file|model|pattern|list)\b": "is not a",
 }
 """Phrases that are not used, as regular expressions, and what to write."""
+NO_NAMES = {"found", "each", "one"}
 
 
 def words(path: Path) -> int:
@@ -63,6 +64,18 @@ def said(path: Path) -> list[tuple[int, str]]:
     documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return [(node.lineno, str(node.value)) for node in texts if id(node) not in documented]
+
+
+def nameless(path: Path) -> list[str]:
+    """A line for each variable of a module whose name says nothing, and each docstring that leans on another one."""
+    tree, lines = ast.parse(path.read_text(encoding="utf-8")), list[str]()
+    fields = {id(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}  # --each is an option
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
+            lines += [f"{path}:{node.lineno}: {node.id}"] * (node.id in NO_NAMES)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines += [f"{path}:{node.lineno}: The same"] * str(node.value.value).startswith("The same")
+    return lines
 
 
 def unclear(name: Path, texts: list[tuple[int, str]]) -> list[str]:
@@ -93,6 +106,11 @@ def test_screens_help_and_errors_say_it_in_plain_words() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_names_and_docstrings_of_the_package_say_what_they_are_of() -> None:
+    wrong = [line for module in sorted((ROOT / "attnscan").rglob("*.py")) for line in nameless(module)]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_glossary_has_at_most_20_terms() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert 10 < len(terms) <= 20 and len(set(terms)) == len(terms)
@@ -106,6 +124,8 @@ def test_a_page_that_says_it_otherwise_is_found(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('"""It cannot be had."""\n\nWHAT = f"{1} cannot be had"\n"""It cannot be had."""\n')
     assert said(module) == [(3, " cannot be had")]
+    module.write_text('"""The same."""\n\nfound = [one for one in ()]\n')
+    assert [line.rsplit(" ", 1)[1] for line in nameless(module)] == ["same", "found", "one"]
 
 
 def test_each_version_in_the_changelog_has_at_most_120_lines_and_each_heading_once() -> None:

@@ -244,7 +244,7 @@ class PairFiles:
         """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
         paths = [path if shown(path) == path else "URI" for path in self.paths if path != STDIN]
         words = [word for path in paths for word in ("--pairs", path)]
-        for name in (each for each in self.chosen() if paths and each != "--id"):  # few commands have that
+        for name in (option for option in self.chosen() if paths and option != "--id"):  # few commands have that
             value = getattr(self, name[2:].replace("-", "_"))
             words += [name] if value is True else [name, str(value)]
         return tuple(words)
@@ -265,13 +265,13 @@ class PairFiles:
     def chosen(self) -> list[str]:
         """The options, other than --pairs itself, that were given."""
         usual = type(self)()
-        changed = [each.name for each in fields(self) if getattr(self, each.name) != getattr(usual, each.name)]
+        changed = [own.name for own in fields(self) if getattr(self, own.name) != getattr(usual, own.name)]
         return [f"--{name.replace('_', '-')}" for name in changed if name != "pairs"]
 
 
 @dataclass(frozen=True)
 class PairFilesWithIds(PairFiles):
-    """The same, for commands that write what they find of every pair."""
+    """How files of pairs are read by commands that write what they find of every pair."""
 
     id: Annotated[str | None, replace(_READING["id"].option, general=True)] = None
 

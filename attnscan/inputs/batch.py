@@ -153,7 +153,7 @@ class EncodedInput:
         return tuple(result)
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
-        """The same input with the mask token, of that number and text, at some tokens' places.
+        """The input with the mask token, of that number and text, at some tokens' places.
 
         Raises: InputError if one of them is no word's.
         """
@@ -311,7 +311,7 @@ class EncodedBatch:
         return queries[:, self.queries, None] == keys[:, None, self.keys]
 
     def under(self, visible: Tensor) -> EncodedBatch:
-        """The same batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
+        """The batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
 
         Shape: `visible` [batch, query token, key token], bool.
         """
@@ -349,7 +349,7 @@ class EncodedBatch:
         return replace(self, **own, queries=queries, keys=keys)
 
     def near(self, keys: slice) -> EncodedBatch:
-        """The same queries with fewer keys."""
+        """The batch's queries with fewer keys."""
         assert self.visible is not None
         first = self.keys.start
         return replace(self, keys=keys, visible=self.visible[..., keys.start - first : keys.stop - first])
@@ -384,7 +384,7 @@ class EncodedBatch:
         return tuple(map(tuple, pairs))
 
     def to(self, device: torch.device) -> EncodedBatch:
-        """The same batch on another device."""
+        """The batch on another device."""
         return replace(self, **self._each(lambda values: values.to(device)))
 
 

@@ -155,7 +155,7 @@ class Mask:
         return cls(mask, bias, visible, empty)
 
     def of_keys(self, keys: slice) -> Mask:
-        """The same of some keys."""
+        """Cut the mask to a range of keys."""
         assert self.bias is not None
         return replace(self, given=None, bias=self.bias[..., keys].clone(), visible=self.visible[..., keys].clone())
 

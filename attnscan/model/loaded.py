@@ -44,7 +44,7 @@ class LoadedModel:
     model: Any
     """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
     masked_lm: Any | None
-    """The same encoder inside a model with a trained masked-LM head; None if the checkpoint has none."""
+    """A model of this encoder with a trained masked-LM head; None if the checkpoint has none."""
     tokenizer: Any
     """A tokenizer of transformers."""
     device: torch.device
@@ -101,7 +101,7 @@ class LoadedModel:
         return self.dtype if self.fast is None else torch.bfloat16
 
     def replica(self) -> LoadedModel:
-        """The same weights in modules of their own, so that both models can run at once, whatever they remember."""
+        """A copy whose modules share the weights, so that both models can run at once, whatever they remember."""
         model, masked_lm, fast = replicated(self.model, self.masked_lm, self.fast)
         return replace(self, model=model, masked_lm=masked_lm, fast=fast)
 

@@ -207,7 +207,7 @@ def is_hub_id(name: str) -> bool:
 
 
 def _cached_as(hub_id: str, commit: str | None = None) -> Source | None:
-    """The same as `cached`, under whichever name of BERT base the cache holds it."""
+    """Find a model in the cache, BERT base under whichever of its names it is there."""
     ids = _DEFAULT_IDS if hub_id in _DEFAULT_IDS else (hub_id,)
     source = next(filter(None, (cached(name, commit) for name in ids)), None)
     return source and replace(source, name=hub_id)

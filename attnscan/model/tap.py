@@ -351,8 +351,8 @@ class _Run:
                         keys = slice(0, length)
                         if isinstance(mask, MaskRows):
                             keys = self.cut.whole_words(number, length, mask.seen(number, queries, length))
-                        one, every = slice(number, number + 1), slice(0, heads)
-                        yield _Part(one, every, length, queries, keys, True, preview, shared)
+                        single, every = slice(number, number + 1), slice(0, heads)
+                        yield _Part(single, every, length, queries, keys, True, preview, shared)
 
 
 class _Finished(Exception):

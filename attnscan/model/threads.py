@@ -41,7 +41,7 @@ class Replicates(Protocol):
     """What runs a model, and can be had once more."""
 
     def replica(self) -> Self:
-        """The same with the same weights, and a state of its own."""
+        """A copy that shares the weights, and has a state of its own."""
 
 
 W = TypeVar("W", bound=Runs)
@@ -99,7 +99,7 @@ def side_by_side(
 def _by_threads(
     workers: Sequence[W], items: Iterable[Item], work: Callable[[W, Item], R]
 ) -> Generator[tuple[Item, R], None, None]:
-    """The same by as many threads as there are workers, which divide the cores."""
+    """Work on the items in as many threads as there are workers, which divide the cores."""
     threads, stopped = torch.get_num_threads(), threading.Event()
     idle: queue.SimpleQueue[W] = queue.SimpleQueue()
     own = threading.local()
@@ -155,7 +155,7 @@ def _stop_inside(model: torch.nn.Module, stopped: threading.Event) -> list[Remov
 
 
 def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
-    """The same items, fetched by a thread that stays at most `size` items ahead.
+    """Fetch items in a thread that stays at most `size` of them ahead.
 
     An error while fetching is raised here, in its place. Closing the iterator ends the thread.
     """

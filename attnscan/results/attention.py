@@ -83,7 +83,7 @@ class Attention:
 
     @property
     def passage(self) -> list[int]:
-        """The same but for padding: what pictures and pages show, as queries and as keys."""
+        """The rows without padding: what pictures and pages show, as queries and as keys."""
         return [row for row in self.rows if self.sentence[row] != PADDING]
 
     @property

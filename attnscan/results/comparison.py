@@ -27,16 +27,16 @@ FALSE_DISCOVERIES = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models' scores on the same pairs: `one`, and `other` with its heads in the places of those they match."""
+    """Two models' scores on the same pairs: `a`, and `b` with its heads in the places of those they match."""
 
-    one: Scores
+    a: Scores
     """Of the first model."""
-    other: Scores
+    b: Scores
     """Of the second model, each head in the place of the one that it is compared with."""
     se: FloatArray
     """Standard error of the difference, paired and clustered by pair. Shape: [layer, head, pattern]."""
     matched: IntArray
-    """Which head of the other model is held against each. Shape: [layer, head, 2], its layer and head."""
+    """Which head of b is held against each of a. Shape: [layer, head, 2], its layer and head."""
     divergence: FloatArray
     """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
     match: Match
@@ -48,7 +48,7 @@ class Comparison:
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     stays: FloatArray | None = None
-    """In what share of resamplings of pairs each head of the one, and of the other, keeps its label; NaN where too few
+    """In what share of resamplings of pairs each head of a, and of b, keeps its label; NaN where too few
     pairs tell; None if that was not measured. Shape: [model, layer, head]."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
@@ -58,24 +58,24 @@ class Comparison:
         beyond = f"{int(self.survives.sum())} of {self.survives.size} differences of scores are beyond chance"
         other = f"beside {self.signatures[1].model}, heads matched by {self.match}"
         labels = f"{changed} heads change their label"
-        return lines(self, self.signatures[0], self.one.grid, other, f"{beyond}, {labels}")
+        return lines(self, self.signatures[0], self.a.grid, other, f"{beyond}, {labels}")
 
     @property
     def tables(self) -> tuple[ScoreTable, ScoreTable]:
-        """The scores of the one and the other by their reading."""
+        """The scores of a and b by their reading."""
         among_words = self.signatures[0].reading.among_words
-        return self.one.table(among_words), self.other.table(among_words)
+        return self.a.table(among_words), self.b.table(among_words)
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """What both were scored for."""
-        return self.one.patterns
+        return self.a.patterns
 
     @cached_property
     def difference(self) -> FloatArray:
-        """Score of the other minus that of the one. Shape: [layer, head, pattern]."""
-        one, other = self.tables
-        difference: FloatArray = other.score - one.score
+        """Score of b minus that of a. Shape: [layer, head, pattern]."""
+        a, b = self.tables
+        difference: FloatArray = b.score - a.score
         return difference
 
     @cached_property
@@ -84,8 +84,8 @@ class Comparison:
 
         By t with one degree of freedom fewer than pairs that have an eligible query. Shape: [layer, head, pattern].
         """
-        one, other = self.tables
-        p: FloatArray = p_value(self.difference, self.se, np.minimum(one.pairs, other.pairs))
+        a, b = self.tables
+        p: FloatArray = p_value(self.difference, self.se, np.minimum(a.pairs, b.pairs))
         return p
 
     @cached_property
@@ -106,7 +106,7 @@ class Comparison:
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
         """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
-        both = zip((self.one, self.other), self.tables, strict=True)
+        both = zip((self.a, self.b), self.tables, strict=True)
         a, b = (scores.ranked_labels(table, 0, self.threshold) for scores, table in both)
         return a, b
 
@@ -114,7 +114,7 @@ class Comparison:
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads have a label that would not stay, in the one model or in the other. Shape: [layer, head]."""
         if self.stays is None:
-            return np.zeros(self.one.grid.shape, dtype=bool)
+            return np.zeros(self.a.grid.shape, dtype=bool)
         stay: NDArray[np.bool_] = (self.stays >= STAYS).min(0)
         return ~stay
 
@@ -125,7 +125,7 @@ class Comparison:
         a, b = self.labels
         for number in np.flatnonzero(a != b):
             both = str(a.flat[number]), str(b.flat[number])
-            changed.setdefault(both, []).append(self.one.grid[number])
+            changed.setdefault(both, []).append(self.a.grid[number])
         return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
@@ -140,12 +140,12 @@ class Comparison:
         """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""
         p = self.patterns.index(pattern)
         surviving = np.where(self.survives[..., p], self.difference[..., p], 0)
-        up, down = (self.one.grid[number] for number in (surviving.argmax(), surviving.argmin()))
+        up, down = (self.a.grid[number] for number in (surviving.argmax(), surviving.argmin()))
         return up if surviving.max() > 0 else None, down if surviving.min() < 0 else None
 
     def chosen(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> list[Head]:
         """All heads, or those of `heads`, in order; with `top`, so many with a difference, the greatest first."""
-        several = list(self.one.grid) if heads is None else self.one.grid.select(heads)
+        several = list(self.a.grid) if heads is None else self.a.grid.select(heads)
         if top is None:
             return several
         sizes = np.abs(self.difference[..., self.patterns.index(pattern)])
@@ -158,7 +158,7 @@ class Comparison:
         """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd
 
-        grid, (one, other) = self.one.grid, self.tables
+        grid, (a, b) = self.a.grid, self.tables
         labels, unknown = [label.ravel() for label in self.labels], np.full(grid.shape, np.nan)
         parts = []
         for pattern in patterns or self.patterns:
@@ -170,9 +170,9 @@ class Comparison:
             }
             columns |= grid.columns()
             columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
-            columns |= {"score_a": one.score[..., p].ravel(), "score_b": other.score[..., p].ravel()}
+            columns |= {"score_a": a.score[..., p].ravel(), "score_b": b.score[..., p].ravel()}
             columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
-            columns |= {"n": one.n[..., p].ravel(), "pairs": one.pairs[..., p].ravel()}
+            columns |= {"n": a.n[..., p].ravel(), "pairs": a.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):

@@ -161,7 +161,7 @@ class Syntax:
     weight: FloatArray
     """Mean weight on targets by the reading of the signature, in [0, 1]."""
     weight_among_words: FloatArray
-    """The same with special tokens removed and rows renormalised."""
+    """Mean weight on targets with special tokens removed and rows renormalised, in [0, 1]."""
     chance: FloatArray
     """`weight` under even attention."""
     gain: FloatArray
@@ -185,7 +185,7 @@ class Syntax:
     uuas: FloatArray
     """Share of links between words, punctuation left out, in the maximum spanning tree. Shape: [layer, head]."""
     chain_uuas: float
-    """The same of a tree that links every word with the next one."""
+    """`uuas` of a tree that links every word with the next one."""
     clusters: int
     """Documents or, without these, sentences; blocks of them where there are very many."""
     words: int
@@ -195,7 +195,7 @@ class Syntax:
     signature: Signature
     """Where the result comes from: model, versions, device, treebank."""
     held: Syntax | None = field(default=None)
-    """The same of a second treebank."""
+    """What heads do on a second treebank, if there is one."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{head.name} {text}" for head, text in list(self.statements.items())[:4])

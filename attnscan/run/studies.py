@@ -262,13 +262,13 @@ def compare(request: Compare, running: Running) -> Work[Comparison]:
     """What sets two models apart. Raises: ModelError if their heads cannot be matched; as the study."""
     ledger, remedy = running.ledger, "name a file, or leave out --match nearest"
     pairs = request.pairs.ready(ledger, 1 + (request.match == "nearest"), remedy)
-    one, other = yield from opened_all(running, request.options, request.memory)
-    _check_heads(request.heads, one)
+    a, b = yield from opened_all(running, request.options, request.memory)
+    _check_heads(request.heads, a)
     yield Progress("comparing models by pairs")
     from attnscan.studies import comparison
 
     read = partial(pairs.read, ledger)
-    result = yield from comparison.compare(one, other, read, request.match, on_bad_of(pairs, ledger))
+    result = yield from comparison.compare(a, b, read, request.match, on_bad_of(pairs, ledger))
     yield from notes_of_inputs(*result.signatures, bad=ledger.bad, dtype=request.options[0].dtype)
     return result
 

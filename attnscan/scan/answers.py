@@ -47,7 +47,7 @@ class Answers:
     origin: str | None
     """A hash of the model and the measure; None if nothing may be kept of it."""
     shipped_origin: str | None = None
-    """The same of a model that is as its checkpoint makes it, whatever the versions; None of any other."""
+    """A hash of a model that is as its checkpoint makes it, whatever the versions; None of any other."""
     computed_by: str = ""
     """What else decides the numbers: versions, the device, how products are rounded."""
     exact: bool = True
@@ -117,7 +117,7 @@ def shipped() -> dict[str, NDArray[np.float64]]:
 
 
 def packed(answers: dict[str, NDArray[np.float64]]) -> bytes:
-    """The same as a file: what `shipped` reads. To single precision, in which models compute."""
+    """Answers as a file that `shipped` reads, to single precision, in which models compute."""
     file = BytesIO()
     keys = np.array([list(bytes.fromhex(key)) for key in answers], np.uint8)
     ends = np.cumsum([len(numbers) for numbers in answers.values()], dtype=np.int64)

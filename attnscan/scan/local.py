@@ -197,9 +197,9 @@ def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
     yield from rest
 
 
-def tokens_of(one: EncodedInput) -> int:
+def tokens_of(encoded: EncodedInput) -> int:
     """How long an input is."""
-    return len(one.tokens)
+    return len(encoded.tokens)
 
 
 def scan(
@@ -309,8 +309,8 @@ def summed(
     if not scanner.options.split:
         return _told(scanner, inputs, helps, on_pairs, only)
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
-    for one in inputs:
-        halves[half(one.known_pair, scanner.options.seed)].append(one)
+    for encoded in inputs:
+        halves[half(encoded.known_pair, scanner.options.seed)].append(encoded)
     to_choose, to_tell = halves
     sums = _told(scanner, to_tell, helps, on_pairs, only) if to_tell else ScanSums()
     if not to_choose:
@@ -357,7 +357,7 @@ def _told(
             consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
 
         if ALIGNED in options.patterns:
-            halves = [half(one.known_pair, options.seed) for one in inputs]
+            halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
             aligners.append(AlignmentScorer(targets.batch, halves))
             consumers.append(aligners[0])
         return partial(_each, consumers)
@@ -413,14 +413,14 @@ def predictive_sums(scanner: Scanner, sample: Sequence[Drawn], doing: str = "") 
     return total
 
 
-def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) -> ScanSums:
+def _with_votes(scanner: Scanner, encoded: EncodedInput, own: Help, sums: ScanSums) -> ScanSums:
     """The sums of `predictive` on an input, with how the input's votes for labels change by it."""
     if sums.labels is None:
         return sums
-    after, before = (summed(scanner, [one], helps) for helps in ([own], []))
+    after, before = (summed(scanner, [encoded], helps) for helps in ([own], []))
 
     def voted(name: str) -> LabelSums | None:
-        labels, new, old = (getattr(each, name) for each in (sums, after, before))
+        labels, new, old = (getattr(own, name) for own in (sums, after, before))
         return None if labels is None else replace(labels, votes=new.votes - old.votes)
 
     return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))

@@ -303,7 +303,7 @@ class _Scorers:
 
 
 class _CarriedScorers(_Scorers):
-    """The same of what heads carry; and how much they put out."""
+    """Consumers of what heads carry, which also note how much heads put out."""
 
     _outputs = torch.zeros(0)
 

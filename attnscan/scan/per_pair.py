@@ -176,7 +176,7 @@ def pair_frame(
     ids: bool = False,
     kind: AttentionKind = AttentionKind.ONLY,
 ) -> pd.DataFrame:
-    """The same rows as a data frame, for which Arrow is not needed."""
+    """Rows as a data frame, for which Arrow is not needed."""
     import pandas as pd
 
     pair, layer, head, pattern = place = np.nonzero(sums["every_key.n"] > 0)

@@ -106,13 +106,13 @@ class Scanner:
         raise no_encoder_decoder(self.loaded.source.name, self.options.attention)
 
     def with_options(self, **changes: Any) -> Scanner:
-        """The same model under the same tap, read by other options; closing is left to this one."""
+        """A scanner of this model, under this tap, that reads by other options; closing is left to this one."""
         other = copy(self)
         other.options = replace(self.options, **changes)
         return other
 
     def exact(self) -> Scanner:
-        """The same model in the number format of its weights, which on a CPU is float32 whatever scores are made in."""
+        """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
         _ = self.relation  # made once, and shared by the copy
         other = copy(self)
         other.loaded, other._tap = replace(self.loaded, fast=None), self._exact_tap
@@ -247,10 +247,10 @@ class Scanner:
         encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)
         rows = len(loaded.embedding)
         for pair in whole:
-            one = next(encoded) if isinstance(pair, Pair) else pair
-            if isinstance(one, EncodedInput):
-                loaded.check_ids(one.model_inputs["input_ids"], rows)
-            yield one
+            read = next(encoded) if isinstance(pair, Pair) else pair
+            if isinstance(read, EncodedInput):
+                loaded.check_ids(read.model_inputs["input_ids"], rows)
+            yield read
 
     @cached_property
     def _writer(self) -> Any:
@@ -271,20 +271,22 @@ class Scanner:
             return []
         questions = [Questions(encoded, self.options.predictive_words) for encoded in inputs]
         answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
-        found = {each.digest: known for each in questions if (known := answers.get(each, self.measure)) is not None}
-        rest = list({each.digest: each for each in questions if each.digest not in found}.values())
-        asked = help_between_words(self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens)
-        for done, total, complete in asked:
+        known = {
+            asked.digest: answer for asked in questions if (answer := answers.get(asked, self.measure)) is not None
+        }
+        rest = list({asked.digest: asked for asked in questions if asked.digest not in known}.values())
+        asking = help_between_words(self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens)
+        for done, total, complete in asking:
             for index, answer in complete:
-                found[rest[index].digest] = answer
+                known[rest[index].digest] = answer
                 answers.put(rest[index], answer)
             if of_inputs:
-                yield Progress(of_inputs, sum(each.digest in found for each in questions), len(inputs))
+                yield Progress(of_inputs, sum(asked.digest in known for asked in questions), len(inputs))
             elif total:
                 yield Progress("predictive words: hidden sequences", done, total)
         if rest:
             answers.cache.prune()
-        return [found[each.digest] for each in questions]
+        return [known[asked.digest] for asked in questions]
 
     @cached_property
     def answers(self) -> Answers:
@@ -321,7 +323,7 @@ class Scanner:
 
         self.run(batch.model_inputs, consume, cut=cut)
         if on_pairs is not None:
-            on_pairs([one.place for one in inputs], scorer.pair_sums())
+            on_pairs([encoded.place for encoded in inputs], scorer.pair_sums())
         sums = scorer.sums(products=products)
         return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=sums.words * 0)
 
@@ -357,7 +359,7 @@ class Scanner:
 
     @cached_property
     def carrying(self) -> OutputProjections | str:
-        """The same or, where the architecture does not show it, why not."""
+        """The output projections or, where the architecture does not show them, why not."""
         try:
             return self.projections
         except CaptureError as error:
@@ -398,7 +400,7 @@ class Scanner:
         return self.loaded.relatedness
 
     def with_relation(self, relation: Relation | None) -> Scanner:
-        """The same model under the same tap, with other words related than by its own embeddings."""
+        """A scanner of this model, under this tap, with other words related than by its own embeddings."""
         other = copy(self)
         other.relation = relation
         return other

@@ -167,10 +167,10 @@ def help_between_words(
 
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
-    found = [_Found(one, measure) for one in inputs]
-    order = sorted((each for each in range(len(inputs)) if inputs[each].count), key=lambda each: -inputs[each].length)
-    done, total = 0, sum(one.count for one in inputs)
-    yield done, total, [(index, one.help()) for index, one in enumerate(found) if one.complete]
+    answered = [_Answered(questions, measure) for questions in inputs]
+    order = sorted((i for i in range(len(inputs)) if inputs[i].count), key=lambda i: -inputs[i].length)
+    done, total = 0, sum(questions.count for questions in inputs)
+    yield done, total, [(index, own.help()) for index, own in enumerate(answered) if own.complete]
     if not order:
         return
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
@@ -178,17 +178,17 @@ def help_between_words(
     batches = list(_batches(inputs, order, room))
     early = total >= _MANY and may_end_early(loaded, inputs[order[0]], measure)
     asker, models = _Asker(inputs, measure, early=early), replicas(loaded, min(len(batches), workers))
-    with closing(side_by_side(models, batches, asker.answers)) as answered:
-        for batch, values in answered:
+    with closing(side_by_side(models, batches, asker.answers)) as batches_done:
+        for batch, values in batches_done:
             done += len(batch)
             answers = list[tuple[int, Help]]()
             for index, own in itertools.groupby(batch, key=itemgetter(0)):
                 hidden = [units for _, units in own]
                 count = sum(map(len, hidden))
-                found[index].take(hidden, values[:count])
+                answered[index].take(hidden, values[:count])
                 values = values[count:]
-                if found[index].complete:
-                    answers.append((index, found[index].help()))
+                if answered[index].complete:
+                    answers.append((index, answered[index].help()))
             yield done, total, answers
 
 
@@ -196,7 +196,7 @@ def _room(inputs: Sequence[Questions], room: int, workers: int) -> int:
     """How many tokens a batch may hold so that no worker is without one while others have their last."""
     if workers == 1:
         return room
-    tokens, longest = sum(one.count * one.length for one in inputs), max(one.length for one in inputs)
+    tokens, longest = sum(own.count * own.length for own in inputs), max(own.length for own in inputs)
     rounds = math.ceil(tokens / (room * workers))
     return min(room, math.ceil(tokens / (rounds * workers)) + longest)
 
@@ -248,11 +248,11 @@ def may_end_early(loaded: LoadedModel, example: Questions, measure: HelpMeasure)
     batch: list[Hidden] = [(0, units) for units in ((1,), (2,), (1, 2), (2, 1))]
     expected = _Asker([Questions(encoded, 2)], measure).answers(loaded, batch)
     try:
-        found = _Asker([Questions(encoded, 2)], measure, early=True).answers(loaded, batch)
+        early = _Asker([Questions(encoded, 2)], measure, early=True).answers(loaded, batch)
     except (CaptureError, RuntimeError):  # something behind it counts on every position
         return False
     rounding = _ROUNDED if loaded.dtype.itemsize > 2 else _HALF_ROUNDED
-    return bool((found - expected).abs().max() < rounding * expected.abs().max())
+    return bool((early - expected).abs().max() < rounding * expected.abs().max())
 
 
 class _Asker:
@@ -268,7 +268,7 @@ class _Asker:
         That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
         """
         ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
-        return torch.cat(list(in_halves(batch, ask, lambda each: self._inputs[each[0]].length, loaded.device)))
+        return torch.cat(list(in_halves(batch, ask, lambda hidden: self._inputs[hidden[0]].length, loaded.device)))
 
     def _hidden_states(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
         places, units = self._places(batch)
@@ -320,7 +320,7 @@ def _summed(values: Tensor, numbers: Tensor) -> Tensor:
     return torch.zeros(int(numbers[-1]) + 1, *values.shape[1:], dtype=values.dtype).index_add_(0, numbers, values)
 
 
-class _Found:
+class _Answered:
     """Puts together what models make of one input."""
 
     def __init__(self, questions: Questions, measure: HelpMeasure) -> None:
@@ -338,7 +338,7 @@ class _Found:
     def take(self, hidden: Sequence[tuple[int, ...]], values: Tensor) -> None:
         """Take what was answered; every unit's by itself comes before those of two. Shape: [hidden unit, ...]."""
         numbers = [tuple(self._number[unit] for unit in units) for units in hidden]
-        both = [each for own in numbers for each in ([(*own, -1)] if len(own) == 1 else [own, own[::-1]])]
+        both = [both_ways for own in numbers for both_ways in ([(*own, -1)] if len(own) == 1 else [own, own[::-1]])]
         queries, keys = np.array(both).T
         alone = keys < 0
         asked = ~alone & self._questions.cells[queries, keys]

@@ -209,7 +209,7 @@ class _Readout:
         return torch.minimum(shared, target, out=shared)
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
-        """The same for the sparse columns."""
+        """Weight on the targets of sparse columns, summed over queries. Shape: as of a call, without `itself`."""
         heads = weights.shape[1]
         cells, queries = (index[:, None].expand(-1, heads, -1) for index in (self._cells, self._queries))
         picked = weights.flatten(2).gather(2, cells)
@@ -306,7 +306,7 @@ class _Part:
 
     Shape: [batch, query, 2 x pattern + part]."""
     on_words: Tensor
-    """The same over words alone, of queries that have weight left there."""
+    """What `every_key` holds, over words alone and of queries that have weight left there."""
 
 
 class Scorer:

@@ -26,9 +26,9 @@ PairSums = Mapping[str, FloatArray]
 _over_pairs = partial(np.sum, axis=0)
 
 
-def _dot(one: FloatArray, other: FloatArray) -> FloatArray:
+def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
     """The sum over pairs of two arrays' products."""
-    dot: FloatArray = np.einsum("i...,i...->...", one, other)
+    dot: FloatArray = np.einsum("i...,i...->...", a, b)
     return dot
 
 
@@ -37,16 +37,16 @@ def _root(variance: FloatArray) -> FloatArray:
     return error
 
 
-def added(one: Any, other: Any) -> Any:
+def added(a: Any, b: Any) -> Any:
     """Add two sums: mappings name by name; None is the sum of nothing, and a tuple says what both are sums of."""
-    if one is None or other is None:
-        return other if one is None else one
-    if isinstance(one, Mapping):
-        return {**one, **{name: added(one.get(name), values) for name, values in other.items()}}
-    if isinstance(one, tuple):
-        assert one == other
-        return one
-    return one + other
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, Mapping):
+        return {**a, **{name: added(a.get(name), values) for name, values in b.items()}}
+    if isinstance(a, tuple):
+        assert a == b
+        return a
+    return a + b
 
 
 class Adding:
@@ -157,15 +157,15 @@ class RatioProducts(Adding):
         """The products of some pairs. Shape: each [pair, ...]."""
         return cls(_dot(total, other_total), _dot(total, other_n), _dot(n, other_total), _dot(n, other_n))
 
-    def covariance(self, one: RatioSums, other: RatioSums) -> FloatArray:
+    def covariance(self, a: RatioSums, b: RatioSums) -> FloatArray:
         """Of two ratios r and r' over the same K pairs: K/(K-1) Σ(S - r·n)(S' - r'·n') / (Σn Σn').
 
         NaN where an n is zero, or there are fewer than two pairs.
         """
-        r, r2 = one.ratio, other.ratio
+        r, r2 = a.ratio, b.ratio
         with np.errstate(invalid="ignore", divide="ignore"):
             spread = self.totals - (r2 * self.total_n + r * self.n_total) + r * r2 * self.counts
-            covariance: FloatArray = spread / (one.n * other.n) * one._for_few * other._for_few
+            covariance: FloatArray = spread / (a.n * b.n) * a._for_few * b._for_few
             return covariance
 
 
@@ -196,7 +196,7 @@ class HeadProducts(Adding):
         total, n = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (total, n))
         across = total.transpose(0, 2, 1), n.transpose(0, 2, 1)
         products = across[0] @ total, across[0] @ n, across[1] @ n
-        return cls(*(np.broadcast_to(each, products[0].shape) for each in products))
+        return cls(*(np.broadcast_to(product, products[0].shape) for product in products))
 
     def se_between(self, sums: RatioSums) -> FloatArray:
         """The standard error of the difference between any two heads' ratios, given the heads' own sums."""
@@ -205,9 +205,9 @@ class HeadProducts(Adding):
             return np.moveaxis(values.reshape(-1, values.shape[-1]), -1, 0)
 
         heads = [of_heads(getattr(sums, f.name)) for f in fields(RatioSums)]
-        one, other = (RatioSums(*(np.expand_dims(values, axis) for values in heads)) for axis in (2, 1))
+        a, b = (RatioSums(*(np.expand_dims(values, axis) for values in heads)) for axis in (2, 1))
         products = RatioProducts(self.totals, self.total_n, self.total_n.transpose(0, 2, 1), self.counts)
-        covariance = products.covariance(one, other)
+        covariance = products.covariance(a, b)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
         return _root(variance[:, :, None] - 2 * covariance + variance[:, None])
 

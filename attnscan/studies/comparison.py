@@ -60,7 +60,7 @@ def compare(
     sums, states = yield from _scanned(scanner_a, scanner_b, known(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
-    scores = sums.one.finish(options.kind), sums.other.finish(options.kind)
+    scores = sums.a.finish(options.kind), sums.b.finish(options.kind)
     sure = [
         stability(known, labels.units(), options.threshold, options.seed)
         for known, labels in zip(scores, (sums.labels, sums.other_labels), strict=True)
@@ -68,13 +68,13 @@ def compare(
     kind = Labels.kind(options.reading.special)
     stays = [getattr(stable, kind) for stable in sure if stable is not None]
     return Comparison(
-        one=scores[0],
-        other=scores[1],
+        a=scores[0],
+        b=scores[1],
         se=sums.se_of_difference(options.reading),
         matched=matched,
         divergence=divergence,
         match=match,
-        pairs=int(sums.one.every_key.pairs.max()),
+        pairs=int(sums.a.every_key.pairs.max()),
         signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
         threshold=options.threshold,
         stays=None if None in sure else np.stack(stays),
@@ -105,8 +105,8 @@ def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | No
 class _PairedSums(Adding):
     """What has been summed of pairs that both models have scored."""
 
-    one: ScoreSums
-    other: ScoreSums
+    a: ScoreSums
+    b: ScoreSums
     products: RatioProducts
     """Of the two models' weights on target, by the reading. Shape: [layer, head, pattern]."""
     labels: LabelSums
@@ -127,8 +127,8 @@ class _PairedSums(Adding):
 
     def se_of_difference(self, reading: Reading) -> FloatArray:
         """Standard errors of differences of scores by the reading. Shape: [layer, head, pattern]."""
-        one, other = (sums.words_only if reading.among_words else sums.every_key for sums in (self.one, self.other))
-        return one.se_of_difference(other, self.products)
+        a, b = (sums.words_only if reading.among_words else sums.every_key for sums in (self.a, self.b))
+        return a.se_of_difference(b, self.products)
 
 
 def _scanned(
@@ -214,19 +214,19 @@ def _places(heads: Iterable[Head], shape: tuple[int, int]) -> IntArray:
 class _TwoModels:
     """Two models that look at the same batch, one after the other."""
 
-    one: Scanner
-    other: Scanner
+    a: Scanner
+    b: Scanner
 
     @property
     def whole(self) -> torch.nn.Module:
         """Both of them, as what is to be stopped."""
-        return torch.nn.ModuleList([self.one.whole, self.other.whole])
+        return torch.nn.ModuleList([self.a.whole, self.b.whole])
 
     def apart(self, inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
         """Of each input, how far apart their heads are, summed over its queries, and how many queries that is."""
-        drawn = [queries_of(encoded, QUERIES, self.one.options.seed) for encoded in inputs]
-        keepers = [RowKeeper(drawn, inputs, self.one.options.reading) for _ in range(2)]
-        for scanner, keeper in zip((self.one, self.other), keepers, strict=True):
+        drawn = [queries_of(encoded, QUERIES, self.a.options.seed) for encoded in inputs]
+        keepers = [RowKeeper(drawn, inputs, self.a.options.reading) for _ in range(2)]
+        for scanner, keeper in zip((self.a, self.b), keepers, strict=True):
             scanner.run(scanner.collate(inputs).model_inputs, keeper)
         return [
             (divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy(), len(queries))

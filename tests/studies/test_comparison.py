@@ -74,7 +74,7 @@ def _told(*pairs: str) -> _Told:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
     found = _compared(bundled_dir, bundled_dir, match)
-    there = ~np.isnan(found.one.every_key.score)
+    there = ~np.isnan(found.a.every_key.score)
     assert there.any() and (found.difference[there] == 0).all()
     assert (found.se[there & ~np.isnan(found.se)] == 0).all() and (~np.isnan(found.se)).any()
     assert not found.changed
@@ -107,9 +107,9 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
         with_one = compare(one.with_relation(_told("cat dog")), other.with_relation(_told("cat dog")), _read(pairs))
         without = compare(one.with_relation(None), other.with_relation(None), _read(pairs))
     p = found.patterns.index("cross-sentence")
-    for scores in (found.one, found.other):
+    for scores in (found.a, found.b):
         assert (scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
-    assert (without.one.every_key.n[..., p] == 0).all()
+    assert (without.a.every_key.n[..., p] == 0).all()
     assert_allclose(found.difference, with_one.difference)
     assert_allclose(exchanged.difference, -found.difference)
     assert_allclose(exchanged.se, found.se, atol=1e-7)
@@ -130,7 +130,7 @@ def test_where_two_models_read_other_tokens_identical_words_alone_count(before: 
         relation = _told("cat dog")
         found = compare(one.with_relation(relation), other.with_relation(relation), _read(pairs))
     assert found.alike == "only identical words count: the two models use different tokens."
-    assert (found.one.every_key.n[..., found.patterns.index("cross-sentence")] == 0).all()
+    assert (found.a.every_key.n[..., found.patterns.index("cross-sentence")] == 0).all()
 
 
 def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:

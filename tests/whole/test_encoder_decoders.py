@@ -453,12 +453,12 @@ class TestStudies:
         alone = [attnscan.heads(texts, model=model, **options).scores for model in (TRANSLATOR, untrained)]
         options.pop("predictive", None)
         result = attnscan.compare(TRANSLATOR, untrained, texts, **options)
-        assert {head.name[0] for head in result.one.grid} == {attention[0]}
-        for ours, theirs in zip((result.one, result.other), alone, strict=True):
+        assert {head.name[0] for head in result.a.grid} == {attention[0]}
+        for ours, theirs in zip((result.a, result.b), alone, strict=True):
             places = [theirs.patterns.index(name) for name in ours.patterns]
             assert_allclose(ours.every_key.score, theirs.every_key.score[..., places], atol=1e-9)
         nearest = attnscan.compare(TRANSLATOR, TRANSLATOR, texts, match="nearest", **options)
-        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.one.grid)
+        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.a.grid)
         assert_allclose(nearest.divergence, 0, atol=1e-6)
 
     def test_without_a_target_two_models_would_read_different_ones(self) -> None:

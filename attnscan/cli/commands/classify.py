@@ -161,14 +161,14 @@ def classify(
     command = ("show" if given.weights is not None else "head", *best) if best else ()
     options_then = options_of(given.model, of.typed(",".join(best)), given.weights)
     surround = ScreenFrame(above, command, given.sentences, options_then)
-    both = [(own, each) for (_, own), each in zip(listings, results, strict=True)]
+    both = [(own, result) for (_, own), result in zip(listings, results, strict=True)]
 
     def view(width: int) -> RenderableType:
         from rich.console import Group
 
-        return Group(*(own.view(None, each, width) for own, each in both))
+        return Group(*(own.view(None, result, width) for own, result in both))
 
-    destination.emit(Shown(lambda: of_kinds([own.frame(each) for own, each in both]), view, surround))
+    destination.emit(Shown(lambda: of_kinds([own.frame(result) for own, result in both]), view, surround))
 
 
 def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, read: Sequence[str]) -> None:

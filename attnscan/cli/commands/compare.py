@@ -60,7 +60,7 @@ def compare(
         for model in (model_a, model_b)
     )
     result = answered(Compare(of.pairs(files.source(), kind), (ours, theirs), match=match, heads=heads)).value
-    some = None if heads is None else result.one.grid.select(heads)
+    some = None if heads is None else result.a.grid.select(heads)
     names = names or list(result.patterns)
     greatest = (result.chosen(name, some, 1) for name in names)
     command = next((("profile", "--heads", chosen[0].name) for chosen in greatest if chosen), ())

@@ -134,7 +134,7 @@ def heads(
         named, options = (
             (with_own(pattern or (), ALL_PATTERNS)[0], scan) if by_file else of.options(scan, kind, pattern)
         )
-        asked = tuple(each for each in options.patterns if not named or each.id in named)
+        asked = tuple(own for own in options.patterns if not named or own.id in named)
         options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
         request: Rank | RankFile = (
             RankFile(rows.from_file, tuple(named))
@@ -163,15 +163,16 @@ def heads(
     def view(width: int) -> RenderableType:
         if listed:
             shown = (
-                best_heads_view(each, named or each.scores.patterns, top or (10 if pattern else 5), width)
-                for each in results
+                best_heads_view(ranking, named or ranking.scores.patterns, top or (10 if pattern else 5), width)
+                for ranking in results
             )
         else:
-            shown = (ranking_view(each, width) for each in results)
+            shown = (ranking_view(ranking, width) for ranking in results)
         return Group(*shown)
 
     def frame() -> pd.DataFrame:
-        return of_kinds([each.to_frame((named or each.scores.patterns) if listed else None, top) for each in results])
+        tables = (result.to_frame((named or result.scores.patterns) if listed else None, top) for result in results)
+        return of_kinds(list(tables))
 
     best_heads = (_best(ranking, (named or ranking.scores.patterns) if listed else ()) for ranking in results)
     best_head = next(filter(None, best_heads), None)

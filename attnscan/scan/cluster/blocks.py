@@ -146,7 +146,7 @@ class BlockFiles:
             yield Block(wanted.number, number, error=error)
 
     def rows(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The same for Ray Data: a row that holds a FilePart, to rows of its blocks."""
+        """Cut a part of a file into blocks for Ray Data: a row that holds a FilePart, to rows of its blocks."""
         for block in self.blocks(pickle.loads(batch["item"][0])):
             yield row("block", block)
 

@@ -114,13 +114,13 @@ def _columns(sheet: Sheet, result: Syntax, relations: list[str], top: float) -> 
     """A row for each relation, with its name, and bars in both directions."""
     named = min(0.3 * sheet.width, max(map(width_of, relations))) + 0.06
     head_name = width_of("00-00*") + 0.04
-    each = (sheet.width - 2 * MARGIN - named - _GAP) / 2
+    wide = (sheet.width - 2 * MARGIN - named - _GAP) / 2
     for i, relation in enumerate(relations):
         sheet.text(MARGIN, top + (i + 0.45) * _PITCH, shortened(relation, named - 0.06))
     for column, (direction, title) in enumerate(((HEAD, "word → head"), (DEPENDENT, "head → word"))):
-        x = MARGIN + named + column * (each + _GAP)
-        box = Box(x, top, each - head_name, _PITCH * len(relations))
-        sheet.text(x, top - 0.6 * LINE, shortened(title, each))
+        x = MARGIN + named + column * (wide + _GAP)
+        box = Box(x, top, wide - head_name, _PITCH * len(relations))
+        sheet.text(x, top - 0.6 * LINE, shortened(title, wide))
         for value in (0, 0.5, 1) if box.width > 4 * width_of("0.5") else (0, 1):
             at = box.x + value * box.width
             sheet.line([at, at], [box.y, box.y + box.height], "#d9d9d9", 0.5)

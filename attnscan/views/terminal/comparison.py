@@ -47,7 +47,7 @@ def comparison_view(
     for name, signature in zip("AB", comparison.signatures, strict=True):
         blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
     how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
-    blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.one.grid), 'head')}: {how}"), ""]
+    blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.a.grid), 'head')}: {how}"), ""]
     survivors, differences = int(comparison.survives.sum()), int((~np.isnan(comparison.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
     blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
@@ -125,7 +125,7 @@ def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
 
 def _moved(comparison: Comparison) -> Iterator[RenderableType]:
     """How many heads are nearest to the one of their own place, and how near."""
-    grid = comparison.one.grid
+    grid = comparison.a.grid
     same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
     name = plain(comparison.signatures[1].model)
     yield Text(f"{same} of {len(grid)} heads are most like the head of their own place in {name}.")
