@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -75,8 +76,13 @@ def test_every_script_is_tried() -> None:
     assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
 
 
+def _marked(name: str) -> Any:
+    """An example; those that start a cluster wait for each other."""
+    return pytest.param(name, marks=[pytest.mark.xdist_group("ray")] if NEEDS.get(name) == "ray" else [])
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in sorted(SAYS) if "sheet" not in name])
+@pytest.mark.parametrize("name", [_marked(name) for name in sorted(SAYS) if "sheet" not in name])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"needs {NEEDS[name]}, which is not installed")
@@ -89,6 +95,13 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
     elif name == "saved_weights.sh":
         assert "I went" not in said and {"weights.npz", "page.html"} <= written
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("ray")
+def test_clusters_wait_for_each_other(request: pytest.FixtureRequest) -> None:
+    """By pytest 9.2, pytest-xdist 3.8 writes no group behind a test's name, and runs several at once."""
+    assert request.node.nodeid.endswith("@ray") or not getattr(request.config.option, "loadgroup", False)
 
 
 @pytest.mark.long
