@@ -211,6 +211,21 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     assert table.chance[0, 0, 0] == pytest.approx(2 / 5)  # two of five tokens
 
 
+@pytest.mark.parametrize(("resting", "n", "score"), [("straw ##berries", 1, 0.7), ("straw", 2, (0.6 + 0.7) / 2)])
+def test_a_word_counts_if_one_of_its_pieces_carries_something(resting: str, n: int, score: float) -> None:
+    text = "[CLS] big straw ##berries cat [SEP]"
+    batch = collate([input_of(text, "word")])
+    weights = torch.full((6, 6), 1 / 6)
+    weights[2] = weights[3] = torch.tensor([0, 0.6, 0.1, 0.1, 0, 0.2])
+    weights[4] = torch.tensor([0, 0.1, 0.3, 0.4, 0, 0.2])
+    idle = torch.tensor([token in resting.split() for token in text.split()])
+    scorer, every, sees = Scorer(Targets(batch, PATTERNS)), slice(None), torch.ones(1, 6, 6, dtype=torch.bool)
+    given = (weights.masked_fill(idle[:, None], 0)[None, None], sees, None, None, None, None, None)
+    scorer(AttentionBlock(Grid.square(1, 1), 0, every, every, *given, idle[None, None]))
+    table = scorer.sums().finish().every_key
+    assert table.n[0, 0, 1] == n and table.score[0, 0, 1] == pytest.approx(score)
+
+
 def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None:
     text = "[CLS] a cat [SEP]"
     weights = _weights(text, 0)

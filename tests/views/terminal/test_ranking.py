@@ -92,6 +92,18 @@ def test_every_head_has_its_letter_and_no_line_is_wider_than_the_screen(layers: 
         assert letters == [[letter(kind) for kind in row] for row in ranking.behaviours.kind]
 
 
+@pytest.mark.parametrize(
+    ("heads", "ruler"),
+    [
+        (16, "      0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15"),
+        (32, "      0         5        10        15        20        25        30"),
+        (64, "      0 to 63"),
+    ],
+)
+def test_heads_are_numbered_as_often_as_there_is_room(heads: int, ruler: str) -> None:
+    assert ruler in _screen(doing(2, heads, 4), 80).splitlines()
+
+
 def test_a_wide_screen_has_the_map_beside_the_kinds() -> None:
     narrow, wide = (_screen(doing(6, 12, 14), width).splitlines() for width in (80, 120))
     assert len(wide) <= len(narrow) - 8
