@@ -236,6 +236,11 @@ class TestQuoting:
         assert pairs == [Pair("x", "y"), *(Pair(*row) for row in cells)]
         assert (READ_SO in notes) == quoted
 
+    @pytest.mark.parametrize("row", ['"a"\tb', '"a" b\tc', '"a"\t"b"'])
+    def test_quotes_that_can_only_be_text_are_not_told(self, make: Make, row: str) -> None:
+        pairs, notes = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n"))
+        assert (pairs[-1], notes) == (Pair(*row.split("\t")), [])
+
     def test_quotes_around_everything(self, make: Make) -> None:
         pairs, notes = read(make("p.tsv", '"n"\t"sentence1"\t"sentence2"\n1\t"a"\t"b"\n2\t"c"\t"d"\n'))
         assert pairs == [AB, CD] and len(notes) == 1
