@@ -221,6 +221,13 @@ class OutputProjections:
         norms: Tensor = torch.linalg.vector_norm(projected, dim=-1)
         return norms
 
+    def of_values(self, block: AttentionBlock) -> Tensor:
+        """How long the vectors are that all keys have to give, ‖f(x_j)‖. Shape: [batch, head, key], float32."""
+        assert block.value is not None
+        if (norms := block.shared.get("norms")) is None:
+            norms = block.shared["norms"] = self.norms(block.layer, block.heads, block.value)
+        return norms
+
     def outputs(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
@@ -233,10 +240,8 @@ class OutputProjections:
         A row that carries nothing at all is zero throughout, and `idle` tells which are. A preview keeps its weights,
         with `norms` beside them.
         """
-        assert block.value is not None and block.logits is not None
-        if (norms := block.shared.get("norms")) is None:
-            norms = block.shared["norms"] = self.norms(block.layer, block.heads, block.value)
-        norms = norms[..., block.columns]
+        assert block.logits is not None
+        norms = self.of_values(block)[..., block.columns]
         if block.preview:
             return replace(block, norms=norms)
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]

@@ -40,7 +40,7 @@ class AttentionKeeper:
             seen = block.visible[slice(0, 1), block.rows, slice(block.tokens)][:, rows]
             self._visible[block.layer, numbers] = _array(seen)
         if self._projections is not None and block.value is not None:
-            norms = self._projections.norms(block.layer, block.heads, block.value)
+            norms = self._projections.of_values(block)
             self._norms[layer, into, : norms.shape[-1]] = _array(norms[:, heads])
         if block.query is not None and block.key is not None:
             assert self._neurons is not None

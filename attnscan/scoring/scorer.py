@@ -236,11 +236,13 @@ class _Readout:
         Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
         """
         flat, by_query = weights[0].flatten(1), share[0].T
-        measured = self._values.new_zeros(2, self._rows, weights.shape[1], self._values.shape[-1])
-        for c, (cells, queries, values, on_words) in enumerate(self._by_column):
-            picked = flat[:, cells].T * values[:, None]
-            measured[0, ..., c].index_add_(0, queries, picked)
-            measured[1, ..., c].index_add_(0, queries, picked * on_words[:, None])
+        cells, into, values, on_words = self._by_column
+        columns = self._values.shape[-1]
+        measured = self._values.new_zeros(2, self._rows * columns, weights.shape[1])
+        picked = flat[:, cells].T * values[:, None]
+        measured[0].index_add_(0, into, picked)
+        measured[1].index_add_(0, into, picked * on_words[:, None])
+        measured = measured.view(2, self._rows, columns, -1).transpose(2, 3)
         measured[1] *= by_query[..., None]
         for c, column in self._dense.items():
             on_column = weights[0] * column[0]
@@ -254,18 +256,15 @@ class _Readout:
         return torch.cat([measured, itself], -1)
 
     @cached_property
-    def _by_column(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """The cells of each sparse column of one input, their queries, what they are, and whether their key is a word.
+    def _by_column(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The cells of all sparse columns of one input: where each lies, of which query and column together, what it
+        is, and whether its key is a word.
 
         Shape: each [cell].
         """
-        every = (self._cells[0], self._queries[0], self._on_words[0, 0])
-        columns = []
-        for values in self._values[0].T:
-            there = values.nonzero()[:, 0]
-            cells, queries, on_words = (of_cells[there] for of_cells in every)
-            columns.append((cells, queries, values[there], on_words))
-        return columns
+        columns, there = self._values[0].T.nonzero(as_tuple=True)
+        into = self._queries[0][there] * self._values.shape[-1] + columns
+        return self._cells[0][there], into, self._values[0][there, columns], self._on_words[0, 0][there]
 
     def by_query(self, weights: Tensor) -> Tensor:
         """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""

@@ -176,8 +176,9 @@ def strongest_first(scores: Scores) -> list[Head]:
     By how far a head is above chance, so that patterns with many targets have no advantage.
     """
     rankings = [best_first(of_heads) for of_heads in np.moveaxis(scores.every_key.above_chance, -1, 0)]
-    ranked = [scores.grid[number] for of_rank in zip_longest(*rankings) for number in of_rank if number is not None]
-    return list(dict.fromkeys([*ranked, *scores.grid]))
+    ranked = (number for of_rank in zip_longest(*rankings) for number in of_rank if number is not None)
+    heads = list(scores.grid)
+    return [heads[number] for number in dict.fromkeys([*ranked, *range(len(heads))])]
 
 
 def _side(attention: Attention, room: int) -> int:

@@ -109,8 +109,10 @@ class HeadsByReading:
         chances: list[float | list[float | None] | None] = []
         table = self.labels.scores.table(self.among_words)
         for of_heads in np.moveaxis(np.broadcast_to(table.chance, table.score.shape), -1, 0):
-            values = [None if math.isnan(value) else round(value, 5) for value in of_heads.ravel().tolist()]
-            chances.append(values[0] if len(set(values)) == 1 else values)
+            different = np.unique(of_heads)
+            values = (different if len(different) == 1 else of_heads.ravel()).tolist()
+            known = [None if math.isnan(value) else round(value, 5) for value in values]
+            chances.append(known[0] if len(set(known)) == 1 else known)
         return chances
 
 
@@ -224,6 +226,8 @@ def _cells(name: str, column: NDArray[Any], decimals: int = DECIMALS) -> list[st
     if column.dtype.kind != "f":
         known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(column.tolist())}
         return [known[cell] for cell in column.tolist()]
+    if np.isnan(column).all():
+        return [""] * len(column)
     form = ".0f" if name in _WHOLE else f".{decimals}f"
     return ["" if math.isnan(value) else format(value, form) for value in column.tolist()]
 
