@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import json
 import logging
 import os
@@ -329,12 +328,10 @@ def served(app: App, own: socket.socket) -> Iterator[threading.Event]:
             bound.close()
             ended.set()
 
-    gc.freeze()  # models and libraries stay: searching them for garbage takes longer than an answer, which would wait
     threading.Thread(target=run, daemon=True, name="attnscan-server").start()
     try:
         yield ended
     finally:
-        gc.unfreeze()
         server.should_exit = server.force_exit = True
         ended.wait(_PATIENCE)
 

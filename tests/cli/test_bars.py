@@ -115,7 +115,8 @@ def test_the_search_for_unreachable_objects_goes_on_after_imports_and_after_thei
     frozen = gc.get_freeze_count()
     with pytest.raises(ImportError):
         done(work(ImportError()))
-    assert gc.isenabled() and gc.get_freeze_count() == frozen  # in a process of several commands, once
+    # In a process of several commands, once; of what was left in place then, some may be gone
+    assert gc.isenabled() and gc.get_freeze_count() <= frozen
 
 
 def test_of_bad_records_three_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
