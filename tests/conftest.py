@@ -40,6 +40,12 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=ALL
 settings.load_profile("all")
 
 SHARED = Path(__file__).parents[2] / "shared"
+_LONG_NAME = 200
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name no test by a long value: bytes of a file may hold when it was made, and all workers are to find one name."""
+    return argname if isinstance(val, str | bytes) and len(val) > _LONG_NAME else None
 
 
 @pytest.fixture(scope="session")

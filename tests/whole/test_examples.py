@@ -77,8 +77,8 @@ def test_every_script_is_tried() -> None:
 
 
 def _marked(name: str) -> Any:
-    """An example; those that start a cluster wait for each other."""
-    return pytest.param(name, marks=[pytest.mark.xdist_group("ray")] if NEEDS.get(name) == "ray" else [])
+    """An example; those that start a cluster of their own wait for each other."""
+    return pytest.param(name, marks=[pytest.mark.xdist_group("ray-alone")] if NEEDS.get(name) == "ray" else [])
 
 
 @pytest.mark.long
@@ -98,10 +98,10 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("ray")
+@pytest.mark.xdist_group("ray-alone")
 def test_clusters_wait_for_each_other(request: pytest.FixtureRequest) -> None:
     """By pytest 9.2, pytest-xdist 3.8 writes no group behind a test's name, and runs several at once."""
-    assert request.node.nodeid.endswith("@ray") or not getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@ray-alone") or not getattr(request.config.option, "loadgroup", False)
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ pytest.importorskip("ray")
 A, B = "a" * 40, "b" * 40
 SCAN = ["-m", "attnscan", "heads", "--on-long", "truncate", "--predictive-pairs", "2", "--csv"]
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray-alone")]
 
 
 @pytest.fixture

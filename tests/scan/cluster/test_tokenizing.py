@@ -152,7 +152,7 @@ def test_a_tokenizer_that_cannot_be_loaded_is_told_as_the_model_is(file: str, tm
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("ray")
+@pytest.mark.xdist_group("ray-alone")
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
 def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
     toy: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
