@@ -177,14 +177,14 @@ def processes(model: Path, connection: http.client.HTTPConnection, port: int, ru
 
 
 def memory(connection: http.client.HTTPConnection, many: int) -> None:
-    """Print the last table: what the process takes as inputs of many lengths are edited, one in ten with its rest."""
+    """Print the last table: what the process takes as inputs of many lengths are edited, one in fifty with its rest."""
     inputs = [texts(tokens) for tokens in range(8, 96, 4)]
     print("\n| edits | peak memory |\n| ---: | ---: |")
     for turn in range(many + 1):
         if turn % max(1, many // 6) == 0:
             print(f"| {turn:,} | {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10:,} MiB |", flush=True)
         answer = json.loads(asked(connection, next(inputs[turn % len(inputs)]), 20_000 + turn))
-        if turn % 10 == 0:  # how sure labels are, profiles and statements take seconds
+        if turn % 50 == 0:  # how sure labels are, profiles and statements take seconds
             connection.request("GET", f"/{TOKEN}/rest/{answer['id']}")
             assert connection.getresponse().read()
             connection.close()
