@@ -40,7 +40,7 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=ALL
 settings.load_profile("all")
 
 SHARED = Path(__file__).parents[2] / "shared"
-_LONG_NAME = 200
+_LONG_NAME = 200  # characters or bytes
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

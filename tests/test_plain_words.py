@@ -73,6 +73,8 @@ def nameless(path: Path) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
             lines += [f"{path}:{node.lineno}: {node.id}"] * (node.id in NO_NAMES)
+        elif isinstance(node, ast.arg) and (node.annotation is None or node.arg != "each"):
+            lines += [f"{path}:{node.lineno}: {node.arg}"] * (node.arg in NO_NAMES)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines += [f"{path}:{node.lineno}: The same"] * str(node.value.value).startswith("The same")
     return lines
@@ -124,8 +126,8 @@ def test_a_page_that_says_it_otherwise_is_found(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('"""It cannot be had."""\n\nWHAT = f"{1} cannot be had"\n"""It cannot be had."""\n')
     assert said(module) == [(3, " cannot be had")]
-    module.write_text('"""The same."""\n\nfound = [one for one in ()]\n')
-    assert [line.rsplit(" ", 1)[1] for line in nameless(module)] == ["same", "found", "one"]
+    module.write_text('"""The same."""\n\nfound = [one for one in ()]\nkey = lambda each: each\n')
+    assert [line.rsplit(" ", 1)[1] for line in nameless(module)] == ["same", "found", "one", "each"]
 
 
 def test_each_version_in_the_changelog_has_at_most_120_lines_and_each_heading_once() -> None:

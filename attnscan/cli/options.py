@@ -265,7 +265,7 @@ class PairFiles:
     def chosen(self) -> list[str]:
         """The options, other than --pairs itself, that were given."""
         usual = type(self)()
-        changed = [own.name for own in fields(self) if getattr(self, own.name) != getattr(usual, own.name)]
+        changed = [option.name for option in fields(self) if getattr(self, option.name) != getattr(usual, option.name)]
         return [f"--{name.replace('_', '-')}" for name in changed if name != "pairs"]
 
 

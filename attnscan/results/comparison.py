@@ -48,8 +48,8 @@ class Comparison:
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     stays: FloatArray | None = None
-    """In what share of resamplings of pairs each head of a, and of b, keeps its label; NaN where too few
-    pairs tell; None if that was not measured. Shape: [model, layer, head]."""
+    """In what share of bootstrap resamples of pairs each head of a, and of b, keeps its label; NaN where too few pairs
+    tell; None if that was not measured. Shape: [model, layer, head]."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
@@ -105,14 +105,14 @@ class Comparison:
 
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-        """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
+        """The pattern that each head follows in a and in b. Shape: [layer, head]."""
         both = zip((self.a, self.b), self.tables, strict=True)
         a, b = (scores.ranked_labels(table, 0, self.threshold) for scores, table in both)
         return a, b
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
-        """Which heads have a label that would not stay, in the one model or in the other. Shape: [layer, head]."""
+        """Which heads have a label that would not stay, in a or in b. Shape: [layer, head]."""
         if self.stays is None:
             return np.zeros(self.a.grid.shape, dtype=bool)
         stay: NDArray[np.bool_] = (self.stays >= STAYS).min(0)

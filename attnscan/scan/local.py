@@ -420,7 +420,7 @@ def _with_votes(scanner: Scanner, encoded: EncodedInput, own: Help, sums: ScanSu
     after, before = (summed(scanner, [encoded], helps) for helps in ([own], []))
 
     def voted(name: str) -> LabelSums | None:
-        labels, new, old = (getattr(own, name) for own in (sums, after, before))
+        labels, new, old = (getattr(summed_of, name) for summed_of in (sums, after, before))
         return None if labels is None else replace(labels, votes=new.votes - old.votes)
 
     return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))

@@ -120,7 +120,7 @@ def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
 
     Of a pair that is there twice, the first place counts.
     """
-    first = {own[0]: own for own in sorted(drawn, key=lambda own: own[:2], reverse=True)}
+    first = {pair[0]: pair for pair in sorted(drawn, key=lambda pair: pair[:2], reverse=True)}
     return tuple(first[key] for key in sorted(first)[:most])
 
 

@@ -170,7 +170,7 @@ def help_between_words(
     answered = [_Answered(questions, measure) for questions in inputs]
     order = sorted((i for i in range(len(inputs)) if inputs[i].count), key=lambda i: -inputs[i].length)
     done, total = 0, sum(questions.count for questions in inputs)
-    yield done, total, [(index, own.help()) for index, own in enumerate(answered) if own.complete]
+    yield done, total, [(index, known.help()) for index, known in enumerate(answered) if known.complete]
     if not order:
         return
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
@@ -196,7 +196,7 @@ def _room(inputs: Sequence[Questions], room: int, workers: int) -> int:
     """How many tokens a batch may hold so that no worker is without one while others have their last."""
     if workers == 1:
         return room
-    tokens, longest = sum(own.count * own.length for own in inputs), max(own.length for own in inputs)
+    tokens, longest = sum(asked.count * asked.length for asked in inputs), max(asked.length for asked in inputs)
     rounds = math.ceil(tokens / (room * workers))
     return min(room, math.ceil(tokens / (rounds * workers)) + longest)
 

@@ -209,7 +209,7 @@ class _Readout:
         return torch.minimum(shared, target, out=shared)
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
-        """Weight on the targets of sparse columns, summed over queries. Shape: as of a call, without `itself`."""
+        """Weight on the targets of sparse columns, summed over queries. Shape: [2, batch, head, column]."""
         heads = weights.shape[1]
         cells, queries = (index[:, None].expand(-1, heads, -1) for index in (self._cells, self._queries))
         picked = weights.flatten(2).gather(2, cells)

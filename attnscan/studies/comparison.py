@@ -63,7 +63,7 @@ def compare(
     scores = sums.a.finish(options.kind), sums.b.finish(options.kind)
     sure = [
         stability(known, labels.units(), options.threshold, options.seed)
-        for known, labels in zip(scores, (sums.labels, sums.other_labels), strict=True)
+        for known, labels in zip(scores, (sums.labels_a, sums.labels_b), strict=True)
     ]
     kind = Labels.kind(options.reading.special)
     stays = [getattr(stable, kind) for stable in sure if stable is not None]
@@ -109,9 +109,9 @@ class _PairedSums(Adding):
     b: ScoreSums
     products: RatioProducts
     """Of the two models' weights on target, by the reading. Shape: [layer, head, pattern]."""
-    labels: LabelSums
-    """What the one model's labels are told to be sure by."""
-    other_labels: LabelSums
+    labels_a: LabelSums
+    """What a's labels are told to be sure by."""
+    labels_b: LabelSums
 
     @classmethod
     def of(

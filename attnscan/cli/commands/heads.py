@@ -134,7 +134,7 @@ def heads(
         named, options = (
             (with_own(pattern or (), ALL_PATTERNS)[0], scan) if by_file else of.options(scan, kind, pattern)
         )
-        asked = tuple(own for own in options.patterns if not named or own.id in named)
+        asked = tuple(known for known in options.patterns if not named or known.id in named)
         options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
         request: Rank | RankFile = (
             RankFile(rows.from_file, tuple(named))
