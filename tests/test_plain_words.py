@@ -66,6 +66,12 @@ def said(path: Path) -> list[tuple[int, str]]:
     return [(node.lineno, str(node.value)) for node in texts if id(node) not in documented]
 
 
+def shown_by(path: Path) -> list[tuple[int, str]]:
+    """The numbered lines of a script or template of the page, without comments."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(number, re.sub(r"^\s*(/\*\*|\*).*|\s//.*", "", line)) for number, line in enumerate(lines, 1)]
+
+
 def nameless(path: Path) -> list[str]:
     """A line for each variable of a module whose name says nothing, and each docstring that leans on another one."""
     tree, lines = ast.parse(path.read_text(encoding="utf-8")), list[str]()
@@ -105,7 +111,11 @@ def test_pages_say_it_in_plain_words(page: Path) -> None:
 
 def test_screens_help_and_errors_say_it_in_plain_words() -> None:
     wrong = [line for module in sorted((ROOT / "attnscan").rglob("*.py")) for line in unclear(module, said(module))]
-    assert not wrong, "\n".join(wrong)
+    scripts = [
+        file for file in sorted((ROOT / "attnscan" / "views" / "page" / "web").iterdir()) if file.suffix != ".css"
+    ]
+    wrong += [line for script in scripts for line in unclear(script, shown_by(script))]
+    assert scripts and not wrong, "\n".join(wrong)
 
 
 def test_names_and_docstrings_of_the_package_say_what_they_are_of() -> None:

@@ -191,7 +191,7 @@ class TestTyping:
     def test_what_is_sure_and_profiles_come_after_it(self, page: Page, address: str) -> None:
         opened(page, address).click("#tab-head")
         page.fill("#sentence-b", "At the store, I bought red apples.")
-        expect(page.locator("#facts")).to_contain_text("resamplings")
+        expect(page.locator("#facts")).to_contain_text("bootstrap resamples")
         expect(page.locator("#facts table.profile tr").first).to_be_visible()
 
     def test_a_head_is_as_the_model_has_it(self, page: Page, address: str) -> None:
@@ -282,7 +282,7 @@ class TestTyping:
         answered(page)
         assert tokens(page)[-8:] == ["the", "dog", "ran", "home", "and", "slept", ".", "[SEP]"]
         page.click("#tab-head")
-        expect(page.locator("#facts")).to_contain_text("resamplings")
+        expect(page.locator("#facts")).to_contain_text("bootstrap resamples")
         assert not errors  # a question that another one replaces is none
 
 
@@ -329,6 +329,11 @@ class TestChanges:
         page.fill("#without", "2-0, 9-9")
         page.press("#without", "Enter")
         expect(page.locator("#refused")).to_contain_text("there is no head 9-9: this model has 6 layers of 12 heads")
+        page.click("#tab-model")  # and whatever else is shown meanwhile
+        page.click("#tab-head")
+        answered(page)
+        expect(page.locator("#refused")).to_contain_text("there is no head 9-9")
+        expect(page.locator("#without")).to_have_value("2-0, 9-9")
         expect(page.locator("#picker .out")).to_have_count(1)
         page.fill("#without", "layer:0")
         page.press("#without", "Enter")

@@ -799,7 +799,7 @@ class TestHeadView:
         for reading in ("carried-words", "words", "carried"):
             turn(shown, reading)
             expect(shown.locator("#facts h2 span")).to_have_text(told[reading])
-            expect(shown.locator("#facts")).to_contain_text(f"{sure[reading]} of resamplings of the words")
+            expect(shown.locator("#facts")).to_contain_text(f"{sure[reading]} of bootstrap resamples of the words")
         expect(shown.locator("#facts")).to_contain_text(f"looks at {told['weight']};")
         said = told["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
@@ -1357,7 +1357,9 @@ class TestManyPairs:
         expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, above, ""])
         expect(shown.locator("#cards table.scores tbody tr").nth(5)).to_contain_text("special tokens removed")
         stays = ranking.mapped.stability.content_label[1, 9]
-        expect(shown.locator("#cards")).to_contain_text(f"label stays in {round(100 * stays, 1):g} % of resamplings")
+        expect(shown.locator("#cards")).to_contain_text(
+            f"label stays in {round(100 * stays, 1):g} % of bootstrap resamples"
+        )
         agrees = ranking.mapped.agreement.content_label[1, 9]
         expect(shown.locator("#cards")).to_contain_text(f"{round(100 * agrees, 1):g} % of pairs agree")
         profile = ranking.known_profile()
@@ -1713,6 +1715,12 @@ class TestEveryView:
                 assert sheet and int(sheet[1]) == {"table": 842, "model": 595}[view]
                 shown.emulate_media(media="print")
                 assert shown.evaluate("document.documentElement.scrollWidth") <= int(width * millimetre)
+                buttons = shown.locator("#scores thead button").evaluate_all(
+                    "all => all.map(b => getComputedStyle(b).display)"
+                )
+                assert (
+                    set(buttons) == {"contents"} and len(buttons) > 10
+                )  # which is repeated on each sheet, as no box is
                 last = shown.locator("#scores tr:last-child td:last-child, #thumbnails > :last-child")
                 edge = last.locator("visible=true").evaluate("element => element.getBoundingClientRect().right")
                 assert edge <= int(width * millimetre)

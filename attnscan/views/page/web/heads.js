@@ -198,7 +198,7 @@ function sureness(head) {
   const what = isStated ? "statement" : "label";
   const stays = hasColumn(`${what}_stays`) ? cellOf(head, `${what}_stays`) : null;
   const agree = isStated ? "" : cellOf(head, "label_agree");
-  const share = stays ? `${what} stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
+  const share = stays ? `${what} stays in ${percent(stays)} of bootstrap resamples of the ${facts.drawn}` : "";
   const few = stays === "" && !isStated ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
   return make("p", { class: "hint" }, [facts.titles[reading()].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
 }

@@ -48,6 +48,7 @@ const asker = {
   texts: Object.fromEntries([...document.querySelectorAll('script[type="text/plain"]')].map((script) => [script.id, script.textContent])),
   busy: false,
   refused: "",
+  noHeads: "", // why what is written in "Heads off" names none
   beside: null, // the answer that it stands beside
   besideOf: "", // and what was asked for that
   others: null, // the last of these, and its question
@@ -249,13 +250,15 @@ function switchHeads() {
   const names = chosenHeads().map((head) => head.name);
   const on = names.every((name) => off.has(name));
   for (const name of names) on ? off.delete(name) : off.add(name);
+  asker.noHeads = "";
   change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
 }
 
 /** Switch off heads as they are written, names and whole layers, unless one of them is not there. */
 function switchOff(text) {
   const { known, unknown } = headsIn(text);
-  if (unknown.length) return asker.refuse(noSuchHead(unknown));
+  asker.noHeads = unknown.length ? noSuchHead(unknown) : "";
+  if (asker.noHeads) return paintLive();
   return change({ without: known.sort((a, b) => a.index - b.index).map((head) => head.name).join(",") });
 }
 
@@ -305,9 +308,9 @@ function paintLive() {
   for (const name of ["positions", "segments"]) find(name).value = state[name];
   paintAvailable();
   find("segments").closest("label").hidden = !state.b.trim() || Boolean(facts.kinds);
-  if (find("without") !== document.activeElement) find("without").value = state.without.replaceAll(",", ", ");
+  if (find("without") !== document.activeElement && !asker.noHeads) find("without").value = state.without.replaceAll(",", ", ");
   find("with").value = ["", "unchanged", "model"].includes(state.beside) ? state.beside : "pin";
-  notice("refused", asker.refused);
+  notice("refused", asker.refused || asker.noHeads);
   find("offline").href = `page/${asker.id}`;
   paintWords();
   paintSwitch();
