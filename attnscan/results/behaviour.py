@@ -65,8 +65,8 @@ DRAWN_MAPS = 20
 MOST_HEADS = 4096
 """Of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes."""
 STAYS = 0.95
-"""A label that stays in fewer of the resamplings is not sure. A statement is printed if its differences hold in this
-share of resamples, and has a `?` if it wins in fewer."""
+"""A label that stays in fewer of the bootstrap resamples is not sure. A statement is printed if its differences hold in
+this share of them, and has a `?` if it wins in fewer."""
 
 
 @dataclass(frozen=True)

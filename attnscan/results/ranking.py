@@ -223,7 +223,7 @@ class Ranking:
     def to_labels(self) -> pd.DataFrame:
         """One row a head: its labels, how far the first is above chance and above the next, how sure each is.
 
-        Columns that end in `_agree` are shares of pairs, those in `_stays` of resamplings of pairs.
+        Columns that end in `_agree` are shares of pairs, those in `_stays` of bootstrap resamples of pairs.
         Raises: OptionError if labels are not there.
         """
         import pandas as pd
