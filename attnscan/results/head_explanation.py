@@ -141,7 +141,7 @@ class HeadExplanation:
     label: str
     """The pattern that the head follows, or `mixed`."""
     label_stays: float
-    """In what share of bootstrap resamples of pairs, or of the input's words, it is the same; NaN if that is unknown."""
+    """In what share of bootstrap resamples of pairs or of the input's words, it is the same; NaN if that is unknown."""
     unsure: bool
     """Whether it would not stay, or too few tell; `mixed` is none."""
     pattern: str
