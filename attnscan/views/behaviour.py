@@ -209,5 +209,5 @@ def told_apart(result: Ranking, pattern: str) -> str:
     said = f"{best} cannot be distinguished from {', '.join(head.name for head in close[:_CLOSE])}{more}"
     needed = result.pairs_to_tell(pattern)
     said += f"; about {counted(needed, 'pair')} would distinguish it from the next" if needed is not None else ""
-    luck = "" if result.ranked_by else "--split ranks and scores close heads on separate pairs, without luck."
+    luck = "" if result.ranked_by else " --split ranks and scores close heads on separate pairs, without luck."
     return f"{said}.{luck}"

@@ -99,19 +99,25 @@ def document_rows(lines: Lines, reading: FileReading) -> Rows:
 
 
 def _records_of(document: object) -> Iterator[object]:
-    """The records of a document: a list's items, an object's columns or only list row by row, else the document."""
+    """The records of a document: a list's items, an object's columns or only list row by row, else the document.
+
+    Columns that are objects are joined by their keys, as pandas writes and reads them; a cell without a partner is null.
+    """
     if isinstance(document, list):
         yield from document
         return
     if not isinstance(document, dict):
         yield document
         return
-    cells = {name: list(column.values()) if isinstance(column, dict) else column for name, column in document.items()}
-    lists = {name: column for name, column in cells.items() if isinstance(column, list)}
+    if len(document) > 1 and all(isinstance(column, dict) for column in document.values()):
+        for key in dict.fromkeys(key for column in document.values() for key in column):
+            yield {name: column.get(key) for name, column in document.items()}
+        return
+    lists = {name: column for name, column in document.items() if isinstance(column, list)}
     rows = [column for column in lists.values() if column and all(isinstance(row, dict) for row in column)]
     if len(rows) == 1 and len(lists) == 1:
         yield from rows[0]
-    elif lists and len(lists) == len(cells) and len({len(column) for column in lists.values()}) == 1:
+    elif lists and len(lists) == len(document) and len({len(column) for column in lists.values()}) == 1:
         yield from (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
     else:
         yield document

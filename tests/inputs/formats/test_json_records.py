@@ -23,6 +23,7 @@ class TestDocuments:
             ('{"text1": "a",\n "text2": "b"}', [AB]),
             ('\ufeff{"text1": "a", "text2": "b"}\n\n{"text1": "c", "text2": "d"}', [AB, CD]),
             ('{"text1": ["a", "c"], "text2": ["b", "d"]}', [AB, CD]),
+            ('{"text1": {"0": "a", "1": "c"}, "text2": {"1": "d", "0": "b"}}', [AB, CD]),
             ('{"n": 1, "rows": [{"text": "a"}]}', [Pair("a")]),
             ("[]", []),
         ],
@@ -56,6 +57,12 @@ class TestDocuments:
             "p.json: record 3: sentence A is missing",
             "p.json: record 4: is not a JSON object",
         ]
+
+    def test_columns_are_joined_by_key(self, make: Make) -> None:
+        document = '{"text1": {"0": "a", "1": "x", "3": "c"}, "text2": {"3": "d", "2": "y", "0": "b"}}'
+        good, bad = skipping(make("p.json", document))
+        assert [record.pair for record in good] == [AB, CD]
+        assert bad == ["p.json: record 2: sentence B is missing", "p.json: record 4: sentence A is missing"]
 
     def test_a_document_beyond_the_bound(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(json_records, "MAX_DOCUMENT", 1 << 20)
