@@ -294,13 +294,18 @@ def _check_weights(
     `missing` are names in the model, `unused` those in the checkpoint.
     Raises: ModelError if either are weights that attention depends on.
     """
-    if lacking := [weight for weight in missing if _is_needed(weight, whole, attention)]:
+    prefix = f"{whole.base_model_prefix}."
+    computed = {weight.removeprefix(prefix) for weight in _never_saved(whole)}
+    if lacking := [
+        weight
+        for weight in missing
+        if weight.removeprefix(prefix) not in computed and _is_needed(weight, whole, attention)
+    ]:
         raise ModelError(
             f"the checkpoint {name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
             "its config.json and its weights do not belong together: save the model again",
         )
     buffers = {buffer for buffer, _ in whole.base_model.named_buffers()}
-    prefix = f"{whole.base_model_prefix}."
     left = [
         weight
         for weight in unused
@@ -316,6 +321,17 @@ def _check_weights(
     if not heads:
         return ""
     return f"attention does not depend on these other parts of the checkpoint {name}: {', '.join(sorted(heads))}"
+
+
+def _never_saved(whole: Any) -> set[str]:
+    """Names of weights that the class which saved the checkpoint computes anew instead of saving them.
+
+    Marian's sinusoidal positions are such weights, and only its class with a task head says so.
+    """
+    import transformers
+
+    saved_by = (getattr(transformers, name, None) for name in whole.config.architectures or ())
+    return {name for kind in (type(whole), *saved_by) for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()}
 
 
 def _has_decoder_beside(whole: Any) -> bool:
@@ -336,12 +352,20 @@ def _is_needed(name: str, whole: Any, attention: AttentionName) -> bool:
 
 def _usual_heads(whole: Any) -> set[str]:
     """The task heads that a family is pretrained with, of which there is nothing to tell."""
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_PRETRAINING_MAPPING
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_PRETRAINING_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    )
 
     config = copy.deepcopy(whole.config)
     config.num_hidden_layers = 1
     heads: set[str] = set()
-    for mapping in (MODEL_FOR_PRETRAINING_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING):
+    for mapping in (
+        MODEL_FOR_PRETRAINING_MAPPING,
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    ):
         if type(config) in mapping:
             with torch.device("meta"):
                 model = mapping[type(config)](config)

@@ -68,6 +68,15 @@ class TestShow:
             for (_, matrix), own in zip(weights.matrices(), expected[1][0].numpy(), strict=True):
                 assert_allclose(matrix, own, atol=1e-6)
 
+    @pytest.mark.parametrize("family", tiny_translators.FAMILIES)
+    def test_the_encoder_of_a_saved_checkpoint_is_read(self, family: str, checkpoints: Any) -> None:
+        """Marian's checkpoint lacks its positions, which are computed, and only its class with a task head says so."""
+        model = checkpoints(family)
+        expected = tiny_translators.eager(model, *PAIR).encoder_attentions[1][0].numpy()
+        weights = attnscan.show("layer:1", PAIR[0], model=model)
+        for (_, matrix), own in zip(weights.matrices(), expected, strict=True):
+            assert_allclose(matrix, own, atol=1e-6)
+
     @pytest.mark.parametrize("query", ["predicts", "reads"])
     def test_rows_are_queries_of_the_target_and_keys_of_the_source(self, query: str) -> None:
         source, target, _ = translator.pairs(1)[0]
