@@ -240,18 +240,6 @@ def _is_whole(snapshot: Path) -> bool:
         return False
 
 
-def snapshots(hub_id: str, commit: str | None = None) -> list[Path]:
-    """Every state of a repository of the hub that the local cache holds, or the one of a `commit`.
-
-    Weights may lie in another than its config.
-    """
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    repository = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=hub_id, repo_type="model")
-    return sorted((repository / "snapshots").glob(commit or "*"))
-
-
 def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
     """Whether the hub can be reached within `patience` seconds, a silent name server included."""
     import httpx2  # with it comes much that `--help` does without

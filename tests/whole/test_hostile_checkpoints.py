@@ -1,14 +1,11 @@
-"""Checkpoints that are traps, contradict themselves or are damaged: refused in one line, in little memory."""
+"""Checkpoints that are traps, contradict themselves or are damaged: refused in one line."""
 
 from __future__ import annotations
 
 import random
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hostile.checkpoints import TRAPS, Change, copies, mutated, ruled, split_at
 from hostile.runs import check, run, save_tiny_model
 
@@ -21,25 +18,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.fixture
-def unmoved() -> Iterator[None]:
-    """What loading changes for its time is as it was."""
-    before = torch.load
-    yield
-    assert torch.load is before
-    torch.nn.Linear(2, 2)  # would raise if a large model were still being counted
-
-
 def _classified(model: Path, name: str) -> bool:
-    """Whether a model was run, in little more memory than before."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Whether a model was run."""
     done = check(run("classify", "the cat sat", "--model", model, "--predictive", "off", "--csv"))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600_000, name
     assert not (model / "sprung").exists(), f"{name}: its code was run"
     return done
 
 
-@pytest.mark.usefixtures("unmoved")
 @pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize("name", TRAPS)
 def test_a_trap_is_refused(tiny: Path, tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder) -> None:
@@ -48,7 +33,6 @@ def test_a_trap_is_refused(tiny: Path, tmp_path: Path, name: str, recwarn: pytes
     assert [each.category for each in recwarn if not issubclass(each.category, DeprecationWarning)] == []
 
 
-@pytest.mark.usefixtures("unmoved")
 def test_damage_is_refused_or_does_no_harm(tiny: Path, tmp_path: Path) -> None:
     draw = random.Random(0)
     changes: dict[str, Change] = {str(number): mutated(draw) for number in range(40)}
@@ -68,8 +52,8 @@ def test_an_input_that_a_tokenizer_fails_on_is_a_bad_record(tiny: Path, tmp_path
         assert check(skipped) and "attnscan: 1 bad record was skipped" in skipped.stderr
 
 
-def test_a_model_may_be_larger_than_its_weights_by_what_they_explain(tiny: Path, tmp_path: Path) -> None:
-    """A control: a whole checkpoint, and one whose weights are in parts."""
+def test_weights_may_be_in_parts(tiny: Path, tmp_path: Path) -> None:
+    """A control: a whole checkpoint, and one whose index names its parts."""
     from transformers import AutoModel
 
     AutoModel.from_pretrained(tiny).save_pretrained(tmp_path, max_shard_size="2KB")
