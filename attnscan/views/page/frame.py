@@ -143,7 +143,6 @@ class Subject:
             "grid": labels.scores.grid.shape,
             "usual": self.usual.title,
             "why_unsure": why_unsure(labels),
-            "drawn": labels.drawn,
             "switches": [
                 *(
                     [("attention", "Attention", [(kind, kind, KINDS[kind], "") for kind in self.kinds])]
@@ -261,7 +260,7 @@ def _template(kind: Kind, live: bool, has_neurons: bool) -> Any:
     """The frame, with style and scripts in it."""
     added = _LIVE[kind] if live else ()
     views = (*_VIEWS[kind], *(("neuron",) * has_neurons))
-    scripts = ("dom", "data", "state", "heads", "model", *views, "doubt", "table", *added, "main")
+    scripts = ("dom", "data", "state", "heads", "model", *views, "table", *added, "main")
     styles = ("style", *(["live"] if live else []), *(["tree"] if kind == "trees" else []))
     style = "\n".join(without_comments(_WEB / f"{name}.css") for name in styles)
     script = "\n".join(without_comments(_WEB / f"{name}.js") for name in scripts)

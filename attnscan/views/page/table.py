@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import AVERAGE, CANDIDATES, Behaviours, Labels
+from attnscan.results.behaviour import Behaviours, Labels
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED
 from attnscan.results.signature import Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
@@ -84,26 +83,6 @@ class HeadsByReading:
         return "".join(map(str, (_UNSURE * self.behaviours.unsure + _RESTS * rests).ravel().tolist()))
 
     @property
-    def drawn(self) -> dict[int, list[int]]:
-        """By its number, what each unsure head does in the first bootstrap resamples, by the place in `kinds`."""
-        names, labelled = self.behaviours.drawn
-        if not len(names):
-            return {}
-        heads = [self.behaviours.grid[number] for number in np.flatnonzero(self.behaviours.unsure)]
-        return {
-            self.behaviours.grid.index(head): [
-                self.kinds.index(_kind(str(map_[head.place]), bool(own[head.place])))
-                for map_, own in zip(names, labelled, strict=True)
-            ]
-            for head in heads
-        }
-
-    @property
-    def kinds(self) -> list[str]:
-        """All that heads may do, as the scripts call it: patterns, then statements."""
-        return [*self.labels.scores.patterns, MIXED, *(_kind(candidate.id, False) for candidate in CANDIDATES)]
-
-    @property
     def chance(self) -> list[float | list[float | None] | None]:
         """Of each pattern, what an even spread would score: a number, or one a head where they differ."""
         chances: list[float | list[float | None] | None] = []
@@ -124,16 +103,10 @@ class Table:
     packed: str
     """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
     other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
-    name every head's `marks`, each pattern's `chance`, the `summary`, what every head `does` in words, and what unsure
-    heads do in resamples (`drawn`, by the places in `kinds`); and the names of the readings that have statements
-    (`stated`)."""
+    name every head's `marks`, each pattern's `chance`, the `summary` and what every head `does` in words; and the names
+    of the readings that have statements (`stated`)."""
     decimals: int
     """Of its numbers. The CSV has 6."""
-
-
-def _kind(name: str, labelled: bool) -> str:
-    """What the scripts call something that heads do."""
-    return name if labelled else MIXED if name in (MIXED, AVERAGE) else f"stated:{name}"
 
 
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
@@ -199,8 +172,6 @@ def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
             reading.name: [statement(reading.behaviours, head) for head in grid if len(grid) <= _MOST_HEADS]
             for reading in readings
         },
-        "drawn": {reading.name: reading.drawn if len(grid) <= _MOST_HEADS else {} for reading in readings},
-        "kinds": readings[0].kinds,
         "stated": [reading.name for reading in readings if reading.behaviours.statements is not None],
     }
     for decimals in (DECIMALS, *_COARSER):

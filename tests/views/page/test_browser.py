@@ -1117,69 +1117,6 @@ class TestQuestion:
         expect(shown.locator("#ranked-by")).to_contain_text("of the 3 heads whose weights are on this page")
 
 
-class TestDoubt:
-    """Maps of resampled words or pairs, run through."""
-
-    def letters(self, behaviours: Behaviours, map_: int) -> list[str]:
-        """What stands for each head on one of these maps."""
-        names, unsure = behaviours.drawn[0][map_].flat, behaviours.unsure.flat
-        return [letter(str(name)) + "?" * bool(doubt) for name, doubt in zip(names, unsure, strict=True)]
-
-    def test_the_map_runs_through_resampled_maps_until_the_button_is_pressed_again(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown, behaviours = opened(article_page, **OWN), article[0].behaviours
-        letters, button = shown.locator("#thumbnails .caption > span"), shown.locator("#doubt")
-        stop_clock(shown)
-        button.click()
-        expect(button).to_have_attribute("aria-pressed", "true")
-        maps = [self.letters(behaviours, map_) for map_ in range(20)]
-        assert len(maps) == len(behaviours.drawn[0]) and len(set(map(tuple, maps))) > 10
-        for number in (0, 1, 2):
-            expect(shown.locator("html")).to_have_attribute("data-map", str(number))
-            assert texts(letters) == maps[number]
-            shown.clock.run_for(400)
-        button.click()
-        expect(shown.locator("html")).not_to_have_attribute("data-map", re.compile(""))
-        expect(letters).to_have_text(marks_of(behaviours))
-
-    def test_while_the_key_is_held_beside_a_head_and_not_where_text_is_typed(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown, behaviours = opened(article_page, "#view=head&heads=0-2", **OWN), article[0].behaviours
-        tiles = shown.locator("#picker button:not(.layer)")
-        stop_clock(shown)
-        shown.keyboard.down("?")
-        shown.clock.run_for(400)
-        expect(shown.locator("html")).to_have_attribute("data-map", "1")
-        assert texts(tiles) == self.letters(behaviours, 1)
-        shown.keyboard.up("?")
-        expect(tiles).to_have_text(marks_of(behaviours))
-        shown.focus("#heads")
-        shown.keyboard.down("?")
-        expect(shown.locator("#heads")).to_have_value("0-2?")
-        expect(shown.locator("#doubt")).to_have_attribute("aria-pressed", "false")
-
-    def test_without_motion_letters_are_as_faint_as_they_are_unsure(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown, behaviours = opened(article_page, reduced_motion="reduce"), article[0].behaviours
-        shown.click("#doubt")
-        same = (behaviours.drawn[0] == behaviours.kind) & (behaviours.drawn[1] == behaviours.labelled)
-        expected = np.where(behaviours.unsure, 0.3 + 0.7 * same.mean(0), 1).ravel()
-        letters = shown.locator("#thumbnails .caption > span")
-        expect(letters.nth(int(expected.argmin()))).to_have_css("opacity", re.compile(r"0\.\d+"))
-        told = letters.evaluate_all("all => all.map(letter => Number(getComputedStyle(letter).opacity))")
-        np.testing.assert_allclose(told, expected, atol=1e-6)
-        assert texts(letters) == marks_of(behaviours)
-
-    def test_there_is_none_where_nothing_was_resampled(self, opened: Open, saved: Callable[..., Path]) -> None:
-        shown = opened(saved("three-words", *made_up(1, 2, 5)))
-        expect(shown.locator("#doubt")).to_be_hidden()
-        shown.keyboard.press("?")
-        expect(shown.locator("html")).not_to_have_attribute("data-map", re.compile(""))
-
-
 class TestNeuronView:
     def test_its_numbers_are_the_models_of_the_query_that_is_pointed_at_or_held(
         self, opened: Open, article_page: Path, article: tuple
@@ -1386,16 +1323,6 @@ class TestManyPairs:
             assert [bar > 0 for bar in bars] == beyond.tolist()
             seen |= set(beyond.tolist())
         assert seen == {True, False}
-
-    def test_the_map_runs_through_resampled_pairs(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown, behaviours = opened(pairs_page, **OWN), ranking.behaviours
-        stop_clock(shown)
-        shown.click("#doubt")
-        shown.clock.run_for(800)
-        expect(shown.locator("html")).to_have_attribute("data-map", "2")
-        names, unsure = behaviours.drawn[0][2].flat, behaviours.unsure.flat
-        expected = [letter(str(name)) + "?" * bool(doubt) for name, doubt in zip(names, unsure, strict=True)]
-        assert texts(shown.locator("#thumbnails .face b")) == expected != marks_of(behaviours)
 
     def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page, "#view=table&by=weight&special=in&sort=-margin")
