@@ -1,19 +1,17 @@
 """The command line: commands by their names, each imported when it is asked for. Torch is imported only to compute.
 
-Wrong usage is one line: what is wrong, a command that would answer, and where the help is.
+Wrong usage is one line: what is wrong, and where the help is.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +19,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, say, write_apart_from_libraries
-from attnscan.errors import nearest
 from attnscan.inputs.library_calls import leave
 
 COMMANDS = {
@@ -78,7 +75,7 @@ class _Commands(_QuickFlags, TyperGroup):
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Read what stands before the command."""
-        with misuse_told(self, "attnscan", list(COMMANDS)):
+        with misuse_told("attnscan"):
             return super().make_context(*args, **named)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -89,15 +86,9 @@ class _Commands(_QuickFlags, TyperGroup):
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command."""
-        if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            raise unknown_command(args, list(COMMANDS))
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with misuse_told(self, "attnscan", list(COMMANDS)):
+        with misuse_told("attnscan"):
             return super().invoke(ctx)
 
 
@@ -109,12 +100,9 @@ class _Command(_QuickFlags, TyperCommand):
         module, whole = _module_and_command(str(self.name))
         self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
-        self._misuse_told = partial(misuse_told, self, f"attnscan {self.name}", list(COMMANDS), module.EXAMPLES[0])
+        self._misuse_told = partial(misuse_told, f"attnscan {self.name}", module.EXAMPLES[0])
         with self._misuse_told():
-            ctx = super().make_context(*args, **named, allow_extra_args=True)
-            if not ctx.resilient_parsing:
-                check_words(self, ctx)
-            return ctx
+            return super().make_context(*args, **named)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options in groups."""
@@ -186,58 +174,18 @@ def _common(
 
 
 @contextmanager
-def misuse_told(command: Any, path: str, commands: Sequence[str], example: str = "") -> Iterator[None]:
+def misuse_told(path: str, example: str = "") -> Iterator[None]:
     """Tell a wrong use of a command in one line, and exit with 2.
 
-    `path` is the command as it is typed, `commands` are all that there are, and `example` is a right use.
+    `path` is the command as it is typed, and `example` is a right use.
     """
     try:
         yield
-    except _ERRORS.NoSuchOption as error:
-        others = [name for name in commands if name != command.name and error.option_name in _options(name)]
-        said = f"{path} has no {error.option_name}; {', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
-        _end(said if others else error.format_message(), path)
     except _ERRORS.MissingParameter as error:
         _end(f"{error.format_message()} Example: {example}", path)
     except _ERRORS.UsageError as error:
-        is_ours = getattr(error, "param", None) is None
+        is_ours = isinstance(error, _ERRORS.BadParameter) and error.param is None
         _end(error.message if is_ours else error.format_message(), path)
-
-
-def check_words(command: Any, context: Any) -> None:
-    """Raises: typer.BadParameter for a word that the command does not take where it stands."""
-    from attnscan.cli.suggestion import ARGUMENTS, KINDS, kind_of, suggestion
-
-    params = {param.name: param for param in command.params if param.param_type_name == "argument"}
-    arguments = {name: str(word) for name in params if (word := context.params[name]) is not None}
-
-    def wrong(said: str, otherwise: str) -> typer.BadParameter:
-        line = suggestion(command.name, [*arguments.values(), *context.args])
-        return typer.BadParameter(f"{said}: {f'try {line}' if line else otherwise}")
-
-    for name, word in arguments.items():
-        expected, kind = ARGUMENTS[name], kind_of(word)
-        is_there = os.path.exists(word)  # noqa: PTH110 (what is too long for a path is not there)
-        if expected == "heads" and kind == "sentence":
-            raise wrong("HEADS is missing", "name heads as 2-0")
-        if expected == "sentence" and (kind == "heads" or (is_there and kind in ("pairs", "weights"))):
-            raise wrong(
-                f"{params[name].metavar} is a sentence, and '{word}' {KINDS[kind]}", "give a sentence in quotes"
-            )
-        if expected == "model" and kind in ("heads", "pattern", "sentence") and not is_there:
-            raise wrong(f"{params[name].metavar} is a model, and '{word}' {KINDS[kind]}", "name a model")
-    if context.args:
-        quotes = "put each sentence in quotes, and give two at most" if "a" in params else "leave it out"
-        raise wrong(f"'{context.args[0]}' is one argument too many", quotes)
-
-
-def unknown_command(words: Sequence[str], known: Sequence[str]) -> typer.BadParameter:
-    """What to say of a command that there is not; `words` begin with it."""
-    from attnscan.cli.suggestion import suggestion
-
-    line = suggestion(None, list(takewhile(lambda word: not word.startswith("-"), words)))
-    hint = nearest(words[0], known, f"try {line}" if line else f"there are {', '.join(known)}")
-    return typer.BadParameter(f"there is no command '{words[0]}': {hint}")
 
 
 def _module_and_command(name: str) -> tuple[Any, Any]:
@@ -245,10 +193,6 @@ def _module_and_command(name: str) -> tuple[Any, Any]:
     module, alone = import_module(f"attnscan.cli.commands.{name}"), typer.Typer(add_completion=False)
     alone.command()(getattr(module, name))
     return module, typer.main.get_command(alone)
-
-
-def _options(command: str) -> set[str]:
-    return {name for param in _module_and_command(command)[1].params for name in param.opts}
 
 
 def _end(said: str, path: str) -> None:

@@ -24,7 +24,7 @@ import typer
 
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say, warned
-from attnscan.cli.suggestion import ScreenFrame
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
 from attnscan.model.sources import directories_of
 from attnscan.results.files import Growing, check_writable, descriptor, partial_of, write_file, written_by_and_by

@@ -22,7 +22,7 @@ from attnscan.cli.destination import (
     format_of,
     picture_format_of,
 )
-from attnscan.cli.suggestion import ScreenFrame, about_pairs, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.errors import nearest
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared

@@ -262,16 +262,6 @@ def heads_of_kind(text: str, kind: AttentionName) -> str:
     return ",".join(part for part in parts if part == "all" or attention_named(part) == kind)
 
 
-def are_heads(text: str) -> bool:
-    """Whether a text names heads and can hardly be a sentence: `all` can.
-
-    >>> are_heads("0-2, layer:1"), are_heads("all"), are_heads("It ended 2-0.")
-    (True, False, False)
-    """
-    parts = [part.strip() for part in text.split(",")]
-    return all(_HEAD.fullmatch(part) or _LAYER.fullmatch(part) for part in parts)
-
-
 def heads_written(heads: Any) -> str:
     """What callers name heads by, as one text; integers may be of any kind, such as numpy's.
 

@@ -15,7 +15,7 @@ from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, FileRole, Shown, end_interrupted, parts_of
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
-from attnscan.cli.suggestion import ScreenFrame, about_input, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file

@@ -22,7 +22,7 @@ from attnscan.cli.options import (
     complete_patterns,
     pattern_name,
 )
-from attnscan.cli.suggestion import ScreenFrame, about_input, options_of, suggestion
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.reading import Pairs
 from attnscan.run.requests import Explain
@@ -63,7 +63,7 @@ def explain(
     where: Where,
 ) -> None:
     if heads is None:
-        raise typer.BadParameter(f"HEADS is missing: name some, or all, as in {suggestion('explain', [])}")
+        raise typer.BadParameter("HEADS is missing: name some, or all")
     check_heads_are_named(heads)
     if a is not None and files.pairs:
         raise typer.BadParameter("give sentences or --pairs, but not both")

@@ -20,7 +20,7 @@ from attnscan.cli.options import (
     SentenceB,
     Where,
 )
-from attnscan.cli.suggestion import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.inputs.places.names import shown
 from attnscan.results.card import Card
 from attnscan.results.grid import check_heads_are_named

@@ -10,7 +10,7 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, complete_models, flattened
 from attnscan.cli.destination import Destination, FileRole, Shown
 from attnscan.cli.options import DeviceOption, Where
-from attnscan.cli.suggestion import ScreenFrame
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.run.requests import Examine
 from attnscan.scan.options import ScanOptions
 

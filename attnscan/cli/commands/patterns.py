@@ -11,7 +11,7 @@ import typer
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import Where, complete_patterns, shipped_pattern_name
-from attnscan.cli.suggestion import ScreenFrame
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text

@@ -11,7 +11,7 @@ from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import OnLongOption, SentenceB, Where, on_long_of
-from attnscan.cli.suggestion import ScreenFrame, about_input, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.run.requests import Predictive
 from attnscan.scan.options import ScanOptions
 

@@ -21,7 +21,7 @@ from attnscan.cli.options import (
     cluster_of,
     heads_option,
 )
-from attnscan.cli.suggestion import ScreenFrame, about_input, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair

@@ -21,7 +21,7 @@ from attnscan.cli.options import (
     on_long_of,
     window_of,
 )
-from attnscan.cli.suggestion import ScreenFrame, about_input, options_of, suggestion
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Side
 from attnscan.run.requests import Classify
@@ -55,7 +55,7 @@ def show(
 ) -> None:
     check_heads_are_named(heads)
     if given.a is None and given.weights is None:
-        raise typer.BadParameter(f"a sentence, or --weights FILE.npz, is missing: try {suggestion('show', [heads])}")
+        raise typer.BadParameter("a sentence, or --weights FILE.npz, is missing")
     given.check()
     of, destination = of.resolved(heads), where.destination()
     kind = of.kinds[0]

@@ -11,7 +11,7 @@ from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import FileRole, Shown, end_interrupted, parts_of
 from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where, cluster_of
-from attnscan.cli.suggestion import ScreenFrame, options_of
+from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.results.grid import check_heads_are_named

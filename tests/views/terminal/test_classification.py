@@ -16,7 +16,7 @@ from one_run import classify
 from rich.console import Group
 from small_results import result_of
 
-from attnscan.cli.suggestion import ScreenFrame
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.cli.options import PairFiles
-from attnscan.cli.suggestion import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
