@@ -110,6 +110,7 @@ def test_pieces_find_their_words_as_plain_loops_do(cuts: list[int], pieces: list
 def test_a_start_keeps_the_words_before_it() -> None:
     sentence = Sentence(TEXT, WORDS, {"upos": ["NOUN", "AUX", "PART", "PUNCT"]})
     assert sentence.start(8) == Sentence("Dogs don", [(0, 4), (5, 7), (7, 8)], {"upos": ["NOUN", "AUX", "PART"]})
+    assert sentence.start(7) == Sentence("Dogs do", WORDS[:2], {"upos": ["NOUN", "AUX"]})  # where a word begins
     assert Sentence(TEXT).start(4) == Sentence("Dogs")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
+from families import TAPPED, UNTAPPED, VOCABULARY, Collected, eager_attention, tiny_inputs, tiny_model
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
 
 from attnscan.errors import CaptureError
@@ -79,6 +79,17 @@ def test_blocks_of_any_size_make_up_the_same_layers(monkeypatch: pytest.MonkeyPa
     pieces, _ = _captured(model, inputs)
     for layer in whole.blocks:
         torch.testing.assert_close(pieces.layer(layer), whole.layer(layer), atol=1e-6, rtol=0)
+
+
+def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
+    """Also where queries are scaled by no power of two, as in heads of 8 dimensions, and logits are far apart."""
+    model = tiny_model("bert", TAPPED["bert"] | {"hidden_size": 16, "num_attention_heads": 2})
+    for layer in model.encoder.layer:
+        layer.attention.self.query.weight.data *= 100
+    inputs = {"input_ids": torch.randint(5, VOCABULARY, (16, 12), generator=torch.Generator().manual_seed(1))}
+    collected, _ = _captured(model, inputs)
+    for layer, weights in enumerate(eager_attention(model, inputs)):
+        assert torch.equal(collected.layer(layer), weights)
 
 
 def _traces(model: Any) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attnscan.results.intervals import false_discovery_rates, half_width, p_value, score_interval
+from attnscan.results.intervals import false_discovery_rates, half_width, holm, p_value, score_interval
 from attnscan.scoring.sums import RatioSums
 
 NAN = math.nan
@@ -118,3 +118,9 @@ def test_noise_alone_gives_few_false_discoveries() -> None:
         naive += int((p < 0.05).sum())
     assert found / studies < 0.09
     assert 17 < naive / studies < 23
+
+
+def test_holms_p_values_never_fall_and_leave_out_what_is_not_known() -> None:
+    """Of three: 3 x 0.01, then at least that in place of 2 x 0.011, and 0.5 once."""
+    assert holm(np.array([0.011, NAN, 0.5, 0.01])) == pytest.approx([0.03, NAN, 0.5, 0.03], nan_ok=True)
+    assert holm(np.array([0.6, 0.7])).tolist() == [1, 1]
