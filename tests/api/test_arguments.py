@@ -16,7 +16,7 @@ from tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, TooLongError
 from attnscan.results.grid import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
@@ -158,6 +158,18 @@ def test_what_names_no_head(heads: Any, by_name: Given) -> None:
     refusal(lambda: found[heads], SelectionError)
     if heads is not None:
         refusal(lambda: attnscan.ablate(PAIRS, heads=heads, **by_name), SelectionError)
+
+
+def test_a_window_ends_no_earlier_than_it_begins(by_name: Given) -> None:
+    with pytest.raises(OptionError, match=r"window is \(4, 2\)"):
+        attnscan.show("0-1", A, B, window=(4, 2), **by_name)
+
+
+def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Given) -> None:
+    long = "the cat sat " * 200
+    with pytest.raises(TooLongError):
+        attnscan.classify(long, **by_name)
+    assert attnscan.classify(long, truncate=True, predictive="off", **by_name).signature.pairs_truncated == 1
 
 
 def test_patterns_that_there_are_not(by_name: Given) -> None:

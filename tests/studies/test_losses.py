@@ -14,11 +14,12 @@ from work import ablate
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.task_heads import task_head
 from attnscan.results.grid import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
-from attnscan.studies.losses import with_second_of
+from attnscan.studies.losses import NextSentence, with_second_of
 
 
 def _config(**more: object) -> BertConfig:
@@ -84,6 +85,9 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
+        asked = NextSentence(scanner.loaded, task_head(scanner.loaded, "next-sentence"), 0).questions(inputs)
+    assert [question.input.tokens for question in asked[:3]] == [encoded.tokens for encoded in inputs[:3]]
+    assert [question.truth for question in asked] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
     effect = found.effects[0]
     assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
     spliced = with_second_of(inputs[0], inputs[1], 512)

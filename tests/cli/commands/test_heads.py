@@ -51,6 +51,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(first))
 
 
+@pytest.mark.usefixtures("few")
+def test_a_list_of_the_best_heads_is_as_long_as_asked_for() -> None:
+    text = run("heads", "--model", "bundled", "--pattern", "next-word", "--top", "3").stdout
+    assert len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3 and "3 of 72 heads; --top 72 for all." in text
+
+
 @pytest.mark.usefixtures("few", "each_run_once")
 def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     quick = ("heads", "--model", "bundled", "--predictive", "off")
