@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import torch
-from hostile import checkpoints, files, kills, mixing, models, options, strings, texts, workbooks, writers
+from hostile import checkpoints, files, kills, mixing, models, options, strings, texts, writers
 from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -104,21 +104,6 @@ def of_bombs(directory: Path) -> Iterator[Trial]:
 
     for path in files.bombs(directory):
         yield partial(read, path)
-
-
-def of_workbooks(directory: Path) -> Iterator[Trial]:
-    """Each workbook that a library writes, and the sound ones as LibreOffice saves them again, if it is there."""
-
-    def read(book: workbooks.Book, path: Path) -> bool:
-        book.write(path)
-        return workbooks.holds(book, path)
-
-    for book in workbooks.books():
-        yield partial(read, book, directory / "book.xlsx")
-    if workbooks.SOFFICE:
-        (place := directory / "libreoffice").mkdir()
-        for book, path in workbooks.by_libreoffice(place):
-            yield partial(workbooks.holds, book, path)
 
 
 def of_checkpoints(count: int, directory: Path) -> Iterator[Trial]:
@@ -281,7 +266,6 @@ def main() -> None:
         "sentences and pairs, through five commands": partial(of_texts, sizes.texts),
         "files, cut and broken at every byte": partial(of_files, sizes.every),
         "small files that ask for gigabytes": of_bombs,
-        "workbooks of pandas, openpyxl, XlsxWriter, LibreOffice": of_workbooks,
         "checkpoints: traps, and damaged at random": partial(of_checkpoints, sizes.checkpoints),
         "models in memory, changed as their weights do not show": partial(of_models, sizes.models),
         **{

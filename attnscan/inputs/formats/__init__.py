@@ -4,6 +4,6 @@ lines.py         lines of text, each bounded in size
 delimited.py     CSV, TSV, and text files; guesses of separators, quotes and headers
 json_records.py  JSON lines, and JSON documents
 columnar.py      Parquet and Arrow
-workbook.py      Excel's .xlsx
+workbook.py      Excel's .xlsx, by pandas
 conllu.py        treebanks
 """
