@@ -193,7 +193,7 @@ def _about_rows(path: Path, reading: FileReading) -> int:
     with path.open("rb") as file:
         ends, last = 0, b"\n"
         for chunk in iter(partial(file.read, 1 << 20), b""):
-            ends, last = ends + (chunk.count(b"\n") or chunk.count(b"\r")), chunk[-1:]
+            ends, last = ends + chunk.count(b"\n"), chunk[-1:]
         file.seek(0)
         lines = Lines(file, path.name)
         try:
@@ -201,7 +201,7 @@ def _about_rows(path: Path, reading: FileReading) -> int:
             first = next((row.number for row in rows if isinstance(row, Row)), lines.number)
         except PairsError:  # it will be met again
             return ends
-        return ends + (last not in b"\r\n") - (lines.number - first)
+        return ends + (last != b"\n") - (lines.number - first)
 
 
 def pairs_in(

@@ -223,34 +223,9 @@ class TestBadRecords:
         assert [record.pair for record in good] == [CD]
         assert bad == ["p.csv:2: is not valid UTF-8 at byte 1 of line 3"]
 
-    @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "txt"])
-    def test_a_line_beyond_the_bound(self, make: Make, form: str) -> None:
-        start, *_ = LINES.get(form, [""])
-        long = '{"sentence_a": "' + "x" * MAX_BYTES + '", "sentence_b": "y"}\n'
-        last = LINES[form][2] if form in LINES else "e\n"
-        path = make(f"p.{form}", start + "\n" + long + last)
-        at = 2 + start.count("\n")
-        good, bad = skipping(path)
-        assert [record.where for record in good] == [f"{path}:{at + 1}"]
-        assert bad == [f"p.{form}:{at}: is longer than 16 MiB or 65536 lines"]
-        assert bad[0] in refusal(path).what
-
     def test_the_longest_line_is_read(self, make: Make) -> None:
         longest = "x" * (MAX_BYTES - 1)
         assert pairs_in(make("p.txt", f"{longest}\na\n")) == [Pair(longest), Pair("a")]
-
-    def test_too_long_a_line_within_a_row(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lines, "MAX_BYTES", 100)
-        good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x\ny\n' + "z" * 250 + '\nc,d\n"e",f\n'))
-        assert [(r.pair, r.where[-2:]) for r in good] == [(AB, ":2"), (CD, ":6"), (EF, ":7")]
-        assert [what[:8] for what in bad] == ["p.csv:3:", "p.csv:4:", "p.csv:5:"]
-
-    def test_a_row_of_too_many_lines(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lines, "MAX_LINES", 10)
-        good, bad = skipping(make("p.csv", HEADER + '"x,y\n' + "a,b\n" * 30))
-        assert [record.pair for record in good] == [AB] * 30
-        assert len(bad) == 1
-        assert bad[0].endswith("lines, as if a quote were left open")
 
     def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each of these lines, read from its start, opens a row that goes on to the end of the file."""

@@ -1,6 +1,6 @@
 """Streams of bytes -> rows, one module a format.
 
-lines.py         lines of text, each bounded in size
+lines.py         lines of text
 delimited.py     CSV, TSV, and text files; guesses of separators, quotes and headers
 json_records.py  JSON lines, and JSON documents
 columnar.py      Parquet and Arrow

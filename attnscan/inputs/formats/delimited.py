@@ -24,7 +24,7 @@ from attnscan.inputs.columns import (
     picked,
     row_of,
 )
-from attnscan.inputs.formats.lines import Lines, TooLong, whole
+from attnscan.inputs.formats.lines import Lines, whole
 
 SAMPLE = 1000, 1 << 18
 """Lines and bytes that show whether quotes are the writer's."""
@@ -36,14 +36,11 @@ Cells = Iterator[list[str] | PairsError]
 
 
 def first_line(lines: Lines) -> str:
-    """Peek at the first line that is not blank; empty if there is none, or it is too long."""
+    """Peek at the first line that is not blank; empty if there is none."""
     lines.begin()
-    try:
-        return next((line for line in lines if line.strip()), "")
-    except TooLong:  # will be met again
-        return ""
-    finally:
-        lines.back(keep=0)
+    first = next((line for line in lines if line.strip()), "")
+    lines.back(keep=0)
+    return first
 
 
 def csv_rows(lines: Lines, reading: FileReading, note: OnNote) -> Rows:
@@ -115,7 +112,7 @@ def _table(lines: Lines, table: Cells, reading: FileReading, note: OnNote) -> Ro
 
 
 def _quoted(lines: Lines, between: str) -> Cells:
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_BYTES))  # `lines` holds the bound, whatever others set here
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_BYTES))  # an open quote must not take the whole file
     for row in whole(lines, csv.reader(lines, delimiter=between, strict=True)):
         if isinstance(row, PairsError) or len(row) > 1 or (row and not lines.blank):
             yield row

@@ -1,43 +1,30 @@
-"""Lines of text, each bounded in size, and the rows that a parser makes of them.
-
-Lines end in LF or CRLF; in CR as well where the first bytes have more lone CRs than LFs, as old Macs write.
-"""
+"""Lines of text, which end in LF or CRLF, and the rows that a parser makes of them."""
 
 from __future__ import annotations
 
 import csv
-import io
-import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import chain
-from typing import IO, Any, TypeVar
+from collections.abc import Iterator
+from typing import IO, TypeVar
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import MAX_BYTES, bad_record
-from attnscan.inputs.places.compression import KINDS, Pieces
 
-MAX_LINES = 1 << 16
-"""The most lines of one CSV row, whose quoted cells may have some."""
-
-_SAMPLE = 1 << 16  # bytes that show how lines end
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
-_NO_TEXT: tuple[tuple[bytes | tuple[bytes, ...], str, str], ...] = (
+_NO_TEXT = (
     (b"\xff\xfe\0\0", "UTF-32", "save it as UTF-8"),  # begins as UTF-16 does
     (b"\0\0\xfe\xff", "UTF-32", "save it as UTF-8"),
     (b"\xff\xfe", "UTF-16", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16", "save it as UTF-8"),
-    *((marks, what, f"unpack it first, or let its name end in {end}") for end, (what, marks) in KINDS.items()),
+    (b"\x1f\x8b", "gzip", "unpack it first, or let its name end in .gz"),
+    (b"BZh", "bzip2", "unpack it first, or let its name end in .bz2"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard", "unpack it first, or let its name end in .zst"),
+    (b"\xfd7zXZ\0", "xz", "unpack it first, or let its name end in .xz"),
     (b"PK\3\4", "a zip file, as .xlsx is", "let its name end in .xlsx, or unpack it"),
     (b"PAR1\x15", "Parquet", "name it as a file that ends in .parquet"),
 )
 
 
 _T = TypeVar("_T")
-
-
-class TooLong(Exception):
-    """A row larger than we hold."""
 
 
 class Lines:
@@ -49,31 +36,25 @@ class Lines:
         """What is wrong with the bytes of the current row; empty if nothing is."""
         self.number = 0
         """The number of the last line that was read, from 1."""
-        self._readline, self._ends = _by_lines(stream)
+        self._stream = stream
         self._row: list[bytes] = []
-        self._size = 0
         self._again: list[bytes] = []  # lines to be read again, the next one last
         self._may_reread = _MAX_REREAD
-        self._within_line = False
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line = self._again.pop() if self._again else self._read()
+        line = self._again.pop() if self._again else self._stream.readline()
         if not line:
             raise StopIteration
         self.number += 1
         self._row.append(line)
-        self._size += len(line)
-        if self._size > MAX_BYTES or len(self._row) > MAX_LINES:
-            open_quote = ", as if a quote were left open" if len(self._row) > 1 else ""
-            raise TooLong(f"is longer than {MAX_BYTES >> 20} MiB or {MAX_LINES} lines{open_quote}")
         return self._text(line)
 
     def begin(self) -> None:
         """Begin a new row with the next line."""
-        self._row, self._size, self.flaw = [], 0, ""
+        self._row, self.flaw = [], ""
 
     def back(self, keep: int = 1) -> None:
         """Read the lines of the current row again, but for the first `keep`: perhaps one only left a quote open."""
@@ -98,8 +79,8 @@ class Lines:
     def ahead(self, most: int, size: int) -> tuple[list[str], bool]:
         """Peek at the next lines, up to `most` lines and `size` bytes; return also whether there are more."""
         lines: list[bytes] = []
-        while len(lines) < most and size > 0 and not self._within_line:
-            if not (line := self._again.pop() if self._again else self._read()):
+        while len(lines) < most and size > 0:
+            if not (line := self._again.pop() if self._again else self._stream.readline()):
                 most = 0
                 break
             lines.append(line)
@@ -109,22 +90,10 @@ class Lines:
 
     def content(self, most: int) -> bytes:
         """Read all remaining bytes, `most` at most, for a format without lines."""
-        pieces, self._again = self._again[::-1], []
-        size = sum(map(len, pieces))
-        while size < most and (piece := self._readline(most - size)):
-            pieces.append(piece)
-            size += len(piece)
-        content = b"".join(pieces)
+        start, self._again = b"".join(reversed(self._again)), []
+        content = start + self._stream.read(max(0, most - len(start)))
         self._check_is_text(content)
         return content
-
-    def _read(self) -> bytes:
-        while self._within_line:  # the rest of a line that was too long
-            rest = self._readline(1 << 20)
-            self._within_line = bool(rest) and not rest.endswith(self._ends)
-        line = self._readline(MAX_BYTES + 1)
-        self._within_line = len(line) > MAX_BYTES and not line.endswith(self._ends)
-        return line
 
     def _check_is_text(self, start: bytes) -> None:
         """Raises: PairsError for a file that starts as one of another kind."""
@@ -145,26 +114,14 @@ class Lines:
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
 
-def _by_lines(stream: Any) -> tuple[Callable[[int], bytes], tuple[bytes, ...]]:
-    """A function that reads the next line, or so many bytes of it, and what lines end in."""
-    start = b""
-    while len(start) < _SAMPLE and not re.search(rb"\n|\r.", start) and (piece := stream.read1(_SAMPLE)):
-        start += piece
-    resumed = io.BufferedReader(Pieces(chain([start], iter(partial(stream.read1, _SAMPLE), b""))), _SAMPLE)
-    if start.count(b"\r") - start.count(b"\r\n") <= start.count(b"\n"):
-        return resumed.readline, (b"\n",)
-    text = io.TextIOWrapper(resumed, "latin-1", newline="")  # a character is a byte, and each of the three ends a line
-    return lambda size: text.readline(size).encode("latin-1"), (b"\n", b"\r")
-
-
 def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
     """The rows of a parser over `lines`, with a PairsError in the place of each row that it fails on."""
     while True:
         lines.begin()
         try:
             row = next(parsed, None)
-        except (csv.Error, TooLong) as error:
-            yield bad_record(lines.where, str(error)) if isinstance(error, TooLong) else _unsound(lines.where, error)
+        except csv.Error as error:
+            yield _unsound(lines.where, error)
             lines.back()
         else:
             if row is None:

@@ -13,12 +13,12 @@ import pytest
 from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pair_files import AB, CD, HEADER, LINES, Make, pairs_in, parquet, skipping
+from pair_files import AB, CD, HEADER, LINES, Make, pairs_in, parquet
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.formats.delimited import SAMPLE
-from attnscan.inputs.pairs import Pair, about_how_many, read_pairs
+from attnscan.inputs.pairs import Pair, read_pairs
 
 X = "x" * (1 << 17)
 
@@ -58,14 +58,7 @@ def test_two_pairs(make: Make, name: str, content: str | bytes, packed: str) -> 
             for name in ("p.tsv", "p.csv")
         ),
         ("p.txt", "a\x0bb\x0c\x1c\x85\u2028c", [(("a\x0bb\x0c\x1c\x85\u2028c",), 1)]),
-        # lone carriage returns
-        ("p.jsonl", '{"text": "a"}\r\r{"text": "c"}\r', [(("a",), 1), (("c",), 3)]),
-        ("p.json", '{"text": "a"}\r{"text": "c"}\r', [(("a",), 1), (("c",), 2)]),
-        ("p.txt", f"a\rc\r{X}\re\r", [(("a",), 1), (("c",), 2), ((X,), 3), (("e",), 4)]),
         ("p.txt", "a\nb\nc\rd\n", [(("a",), 1), (("b",), 2), (("c\rd",), 3)]),
-        ("p.txt", "a\rb\rc\rd\ne\r\nf", [(("a",), 1), (("b",), 2), (("c",), 3), (("d",), 4), (("e",), 5), (("f",), 6)]),
-        ("p.tsv", 'text\r"a\rb', [(('"a',), 2), (("b",), 3)]),
-        ("p.csv", 'text\r"a\nb"\r"c\rd"\re\r', [(("a\nb",), 2), (("c\rd",), 4), (("e",), 6)]),
         ("p.txt", f"{X}\r\nb\r\n", [((X,), 1), (("b",), 2)]),
     ],
 )
@@ -78,7 +71,7 @@ def test_cells_and_lines(
     assert read == expected
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize(("name", "separator"), [("p.csv", ","), ("p.tsv.gz", "\t"), ("p.txt", "\t")])
 def test_line_ends_and_byte_order_marks(make: Make, end: str, mark: str, name: str, separator: str) -> None:
@@ -88,18 +81,6 @@ def test_line_ends_and_byte_order_marks(make: Make, end: str, mark: str, name: s
         (AB, f"{path}:4", 1),
         (Pair("é", "日本"), f"{path}:6", 2),
     ]
-
-
-def test_carriage_returns_in_a_large_file_are_read_as_line_feeds_are(make: Make) -> None:
-    lines = ["sentence1\tsentence2", *(f'"a {number}\tb' for number in range(20_000)), "c", "d\te"]
-    content = "\r".join(lines)
-    assert len(content) > 3 << 16
-    read = [skipping(make(name, text)) for name, text in (("1.tsv", content), ("2.tsv", content.replace("\r", "\n")))]
-    (first, bad), (second, _) = read
-    assert [record.pair for record in first] == [record.pair for record in second]
-    assert first[-1].where.endswith(":20003") and second[-1].where.endswith(":20003")
-    assert bad == ["1.tsv:20002: its number of fields is 1, and in the first line 2"]
-    assert about_how_many([make("3.tsv", content)]) == 20_002
 
 
 @pytest.mark.parametrize("size", [200_000, 3 << 20])
