@@ -1,4 +1,4 @@
-"""Names of files, globs, directories and URIs -> files, opened; for every engine.
+"""Names of files, globs, directories and URIs -> files, opened; for every engine. fsspec opens what is elsewhere.
 
 `*`, `?` and `[...]` stop at a slash; `**`, alone between two slashes, does not. A directory means every file below it
 whose suffix is known and whose path has no part that begins with a dot. No directory is entered by a link.
@@ -6,6 +6,7 @@ whose suffix is known and whose path has no part that begins with a dot. No dire
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
@@ -14,13 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import translate
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 from urllib.parse import unquote
 
-from attnscan.errors import PairsError
-from attnscan.inputs.places.names import STDIN, open_file, packing_in, scheme_of, shown, suffix_in
+from attnscan.errors import PairsError, out_of_memory
+from attnscan.inputs.places.names import STDIN, open_file, packing_in, scheme_of, shown, suffix_in, without_query
 
 _WILD = re.compile(r"[*?\[]")
+_STORES = ("s3", "gs", "gcs", "http", "https")  # whose packages the extra `stores` installs
+_BUFFER = 1 << 20  # bytes of a file that are asked for at a time: stores answer slowly
 
 
 def files_named(names: Sequence[str], *, pipes: bool = True) -> list[str]:
@@ -28,7 +31,7 @@ def files_named(names: Sequence[str], *, pipes: bool = True) -> list[str]:
 
     With `pipes`, `-` is standard input, and pipes and devices may be named.
 
-    Raises: PairsError if a name stands for no file, a suffix for no format, or a network does not answer.
+    Raises: PairsError if a name stands for no file, or a suffix for no format.
     """
     if list(names).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
@@ -115,11 +118,9 @@ def _files(name: str, pipes: bool) -> list[str]:
     scheme = scheme_of(name)
     if scheme in ("", "file"):
         return _local(path_of(name) if scheme else name, pipes)
-    from attnscan.inputs.places import remote
-
-    if not (files := remote.files_named(name, _is_known)):
-        raise _nothing(name)
-    return files
+    if _WILD.search(without_query(name)):
+        raise PairsError(f"{shown(name)} is not one file", "name each file in full")
+    return [name]
 
 
 def _local(name: str, pipes: bool) -> list[str]:
@@ -203,11 +204,36 @@ def _nothing(name: str) -> PairsError:
 
 def _stream(file: str) -> AbstractContextManager[IO[bytes]]:
     if scheme_of(file):
-        from attnscan.inputs.places import remote
-
-        return remote.opened(file)
+        return _elsewhere(file)
     if file != STDIN:
         return Path(file).open("rb")
     if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
         raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
     return nullcontext(sys.stdin.buffer)
+
+
+@contextmanager
+def _elsewhere(file: str) -> Iterator[IO[bytes]]:
+    """Open a file on the web or in a store.
+
+    Raises: PairsError if it cannot be opened or read.
+    """
+    import fsspec
+
+    try:
+        with fsspec.open(file, "rb") as stream:
+            yield cast(IO[bytes], io.BufferedReader(stream, _BUFFER))
+    except PairsError:
+        raise
+    except Exception as error:  # each store raises its own kinds
+        if out_of_memory(error):
+            raise
+        missing = isinstance(error, ImportError) and scheme_of(file) in _STORES
+        remedy = "run: pip install 'attnscan[stores]'" if missing else "check the address, and that you may read it"
+        raise PairsError(f"cannot read {shown(file)}: {_without_secrets(error)}", remedy) from None
+
+
+def _without_secrets(error: Exception) -> str:
+    """What an error says in its first line, its addresses without passwords and signatures."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return re.sub(r"\w+://[^\s'\"]+", lambda uri: shown(uri[0]), line)[:200]

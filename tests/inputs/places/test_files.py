@@ -102,7 +102,6 @@ def test_no_permission(directory: Path, monkeypatch: pytest.MonkeyPatch, name: s
     [
         ("", "there is no file"),
         ("-", "standard input"),
-        ("nowhere://bucket/a.tsv", "nowhere:// is not known; use one of s3:// "),
         ("file://host/a.tsv", "its file is on another machine"),
         ("/dev/null", "/dev/null is not a file; give files that all machines"),
     ],
