@@ -19,7 +19,7 @@ demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled mode
 test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer draws of each property, few processes
 	$(PYTEST) --dist worksteal -m 'not long' --hypothesis-profile quick
 
-test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, Ray, examples, kills, all draws of each property
+test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, examples, kills, all draws of each property
 	$(PYTEST) --numprocesses 4 --dist loadgroup -m 'long or hypothesis'  # much of it waits for other processes
 
 test-all: $(VENV)/dev.stamp  ## every test, with all draws
@@ -43,7 +43,7 @@ release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and tr
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/run.py
 	@echo 'written to benchmarks/RESULTS.md; make readme pastes its table. By hand: predictive, memory, precision, studies,'
-	@echo 'truth, faults, page, serve, peers and ray_scaling, which say what they need; what they print stands below "By hand" there'
+	@echo 'truth, faults, page, serve and peers, which say what they need; what they print stands below "By hand" there'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/support/readme.py

@@ -11,7 +11,7 @@
     ├── DeviceError      a device or number format that this machine does not have
     │   └── MemoryFullError  what memory does not hold: inputs, a model, torch itself
     ├── WeightsError     a file of saved weights that is malformed or hostile
-    ├── EngineError      a cluster that is not installed, cannot be reached, or fails; shards that do not add
+    ├── EngineError      shards that do not add; an engine that does not run
     ├── StateError       a state file of other pairs or options, or a damaged one
     └── OutputError      a result that cannot be written where it should go
 
@@ -88,7 +88,7 @@ class WeightsError(AttnscanError):
 
 
 class EngineError(AttnscanError):
-    """A cluster that is not installed, cannot be reached, or fails; parts of a scan that do not add."""
+    """Parts of a scan that do not add, or an engine that does not run."""
 
 
 class StateError(AttnscanError):

@@ -2,9 +2,8 @@
 
     python benchmarks/run.py [--runs 5] [--only startup scan peers growth] [--pairs 100 1000 10000]
 
-TransformerLens takes part where it can be imported; `peers.py` says how. `page.py` needs BertViz and a browser,
-`ray_scaling.py` Ray: run them by hand. What is pasted there below "By hand" stays. `make readme` pastes the
-main table into `docs/speed.md`.
+TransformerLens takes part where it can be imported; `peers.py` says how. `page.py` needs BertViz and a browser:
+run it by hand. What is pasted there below "By hand" stays. `make readme` pastes the main table into `docs/speed.md`.
 """
 
 from __future__ import annotations

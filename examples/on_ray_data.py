@@ -1,6 +1,6 @@
 """Rank heads by a Ray data set of pairs, in a pipeline of one's own: actors hold the model, batches become shards.
 
-python examples/on_ray_data.py        (needs attnscan[ray])
+python examples/on_ray_data.py        (needs ray[data])
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, SelectionError
+from attnscan.errors import AttnscanError, EngineError, InputError, ModelError, OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.views.notebook import classification_html
 
@@ -38,12 +38,11 @@ def parsed(html: str) -> ET.Element:
 @pytest.mark.long
 def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() -> None:
     script = (
-        "import sys, importlib.util, pkgutil, attnscan\n"
+        "import sys, importlib, pkgutil, attnscan\n"
         "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)\n"
         "assert set(attnscan.__all__) <= set(dir(attnscan))\n"
         "for module in pkgutil.walk_packages(attnscan.__path__, 'attnscan.'):\n"
-        "    needs_ray = module.name == 'attnscan.scan.cluster.scan' and not importlib.util.find_spec('ray')\n"
-        "    if not module.name.endswith('__main__') and not needs_ray:\n"
+        "    if not module.name.endswith('__main__'):\n"
         "        importlib.import_module(module.name)\n"
         "from types import ModuleType\n"
         "assert not [name for name in attnscan.__all__ if isinstance(getattr(attnscan, name), ModuleType)]\n"
@@ -195,8 +194,9 @@ def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
     assert ranking._repr_html_() is not None
     with pytest.raises(InputError):
         attnscan.heads([path], columns=["x", "y"], **options)
-    with pytest.raises(OptionError, match="none is named"):
-        attnscan.heads(engine="ray", **options)
+    for refused in (attnscan.heads, attnscan.profile, lambda **options: attnscan.syntax("bank.conllu", **options)):
+        with pytest.raises(EngineError, match="--engine ray is being rebuilt; use"):
+            refused(engine="ray", model=toy)
 
 
 def test_heads_are_switched_off_by_name_and_by_pattern() -> None:

@@ -54,8 +54,6 @@ NO_TORCH = {
         for name in (
             "options",
             "per_pair",
-            "cluster.blocks",
-            "cluster.pair_directory",
         )
     ),
 }
@@ -206,8 +204,7 @@ def test_torch_free() -> None:
 
 
 def test_transformers_is_imported_by_no_module_of_ours_but_by_a_model_that_is_loaded() -> None:
-    of_ray = {name for name in SOURCES if name.startswith("attnscan.scan.cluster.")}
-    assert _loads_without({"transformers"}, set(SOURCES) - of_ray - {"attnscan.__main__"}) == []
+    assert _loads_without({"transformers"}, set(SOURCES) - {"attnscan.__main__"}) == []
 
 
 NO_MODEL = [

@@ -17,7 +17,6 @@ from attnscan.api.arguments import (
     library,
     memory_of,
     patterns_of,
-    picked,
     scan_options,
 )
 from attnscan.api.one_input import Weights, classify
@@ -40,7 +39,7 @@ from attnscan.run.reading import FilePairs, Ledger, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
 from attnscan.scan.local import OnBad
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
+from attnscan.scan.options import Engine, OnLong, Relations, ScanOptions, check_engine
 from attnscan.scan.state import ScanState
 from attnscan.scoring.patterns import Pattern
 from attnscan.views.notebook import ranking_html
@@ -53,7 +52,7 @@ _ONE_KIND = 'give attention="encoder", "decoder" or "cross"'
 def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[Ranking]: ...
 @overload
 def heads(pairs: Pairs = None, **options: Any) -> Ranking: ...
-@library(ScanOptions(), FileReading(), FilePairs(), ClusterOptions(), shared=OfAttention)
+@library(ScanOptions(), FileReading(), FilePairs(), shared=OfAttention)
 def heads(
     pairs: Pairs = None,
     *,
@@ -93,12 +92,12 @@ def heads(
     With "all", the result is a mapping of kind to `Ranking`, whose `to_frame()` has the rows of all.
 
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
-    of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the
-    pairs of files are scored on a Ray cluster, which tells no progress; `per_pair` is then a new directory.
+    of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs.
 
     Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
-    gone on from or written; EngineError if the cluster fails.
+    gone on from or written; EngineError for `engine="ray"`.
     """
+    check_engine(engine)
     told = Callbacks(on_bad, on_progress, on_pairs)
     if (written := file_of("from_", from_)) is not None:
         if pairs is not None or model is not None or state is not None or per_pair is not None:
@@ -120,15 +119,14 @@ def heads(
             state=state_of(state),
             per_pair=file_of("per_pair", per_pair),
             per_pair_heads=named,
-            cluster=cluster_asked(engine, options, told),
             pair_scores=on_pairs is not None,
         )
         return replace(told.answer(request, Ranking), html=ranking_html)
 
     if of.attention != "all":
         return ranked(of)
-    if state is not None or per_pair is not None or engine != "local":
-        raise OptionError("a state, a file of pairs' scores and a cluster are of one kind of attention", _ONE_KIND)
+    if state is not None or per_pair is not None:
+        raise OptionError("a state and a file of pairs' scores are of one kind of attention", _ONE_KIND)
     given = given.ready(Ledger(), 3, f"name a file, or {_ONE_KIND}")
     return OfKinds({kind: ranked(own) for kind, own in of.kinds().items()})
 
@@ -148,25 +146,10 @@ def _ranked_options(
     return scan_options(model, options, labelled=not names, patterns=scored, predictive_part=False, **more)
 
 
-def cluster_asked(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> ClusterOptions | None:
-    """The cluster that a scan is to run on, if it is. Raises: OptionError for options that are in vain."""
-    check_known("engine", engine, get_args(Engine))
-    cluster = ClusterOptions(**picked(ClusterOptions, options))
-    if engine == "ray":
-        if told.on_progress is not None or told.on_pairs is not None:
-            raise OptionError("a cluster reports no progress", "leave out on_progress and on_pairs")
-        return cluster
-    if cluster != ClusterOptions():
-        name = next(name for name, value in vars(cluster).items() if value != getattr(ClusterOptions(), name))
-        raise OptionError(f"{name} is for a cluster", 'give engine="ray", or leave it out')
-    return None
-
-
 @library(
     ScanOptions(predictive="off"),
     FileReading(),
     FilePairs(),
-    ClusterOptions(),
     without=("predictive_pairs", "threshold"),
     shared=OfAttention,
 )
@@ -198,6 +181,7 @@ def profile(
 
     Raises: as `heads`; WeightsError if weights are of too many heads.
     """
+    check_engine(engine)
     of = OfAttention.of(options)
     _, every = of.patterns(pattern)
     asked = scan_options(model, options, on_long=on_long, profile=True, patterns=every, **of.scanned)
@@ -210,8 +194,7 @@ def profile(
         return alone.known_profile()
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
-    cluster = cluster_asked(engine, options, told)
-    request = Rank(read, asked, memory, state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
+    request = Rank(read, asked, memory, state_of(state), pair_scores=on_pairs is not None)
     return told.answer(request, Ranking).known_profile()
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import OfAttention, Patterns, library, listed, memory_of, picked, scan_options, text_of
-from attnscan.api.many_pairs import File, cluster_asked, state_of
+from attnscan.api.many_pairs import File, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import FileReading
@@ -33,7 +33,7 @@ from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import Ablate, Compare, Examine, Explain, HoldAgainst, LookAt, Similar
 from attnscan.scan.local import OnBad
-from attnscan.scan.options import AblationRequest, ClusterOptions, Engine, OnLong, ScanOptions, asked_for_labels
+from attnscan.scan.options import AblationRequest, Engine, OnLong, ScanOptions, asked_for_labels, check_engine
 from attnscan.scan.state import ScanState
 from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
@@ -218,7 +218,6 @@ def similar(
 @library(
     ScanOptions(predictive="off", unit="word", related=False),
     FilePairs(),
-    ClusterOptions(),
     without=("unit", "related", "threshold", "predictive", *_OF_PREDICTIVE),
 )
 def syntax(
@@ -247,6 +246,7 @@ def syntax(
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
     stand in the text.
     """
+    check_engine(engine)
     if isinstance(treebank, ScanState):
         if model is not None or state is not None:
             raise OptionError("a shard is of its own model, and holds the sums", "leave out model and state")
@@ -259,8 +259,8 @@ def syntax(
     trees, others = _treebank_of(treebank, options, on_bad), None
     if held is not None:
         others = _treebank_of(held, options, on_bad)
-    memory, cluster = memory_of(model, tokenizer, asked), cluster_asked(engine, options, told)
-    request = HoldAgainst(trees, asked, memory, others, None, bool(subtypes), state_of(state), cluster)
+    memory = memory_of(model, tokenizer, asked)
+    request = HoldAgainst(trees, asked, memory, others, None, bool(subtypes), state_of(state))
     return told.answer(request, Syntax)
 
 

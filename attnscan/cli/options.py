@@ -29,14 +29,13 @@ from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import QuerySide
 from attnscan.model.sources import Device
-from attnscan.results.files import check_suffix, check_writable
+from attnscan.results.files import check_suffix
 from attnscan.results.grid import attention_named
-from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.results.terms import AttentionName
 from attnscan.run.reading import AlignedPairs, FilePairs, Pairs, SourcePairs
 from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
+from attnscan.scan.options import Engine, OnLong, ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS, patterns_of
 from attnscan.scoring.patterns import PATTERNS, called, is_own, with_own
 from attnscan.views.pictures.look import Picture
@@ -65,12 +64,12 @@ def shipped_pattern_name(name: str) -> str:
 
 complete_patterns = completing(*(pattern.id for pattern in PATTERNS))
 _complete_heads = completing("all", "layer:")  # single ones depend on the model
-_SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), declared(FileReading)
+_SCAN, _READING = declared(ScanOptions), declared(FileReading)
 Model = Annotated[str | None, _SCAN["model"].option]
 DeviceOption = Annotated[Device, _SCAN["device"].option]
 Split = Annotated[bool, _SCAN["split"].option]
 OnLongOption = Annotated[OnLong | None, replace(_SCAN["on_long"].option, general=True)]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Run on this machine, or on a Ray cluster.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -143,8 +142,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
     "Result": ("format", "decimal_comma", "signature"),
-    "Long runs": ("state", "per_pair", "per_pair_heads", "from_file"),
-    "Clusters": ("engine", *_CLUSTER),
+    "Long runs": ("state", "per_pair", "per_pair_heads", "from_file", "engine"),
 }
 """Options by their subjects, in the order of help; all others are a command's own."""
 
@@ -471,34 +469,6 @@ def on_long_of(given: OnLong | None, *, many: bool) -> OnLong:
     if given == "skip" and not many:
         raise typer.BadParameter("--on-long skip is for scans of pairs: give truncate or error")
     return given or ("truncate" if many else "error")
-
-
-def cluster_of(
-    engine: Engine,
-    cluster: ClusterOptions,
-    paths: Sequence[str],
-    state: Path | StoredFile | None,
-    patterns: Sequence[str] = (),
-) -> ClusterOptions | None:
-    """The cluster; None for this machine alone.
-
-    Raises: typer.BadParameter if one is described in vain, and for what its machines cannot read or run; OutputError
-    for its state.
-    """
-    if engine != "ray":
-        for name, field in _CLUSTER.items():
-            if getattr(cluster, name) != field.default:
-                raise typer.BadParameter(f"--{name.replace('_', '-')} is for --engine ray")
-        return None
-    if not paths:
-        raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-    if STDIN in paths:
-        raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
-    if any(map(is_own, patterns)):
-        raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
-    if isinstance(state, Path):
-        check_writable(state)
-    return cluster
 
 
 @dataclass(frozen=True)

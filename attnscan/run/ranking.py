@@ -1,4 +1,4 @@
-"""Scans of many pairs, here, on a cluster or spread by callers: state files, per-pair output, what Ctrl-C leaves."""
+"""Scans of many pairs, here or spread by callers: state files, per-pair output, what Ctrl-C leaves."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attnscan.errors import OptionError, StateError
+from attnscan.errors import StateError
 from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
-from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
-from attnscan.run.reading import AlignedPairs, FilePairs, Ledger, OnePair, on_bad_of
+from attnscan.run.events import Interrupted, PairScores, Progress, Work
+from attnscan.run.reading import Ledger, OnePair, on_bad_of
 from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank, RankFile
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
@@ -33,13 +33,10 @@ _SAVE_EVERY, _SAVE_IN_STORE = 5.0, 60.0  # seconds between two states of a scan
 
 
 def rank(request: Rank, running: Running) -> Work[Ranking]:
-    """Every head ranked over all pairs; or, from one machine, over those up to Ctrl-C.
+    """Every head ranked over all pairs, or over those up to Ctrl-C.
 
     Raises: InputError for a pair that cannot be read, or if there is none; StateError, OutputError for files.
     """
-    if request.cluster is not None:
-        ranking: Ranking = yield from on_cluster(request, running)
-        return ranking
     pairs, stack, writer = request.pairs.ready(running.ledger), running.stack, None
     records = pairs.read(running.ledger)  # a file that is not there is told before torch is imported
     from attnscan.scan.per_pair import PerPairWriter
@@ -193,39 +190,6 @@ def _undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-def on_cluster(request: Rank | HoldAgainst, running: Running) -> Work[Any]:
-    """A `Ranking`, or of trees a `Syntax`, made on a cluster; an interrupted scan has neither, and raises."""
-    from attnscan.scan.cluster.blocks import BlockFiles
-    from attnscan.scan.cluster.scan import scan_on_ray
-
-    cluster, aligned, ledger, state = request.cluster, request.pairs, running.ledger, request.state
-    assert cluster is not None
-    pairs, links = (aligned.pairs, aligned.alignments) if isinstance(aligned, AlignedPairs) else (aligned, None)
-    if not isinstance(pairs, FilePairs) or not pairs.paths or not isinstance(links, str | None):
-        raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
-    if request.memory is not None:
-        raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
-    links = None if links is None else str(Path(links).absolute())
-    blocks = BlockFiles(pairs.paths, pairs.reading, pairs.skip_bad, cluster.block_pairs, links)
-    if state is not None:
-        running.stack.enter_context(held(state))
-    rows: dict[str, Any] = (
-        {"per_pair": request.per_pair, "heads": request.per_pair_heads} if isinstance(request, Rank) else {}
-    )
-    try:
-        result, bad = yield from scan_on_ray(
-            request.options, blocks, cluster, **rows, state=state, say=ledger.say, note=ledger.note
-        )
-    except KeyboardInterrupt:
-        with suppress(StateError):
-            if state is not None and state.exists():
-                yield Note(f"interrupted; run the same command to resume from {state}")
-        raise
-    yield from map(Skipped, bad.first)
-    yield from notes_of_inputs(result.signature, bad=bad.count)
-    return result
 
 
 def rank_by_file(request: RankFile, _: Running) -> Work[Ranking]:

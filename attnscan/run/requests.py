@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from attnscan.errors import OptionError
 from attnscan.results.terms import QUERIES, WITHIN, AttentionName, Match
 from attnscan.run.reading import Pairs
-from attnscan.scan.options import AblationRequest, ClusterOptions, ScanOptions
+from attnscan.scan.options import AblationRequest, ScanOptions
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -102,11 +102,9 @@ class Rank(OfPairs):
     state: Path | StoredFile | None = None
     """Keeps the sums, and is gone on from if it is there."""
     per_pair: Path | None = None
-    """Takes every pair's own scores: a file, or on a cluster a new directory."""
+    """Takes every pair's own scores."""
     per_pair_heads: str | None = None
     """Whose scores; None for all heads."""
-    cluster: ClusterOptions | None = None
-    """Where the scan runs; None for this machine. Takes files of pairs and a model by its name."""
     pair_scores: bool = False
     """Whether every pair's own scores are told."""
 
@@ -186,8 +184,6 @@ class HoldAgainst(OfPairs):
     """Whether `nsubj:pass` is a relation of its own, beside `nsubj`."""
     state: Path | StoredFile | None = None
     """Keeps the sums of the first treebank, and is gone on from if it is there."""
-    cluster: ClusterOptions | None = None
-    """Where the scan runs; None for this machine. Takes files of pairs and a model by its name."""
 
 
 @dataclass(frozen=True)

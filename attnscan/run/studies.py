@@ -12,7 +12,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.results.terms import counted
 from attnscan.run.events import Loading, Note, Progress, Work
-from attnscan.run.ranking import held, on_cluster, rank, scanned_here
+from attnscan.run.ranking import held, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
 from attnscan.run.requests import (
     Ablate,
@@ -155,18 +155,13 @@ def similar(request: Similar, running: Running) -> Work[Similarity]:
 
 
 def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
-    """Every head held against trees; or, from one machine, against those up to Ctrl-C.
+    """Every head held against trees, or against those up to Ctrl-C.
 
     Raises: SelectionError for a relation that is not there; as `rank`.
     """
-    results: list[Syntax] = []
     request = replace(request, options=request.options.of_trees(subtypes=request.subtypes))
     banks = [request, *([replace(request, pairs=request.held, state=None)] if request.held is not None else [])]
-    if request.cluster is not None:
-        for bank in banks:
-            results += [(yield from on_cluster(bank, running))]
-    else:
-        results = yield from _held_here(banks, running)
+    results = yield from _held_here(banks, running)
     for result in results:
         yield from _notes_of_few(result)
     return replace(results[0], held=results[1]) if len(results) > 1 else results[0]

@@ -7,8 +7,7 @@ one_input.py      one input: its classification, its dependencies
 answers.py        what a model has said of predictive words before
 local.py          many pairs through a model: a stream of pairs to batches, and a scan that can stop and go on
 trees.py          sentences with trees: checked, and summed batch by batch
-state.py          what a scan has seen and summed, of a run, a shard or a block; signatures
+state.py          what a scan has seen and summed, of a run or a shard; signatures
 stored.py         states in files
 per_pair.py       every pair's scores in Parquet, what such a file says of itself, and back to a ranking
-cluster/          the same scan on Ray
 """

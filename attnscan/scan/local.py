@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
-from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.inputs.pairs import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side
@@ -39,8 +39,6 @@ _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some millis
 OnBad = Callable[[InputError], None]
 Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
-Encode = Callable[[Sequence[Pair]], Iterator[EncodedInput | InputError]]
-"""Tokenizes pairs as `Scanner.encode_all` does."""
 _CrewOf = Callable[[int, int], AbstractContextManager[Sequence[W]]]
 """At most so many workers, which can take inputs of such a length at the same time."""
 
@@ -57,9 +55,6 @@ class Stream:
     on_bad: OnBad | None = None
     seen: Seen = field(default_factory=Seen)
     """By the end of the last window that is done; before the first, what was read of the same pairs earlier."""
-
-    encode: Encode | None = None
-    """How pairs are tokenized, each once and in order; None for as the scanner does."""
 
     done: int = field(init=False)
     """How many pairs are: all that were read by the end of the last window, and those of later batches."""
@@ -136,9 +131,10 @@ class Stream:
 
     def _encoded(self) -> Iterator[tuple[Record, EncodedInput | None]]:
         """Each record with its input, or None if it is to be skipped."""
-        encode = self.encode or self.scanner.encode_all
-        for records in read_together(self.records):
-            for record, encoded in zip(records, encode([record.pair for record in records]), strict=True):
+        for records in _read_together(self.records):
+            for record, encoded in zip(
+                records, self.scanner.encode_all([record.pair for record in records]), strict=True
+            ):
                 if isinstance(encoded, InputError):
                     self._skip(record, encoded)
                     yield record, None
@@ -158,7 +154,7 @@ class Stream:
         self.on_bad(placed)
 
 
-def read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
+def _read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in runs that are tokenized at once; what stops the reading is raised behind those before it."""
     run, characters, stopped = list[Record](), 0, None
     try:
@@ -207,7 +203,6 @@ def scan(
     records: Iterable[Record],
     start: ScanState | None = None,
     on_bad: OnBad | None = None,
-    encode: Encode | None = None,
     *,
     doing: str = "scoring pairs",
     pair_scores: bool = False,
@@ -216,12 +211,12 @@ def scan(
 
     Before that it tells of each batch the progress of what is `doing` and, with `pair_scores`, each pair's own sums.
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
-    skipped, or raised if there is none. `encode` tokenizes in place of the scanner.
+    skipped, or raised if there is none.
 
     Raises: InputError, which says where the pair stands.
     """
     start = start or ScanState(scanner.options)
-    sums, stream = start.sums, Stream(scanner, records, on_bad, start.seen, encode)
+    sums, stream = start.sums, Stream(scanner, records, on_bad, start.seen)
     with closing(stream.worked(partial(_scored, pair_scores=pair_scores), scanner.crew)) as scored:
         for results, window_done in scored:
             for batch_sums, kept in results:
@@ -236,14 +231,13 @@ def scanned(
     scanner: Scanner,
     records: Iterable[Record],
     on_bad: OnBad | None = None,
-    encode: Encode | None = None,
     *,
     doing: str = "scoring pairs",
     pair_scores: bool = False,
 ) -> Steps[ScanState]:
     """The state after all pairs of a stream, signed; tells what `scan` tells besides states. Raises: as `scan`."""
     state = ScanState(scanner.options)
-    for event in scan(scanner, records, None, on_bad, encode, doing=doing, pair_scores=pair_scores):
+    for event in scan(scanner, records, None, on_bad, doing=doing, pair_scores=pair_scores):
         if isinstance(event, ScanState):
             state = event
         else:

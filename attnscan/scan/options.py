@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from attnscan.errors import OptionError
-from attnscan.inputs.option import Option, check_declared, declared
+from attnscan.errors import EngineError, OptionError
+from attnscan.inputs.option import Option, check_declared, check_known, declared
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
@@ -21,8 +20,6 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
-SMALLEST_SHARE = 0.01
-"""Of a GPU, for a worker."""
 
 
 @dataclass(frozen=True)
@@ -209,52 +206,14 @@ def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
     return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Where and how a scan is spread over machines; it changes nothing in what is computed."""
-
-    ray_address: Annotated[
-        str | None,
-        Option("Address of the cluster, or 'auto'. [default: a cluster started here]", metavar="ADDRESS"),
-    ] = None
-    workers: Annotated[
-        int | str | None,
-        Option(
-            "Number of workers; Ray scales between MIN and MAX. [default: one per GPU or per --worker-cpus cores]",
-            "Each holds the model once; `8-64` for as many as there is room for in time, from 8 to 64.",
-            metavar="N|MIN-MAX",
-        ),
-    ] = None
-    worker_cpus: Annotated[int, Option("CPU cores per worker.", least=1)] = 1
-    worker_gpus: Annotated[
-        float | None,
-        Option("Share of a GPU, and of its memory, per worker. [default: 1]", "", "", "", "X", SMALLEST_SHARE, 1),
-    ] = None
-    block_pairs: Annotated[
-        int,
-        Option("Pairs per task.", "They are scored again where it dies.", least=1),
-    ] = 1024
-
-    def __post_init__(self) -> None:
-        """Raises: OptionError for a value that there is not."""
-        check_declared(self)
-        _ = self.pool
-
-    @property
-    def pool(self) -> tuple[int | None, int | None]:
-        """How many workers there are to be, and how many at most; None for what the cluster says.
-
-        Raises: OptionError for what says neither.
-        """
-        if self.workers is None:
-            return None, None
-        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", str(self.workers))
-        if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
-            raise OptionError(
-                f"workers is {self.workers!r:.60}",
-                "give a number such as 8, or the least and the most such as 8-64",
-            )
-        return int(match[1]), None if match[2] is None else int(match[2])
+def check_engine(engine: Engine) -> None:
+    """Raises: OptionError for an engine that there is not; EngineError for one that does not run for now."""
+    check_known("engine", engine, get_args(Engine))
+    if engine == "ray":
+        raise EngineError(
+            "--engine ray is being rebuilt",
+            "use attnscan.shard, + and finish on your cluster, or --engine local",
+        )
 
 
 @dataclass(frozen=True)

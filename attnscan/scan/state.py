@@ -1,4 +1,4 @@
-"""What a scan has summed, and which pairs it has seen: of a run, of a shard, and of a block of a cluster's.
+"""What a scan has summed, and which pairs it has seen: of a run, and of a shard.
 
 States are made anywhere, add in any order, and are ranked once. What must be the same for them to add is what their
 numbers hang on: the model by its fingerprint, the options, the versions of what computes, and on what.

@@ -1,4 +1,4 @@
-"""A scan's state in a file, so that a run that was stopped or killed can be gone on with, here or on a cluster.
+"""A scan's state in a file, so that a run that was stopped or killed can be gone on with.
 
 The file is an .npz with one array for each sum, to the last bit, and JSON in `about` for all that is no sum. It is
 replaced whole, so that a kill at any moment leaves the last one or the one before; and it is not trusted, since a
@@ -11,7 +11,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
@@ -26,7 +25,6 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import signature_read
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
@@ -51,39 +49,12 @@ _OF_ATTENTION = ("attention", "query")  # told first: with them, patterns and th
 
 
 def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
-    """Write the state of a scan on this machine, whole or not at all. Raises: OutputError."""
-    write_state(path, with_signature(scanner, state), _about(scanner))
-
-
-def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
-    """Read a state that was written by the same model with the same options.
-
-    Raises: StateError if it was not, or is damaged.
-    """
-    with read_state(path, scanner.options, _about(scanner)) as (state, _):
-        return state
-
-
-def _about(scanner: Scanner) -> dict[str, Any]:
-    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
-    signature = asdict(scanner.signature(Seen()))
-    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
-    return about | asdict(scanner.loaded.fingerprint) | scanner.options.deciding | {"predictive": scanner.measure}
-
-
-def write_state(
-    path: Path | StoredFile, state: ScanState, about: Mapping[str, Any], position: Mapping[str, Any] | None = None
-) -> None:
-    """Write what `read_state` reads, whole or not at all.
-
-    `about` must be equal for the state to be gone on with; `position` says how far a cluster is. Both are JSON.
-    Raises: OutputError.
-    """
+    """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
+    state = with_signature(scanner, state)
     assert state.signature is not None and state.sums.any is not None
     told = {
         "format": _FORMAT,
-        "scan": about,
-        "position": position,
+        "scan": _about(scanner),
         "signature": asdict(state.signature),
         "grid": state.sums.any.shape,
         "seen": state.seen.dumped(),
@@ -96,34 +67,36 @@ def write_state(
         write_file(path, file.getvalue())
 
 
-@contextmanager
-def read_state(
-    path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any], *, of_cluster: bool = False
-) -> Iterator[tuple[ScanState, dict[str, Any]]]:
-    """Read a state file: the state, and of a cluster's its position.
+def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
+    """Read a state that was written by the same model with the same options.
 
-    Raises: StateError if it is of another format or run, or damaged, as any error of the caller's says, too.
+    Raises: StateError if it was not, is of another format, or is damaged.
     """
+    options = scanner.options
     try:
         arrays = _arrays_in(path)
         told = json.loads(str(arrays.pop(_ABOUT)))
         if told["format"] != _FORMAT:
             raise _of_another_version(path)
-        if (told["position"] is not None) != of_cluster:
-            where = "one machine" if of_cluster else "a cluster"
-            raise StateError(f"{path} is of a run on {where}", "go on there, or name another --state file")
-        _check_about(path, told["scan"], about)
+        _check_about(path, told["scan"], _about(scanner))
         signature = signature_read(told["signature"])
         layers, heads = told["grid"]
         parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
         sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums(len(parts))
-        yield ScanState(options, Seen.loaded(**told["seen"]), sums, signature), told["position"]
+        return ScanState(options, Seen.loaded(**told["seen"]), sums, signature)
     except StateError:
         raise
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception:  # parsing a damaged file fails in any way
         raise StateError(f"{path} is not a valid state file", "remove it to start anew") from None
+
+
+def _about(scanner: Scanner) -> dict[str, Any]:
+    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
+    signature = asdict(scanner.signature(Seen()))
+    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
+    return about | asdict(scanner.loaded.fingerprint) | scanner.options.deciding | {"predictive": scanner.measure}
 
 
 def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

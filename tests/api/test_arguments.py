@@ -93,11 +93,6 @@ def test_what_is_no_checkpoint(tmp_path: Path) -> None:
         refusal(lambda model=model: attnscan.classify(A, model=model))
 
 
-def test_a_cluster_takes_no_model_that_is_in_memory(in_memory: Given) -> None:
-    line = refusal(lambda: attnscan.heads("pairs.csv", engine="ray", **in_memory), OptionError)
-    assert "a cluster cannot run a model that is in memory" in line
-
-
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [

@@ -214,11 +214,6 @@ def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
     attnscan.heads(path, id="key", model=model, on_progress=lambda *step: told.append(step))
     assert ("scoring pairs", 6, 6) in told  # the line of names is no pair
     assert {doing for doing, _, _ in told} == {"scoring pairs", "pairs asked for predictive words"}
-    cluster: Any = {"engine": "ray", "model": model}
-    for name in ("on_progress", "on_pairs"):
-        assert "a cluster reports no progress" in refusal(
-            lambda name=name: attnscan.heads(path, **cluster, **{name: print}), OptionError
-        )
 
 
 def test_an_error_of_the_pairs_own_is_raised_as_it_is(model: Path) -> None:

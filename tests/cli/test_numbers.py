@@ -13,10 +13,9 @@ from pages import made_up
 import attnscan
 from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST
-from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.options import ScanOptions
 
 TOO_LARGE = ["1e308", "inf", "nan", str(2**63), str(2**64), str(10**22)]
-FOR_RAY = ("--workers", "--worker-cpus", "--worker-gpus", "--block-pairs")
 OPTIONS = [(command, option) for command, option, values in options() if values[: len(NUMBERS)] == NUMBERS]
 
 
@@ -35,7 +34,12 @@ def test_the_walk_finds_them() -> None:
         ("plot", "--width"),
         ("classify", "--batch-tokens"),
     }
-    assert {*OPTIONS} >= {("similar", "--within"), ("heads", "--worker-cpus"), ("ablate", "--draws"), ("show", "--top")}
+    assert {*OPTIONS} >= {
+        ("similar", "--within"),
+        ("heads", "--batch-tokens"),
+        ("ablate", "--draws"),
+        ("show", "--top"),
+    }
     assert ("serve", "--port") in OPTIONS and {command for command, _ in OPTIONS} == set(lines()) - {
         "patterns",
         "models",
@@ -47,10 +51,9 @@ def test_what_cannot_be_counted_with_is_wrong_usage(
     command: str, option: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
-    ray = ["--engine", "ray"] if option in FOR_RAY else []
     for value in (*TOO_LARGE, "-1"):
         with served_for_a_moment():
-            done = run(command, *lines()[command], *ray, option, value)
+            done = run(command, *lines()[command], option, value)
         assert not check(done) and done.exit_code == 2 and option in done.stderr, value
 
 
@@ -60,20 +63,6 @@ def test_options_in_python_have_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"{name} is {value}"):
         ScanOptions(**{name: value})
     assert ScanOptions(**{name: LARGEST})
-
-
-@pytest.mark.parametrize("value", [-1, 0, 2**63, 1.5, float("nan")])
-def test_a_cluster_too(value: Any) -> None:
-    for name in (option.removeprefix("--").replace("-", "_") for option in FOR_RAY):
-        with pytest.raises(OptionError, match=f"{name} is {value}"):
-            ClusterOptions(**{name: value})
-
-
-@pytest.mark.parametrize("workers", ["3-2", "0-2", "2-", "-2", "many", "2.5"])
-def test_a_cluster_has_no_fewer_workers_at_most_than_at_least(workers: str) -> None:
-    with pytest.raises(OptionError, match=f"workers is '{workers}'; give a number such as 8, or"):
-        ClusterOptions(workers=workers)
-    assert ClusterOptions(workers="2-2").pool == (2, 2) and ClusterOptions(workers=3).pool == (3, None)
 
 
 @pytest.mark.parametrize("megabytes", [0, -1, float("inf"), float("nan"), 1e308])

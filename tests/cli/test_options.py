@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import OneInput, PairFiles, PairFilesWithIds, Where, cluster_of, pattern_name
-from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.cli.options import OneInput, PairFiles, PairFilesWithIds, Where, pattern_name
+from attnscan.scan.options import ScanOptions
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
 
@@ -187,23 +187,6 @@ def test_a_command_that_draws_tells_a_picture_by_its_suffix(tmp_path: Path) -> N
 def test_formats_that_there_are_not(given: Where, message: str) -> None:
     with pytest.raises(typer.BadParameter, match=message):
         given.destination()
-
-
-def test_a_cluster_is_described_for_the_engine_that_has_one(tmp_path: Path) -> None:
-    files = ["x.csv"]
-    described = ClusterOptions(ray_address="auto", workers="2-8", worker_cpus=3, worker_gpus=0.25, block_pairs=4)
-    assert cluster_of("local", ClusterOptions(), files, None, ()) is None
-    assert cluster_of("ray", described, files, tmp_path / "state", ()) is described and described.pool == (2, 8)
-    for cluster, name in ((ClusterOptions("auto"), "ray-address"), (ClusterOptions(block_pairs=5), "block-pairs")):
-        with pytest.raises(typer.BadParameter, match=f"--{name} is for --engine ray"):
-            cluster_of("local", cluster, files, None, ())
-    for wrong, patterns, said in (
-        ([], (), "name them with --pairs"),
-        (["-"], (), "cannot read '-'"),
-        (files, ("own.py:mine",), "leave out FILE.py:FUNCTION"),
-    ):
-        with pytest.raises(typer.BadParameter, match=said):
-            cluster_of("ray", described, wrong, None, patterns)
 
 
 def test_an_input_is_sentences_or_saved_weights() -> None:

@@ -256,8 +256,6 @@ def test_commands_score_by_it() -> None:
         (("classify", A, *OFF, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
         (("profile", A, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
         (("profile", A, "-p", "next-word"), 2, "--pattern is for patterns of your own, FILE.py:FUNCTION"),
-        (("heads", "--engine", "ray", "--pairs", "mine.py", "-p", "mine.py:two_back"), 2, "--engine ray scores"),
-        (("profile", "--engine", "ray", "--pairs", "mine.py", "-p", "mine.py:two_back"), 2, "--engine ray scores"),
     ],
 )
 def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, message: str) -> None:

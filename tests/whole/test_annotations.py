@@ -131,5 +131,3 @@ def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.Load
     assert runs == [attnscan.heads(pairs, **of_many).signature.input_hash] * 2
     with pytest.raises(AttnscanError, match="the state belongs to other pairs than these"):
         attnscan.heads([(a.text, b), (b, a), a], state=state, **of_many)
-    with pytest.raises(AttnscanError, match="a cluster reads files, and none is named"):
-        attnscan.heads(pairs, engine="ray", model="bundled")

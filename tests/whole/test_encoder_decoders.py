@@ -258,7 +258,7 @@ class TestCommands:
             (["classify", "a", "b", "--query", "reads"], 2, "--query is for cross attention"),
             (["classify", "a", "b", "--attention", "decoder", "--query", "reads"], 2, "--query is for cross"),
             (["heads", "--alignments", "LINKS"], 2, "--alignments is for cross attention"),
-            (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state, --per-pair and --engine ray are"),
+            (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state and --per-pair are"),
             (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
             (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
             (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),

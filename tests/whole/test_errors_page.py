@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,10 @@ _EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTA
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the examples find around them; Ray is not among it."""
+    """What the examples find around them."""
     (tmp_path / "long.txt").write_text("cat " * 600)
     (tmp_path / "notes.txt").write_text("not a state")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    for module in ("attnscan.scan.cluster.scan", "attnscan.scan.cluster.connection"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
 

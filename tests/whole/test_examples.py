@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,8 +15,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
 ONE_MACHINE = "4 shards, 102 pairs: the scores are those of one machine"
 SAYS = {
-    "cluster.py": ["next-word     1      1     8"],
-    "cluster.sh": ["1-8 ", "102 pairs"],
     "compare.py": ["N → ·  1-8"],
     "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
@@ -49,8 +46,6 @@ SAYS = {
 
 
 NEEDS = {
-    "cluster.py": "ray",
-    "cluster.sh": "ray",
     "on_dask.py": "dask",
     "on_ray_data.py": "ray",
     "on_spark.py": "pyspark",
@@ -76,13 +71,8 @@ def test_every_script_is_tried() -> None:
     assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
 
 
-def _marked(name: str) -> Any:
-    """An example; those that start a cluster of their own wait for each other."""
-    return pytest.param(name, marks=[pytest.mark.xdist_group("ray-alone")] if NEEDS.get(name) == "ray" else [])
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", [_marked(name) for name in sorted(SAYS) if "sheet" not in name])
+@pytest.mark.parametrize("name", [name for name in sorted(SAYS) if "sheet" not in name])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"needs {NEEDS[name]}, which is not installed")
@@ -95,13 +85,6 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
     elif name == "saved_weights.sh":
         assert "I went" not in said and {"weights.npz", "page.html"} <= written
-
-
-@pytest.mark.long
-@pytest.mark.xdist_group("ray-alone")
-def test_clusters_wait_for_each_other(request: pytest.FixtureRequest) -> None:
-    """By pytest 9.2, pytest-xdist 3.8 writes no group behind a test's name, and runs several at once."""
-    assert request.node.nodeid.endswith("@ray-alone") or not getattr(request.config.option, "loadgroup", False)
 
 
 @pytest.mark.long

@@ -162,28 +162,3 @@ def test_a_last_pair_that_is_skipped_may_have_a_line_of_links(tmp_path: Path) ->
     options: dict[str, Any] = {"model": TRANSLATOR, "attention": "cross", "alignments": [LINKS[0], ""]}
     skipped: list[Any] = []
     assert attnscan.heads(str(file), **options, on_bad=skipped.append).signature.pairs_read == 1 == len(skipped)
-
-
-@pytest.mark.long
-@pytest.mark.xdist_group("ray")
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
-class TestCluster:
-    """One machine plays several; blocks of five pairs."""
-
-    @pytest.fixture(scope="class", autouse=True)
-    def _cluster(self) -> Any:
-        ray = pytest.importorskip("ray")
-        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
-        yield
-        ray.shutdown()
-
-    def test_a_cluster_gives_the_table_of_one_run(self, files: tuple[str, str], tmp_path: Path) -> None:
-        """Of cross attention, which has all that decoders have, and links besides."""
-        more = ["--engine", "ray", "--workers", "1", "--block-pairs", "5"]
-        whole, rows = run(*_command("cross", files, "--csv")).stdout, str(tmp_path / "rows")
-        assert run(*_command("cross", files, "--csv", *more)).stdout == whole
-        asked = ["-p", "same-place", "--csv"]
-        listed = run(*_command("cross", files, *asked, *more, "--per-pair", rows)).stdout
-        assert run("heads", "--from", rows, *asked).stdout == listed
-        Path(files[1]).write_text("0-0\n" * (len(PAIRS) + 1))
-        assert "25 lines, and the pairs end with pair 24" in _refused(*_command("cross", files, *more))

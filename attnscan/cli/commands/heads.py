@@ -23,7 +23,6 @@ from attnscan.cli.options import (
     State,
     Where,
     check_usage,
-    cluster_of,
 )
 from attnscan.errors import PairsError
 from attnscan.inputs.places.names import STDIN
@@ -32,7 +31,7 @@ from attnscan.results.stored_file import place_of
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank, RankFile
-from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.options import ScanOptions, check_engine
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import with_own
 
@@ -54,7 +53,7 @@ class PairRows:
 
     per_pair: Annotated[
         Path | None,
-        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair; on Ray, a directory."),
+        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair."),
         FileRole.WRITTEN,
     ] = None
     per_pair_heads: Annotated[
@@ -89,9 +88,9 @@ def heads(
     state: State = None,
     rows: PairRows,
     engine: EngineOption = "local",
-    machines: ClusterOptions,
     where: Where,
 ) -> None:
+    check_engine(engine)
     of, by_file = of.resolved(rows.per_pair_heads), rows.from_file is not None
     check_usage(
         {
@@ -109,8 +108,8 @@ def heads(
             "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
             != THRESHOLD
             and bool(pattern or by_file),
-            "--state, --per-pair and --engine ray are of one kind of attention: name encoder, decoder or cross": (
-                of.attention == "all" and bool(state or rows.per_pair or engine != "local")
+            "--state and --per-pair are of one kind of attention: name encoder, decoder or cross": (
+                of.attention == "all" and bool(state or rows.per_pair)
             ),
             "--attention all reads pairs three times, and standard input can be read once: name a file": (
                 of.attention == "all" and STDIN in files.paths
@@ -124,9 +123,7 @@ def heads(
     if rows.per_pair_heads is not None:
         check_heads_are_named(rows.per_pair_heads)
     keeping = None if state is None else place_of(state)
-    cluster = cluster_of(engine, machines, files.paths, keeping, pattern or ())
-    here = cluster is None and not by_file
-    parts = parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping) if here else {}
+    parts = {} if by_file else parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping)
     destination = where.destination()
     labelled = not pattern and not by_file
     results: list[Ranking] = []
@@ -139,9 +136,7 @@ def heads(
         request: Rank | RankFile = (
             RankFile(rows.from_file, tuple(named))
             if rows.from_file
-            else Rank(
-                of.pairs(files.source(), kind), options, None, keeping, rows.per_pair, rows.per_pair_heads, cluster
-            )
+            else Rank(of.pairs(files.source(), kind), options, None, keeping, rows.per_pair, rows.per_pair_heads)
         )
         result, interrupted = answered(request, KEEPS)
         results.append(result)

@@ -18,7 +18,6 @@ from attnscan.cli.options import (
     PairFiles,
     State,
     Where,
-    cluster_of,
     heads_option,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
@@ -26,7 +25,7 @@ from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
 from attnscan.run.requests import Classify, Rank, WeightsInput
-from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.options import ScanOptions, check_engine
 from attnscan.scoring.patterns import is_own
 
 if TYPE_CHECKING:
@@ -58,22 +57,21 @@ def profile(
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
     state: State = None,
     engine: EngineOption = "local",
-    machines: ClusterOptions,
     where: Where,
 ) -> None:
+    check_engine(engine)
     of, is_alone = of.resolved(heads), given.a is not None or given.weights is not None
     if is_alone:
         given.check()
-    if is_alone and (files.pairs or state or engine != "local"):
+    if is_alone and (files.pairs or state):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     keeping = None if state is None else place_of(state)
-    cluster = cluster_of(engine, machines, files.paths, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     kind = of.kinds[0]
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else parts_of(files.paths, where.output, where.signature, state=keeping)
+    parts = parts_of(files.paths, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
     _, options = of.options(replace(scan, model=given.model, on_long=files.when_long()), kind, pattern)
     options = replace(options, profile=True)
@@ -82,7 +80,7 @@ def profile(
         request: Classify | Rank = Classify(alone, options)
     else:
         pairs = of.pairs(files.source(), kind) if alone is None else OnePair(alone)
-        request = Rank(pairs, options, state=keeping, cluster=cluster)
+        request = Rank(pairs, options, state=keeping)
     value, interrupted = answered(request, KEEPS)
     result = value.known_profile()
     chosen = None if heads is None else result.grid.select(heads)

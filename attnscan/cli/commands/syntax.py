@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import FileRole, Shown, end_interrupted, parts_of
-from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where, cluster_of
+from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
@@ -18,7 +18,7 @@ from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
-from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.options import ScanOptions, check_engine
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",
@@ -47,21 +47,20 @@ def syntax(
     ],
     state: State = None,
     engine: EngineOption = "local",
-    machines: ClusterOptions,
     where: Where,
 ) -> None:
+    check_engine(engine)
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination()
     if heads is not None and destination.format == "table":
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
     keeping = None if state is None else place_of(state)
-    cluster = cluster_of(engine, machines, [*treebank, *(held or ())], keeping)
-    parts = {} if cluster else parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
+    parts = parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
     options = replace(scan, on_long=on_long or "error")
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
     others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
-    request = HoldAgainst(trees, options, None, others, relation, subtypes, keeping, cluster)
+    request = HoldAgainst(trees, options, None, others, relation, subtypes, keeping)
     result, interrupted = answered(request, KEEPS)
     from attnscan.views.terminal.syntax import syntax_view
 

@@ -111,8 +111,6 @@ def test_bad_records_are_skipped_and_counted(toy: str, pairs: Path) -> None:
     [
         (("a b", "--pairs", "x.tsv"), "give a sentence, or two, or --pairs, but not both"),
         (("a b", "--state", "x.json"), "--state is for many pairs"),
-        (("a b", "--engine", "ray"), "give a sentence, or two, or --pairs"),
-        (("--engine", "ray"), "--engine ray is for files"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], says: str) -> None:

@@ -175,8 +175,6 @@ def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, plan
 
 def test_wrong_use(planted: str) -> None:
     assert "--treebank" in misuse("syntax")
-    assert "--workers is for --engine ray" in misuse("syntax", "--treebank", planted, "--workers", "2")
-    assert "cannot read '-'" in misuse("syntax", "--treebank", "-", "--engine", "ray")
     assert "--heads is for tables" in misuse("syntax", "--treebank", planted, "--heads", "0-0")
 
 
