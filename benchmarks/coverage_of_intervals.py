@@ -8,7 +8,6 @@ pair's score once; all else is worked out here, and nothing of attnscan is impor
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,11 +19,9 @@ from scipy.stats import beta
 from scipy.stats import t as student
 from written import written
 
-DRAWINGS, BOOTSTRAPPED, RESAMPLES = 2_000, 200, 399
+DRAWINGS = 2_000
 SIZES = (5, 10, 20, 50)
 READINGS = {"special tokens in": ("score", "n"), "words alone": ("words_score", "words_n")}
-HARDEST = "cross-sentence"
-"""The pattern that bootstraps are tried on: their time is spent where the other rules fail."""
 Interval = tuple[np.ndarray, np.ndarray]
 
 
@@ -140,9 +137,6 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
         yield ""
         yield "Leads, of each head over the next by all pairs: t(E-1) of E effective pairs (t(K-1))"
         yield from _by_pattern(plain, _leads_held)
-        yield ""
-        yield f"A bootstrap-t on the logit scale, {HARDEST}: {RESAMPLES} resamples of pairs, {BOOTSTRAPPED} drawings"
-        yield from _bootstraps([population for population in plain if population.pattern == HARDEST])
 
 
 def populations(model: str, pairs: Path) -> Iterator[Population]:
@@ -222,36 +216,3 @@ def _leads_held(population: Population, times: np.ndarray) -> Iterator[float]:
     for pairs in (drawn.effective, drawn.pairs):
         width = _t(pairs) * drawn.se
         yield float(_held((drawn.score - width, drawn.score + width), drawn, truth).mean())
-
-
-def _bootstraps(several: Sequence[Population]) -> Iterator[str]:
-    yield f"{'model':14} {'K':>3} {'bootstrap-t':>12} {'width':>6} {USED:>18} {'width':>6}"
-    for population, size in itertools.product(several, SIZES):
-        compared: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-        rng = np.random.default_rng(size)
-        for number in range(BOOTSTRAPPED):
-            drawn = rng.integers(0, len(population.n), size)
-            drawn = drawn[(population.n[drawn] > 0).all(1)]
-            if len(drawn) < 2:
-                continue
-            total, n = population.total[drawn], population.n[drawn]
-            sample = Drawn.of(np.ones((1, len(drawn))), total, n)
-            again = Drawn.of(_times(len(drawn), len(drawn), RESAMPLES, number), total, n)
-            for kept, interval in zip(compared, (_by_bootstrap(sample, again), RULES[USED](sample)), strict=True):
-                low, high = interval
-                kept.append(np.stack([_held(interval, sample, population.truth), (high - low)[0]]))
-        (share, width), (ours, our_width) = (np.nanmean(kept, axis=(0, 2)) for kept in compared)
-        yield f"{population.model:14} {size:3} {share:12.3f} {width:6.3f} {ours:18.3f} {our_width:6.3f}"
-
-
-def _by_bootstrap(sample: Drawn, again: Drawn) -> Interval:
-    """By how far resamples are from the sample, in units of their own errors; infinitely far without an error."""
-    off = _logit(again.score) - _logit(sample.score)
-    ratio = off * again.score * (1 - again.score) / again.error
-    ratio = np.where(np.isfinite(ratio), ratio, np.sign(off) * 1e9)
-    error = sample.error / (sample.score * (1 - sample.score))
-    low, high = (
-        _expit(_logit(sample.score) - np.nanquantile(ratio, level, axis=0, method="nearest") * error)
-        for level in (0.975, 0.025)
-    )
-    return low, high

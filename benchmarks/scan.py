@@ -4,50 +4,39 @@
 
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
-batches, on as many cores as torch takes, and computes nothing from it; beside it stands the same with a core to each
-batch, as attnscan itself runs them, which is the best that a user could do. The loop is what a user writes today: one
-pair at a time, `output_attentions=True`, numpy. Bare matrix products are as many operations as the scan's model takes,
-and nothing else, a core to each: 1 divided by that ratio is the share of the machine's speed that the scan reaches. A
-scan in bfloat16 is held against the forward in float32, where the processor multiplies in it. A scan of what heads
-carry is held against one of weights, one that sums for profiles against one that does not, one that sums for statements
-likewise, and one that labels heads, by weight and by what they carry. Rivals run in turn in one process; the ratios are
-medians over neighbouring runs.
+batches, and computes nothing from it. The loop is what a user writes today: one pair at a time,
+`output_attentions=True`, numpy. A scan in bfloat16 is held against the forward in float32, where the processor
+multiplies in it. Rivals run in turn in one process; the ratios are medians over neighbouring runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
 import torch
 from sidebyside import Row, cost, in_turn, machine, row, show
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair, read_pairs
-from attnscan.model.loaded import LoadedModel, multiplies_bfloat16
+from attnscan.model.loaded import multiplies_bfloat16
 from attnscan.model.sources import Dtype, bundled
-from attnscan.model.threads import most_workers, replicas, side_by_side
+from attnscan.model.threads import side_by_side
 from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
 
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 BFLOAT16_BOUNDS = {"32 tokens": 0.55, "128 tokens": 0.55, "512 tokens": 0.62}
-NORM_BOUND = 1.15
-PROFILE_BOUND = 1.25
-STATEMENT_BOUNDS = {"32 tokens": 1.15, "128 tokens": 1.15, "512 tokens": 1.3}
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -93,25 +82,11 @@ def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
         yield scanner
 
 
-def with_statements(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
-    """What a scan does with a batch, and beside it the sums that statements are made of."""
-    classes: list[ClassScorer] = []
-
-    def beside(targets: Targets) -> ClassScorer:
-        classes.append(ClassScorer(targets.batch, special=False))
-        return classes[0]
-
-    scanner.score(inputs, also=beside, products=True)
-    class_sums(classes[0].sums(), [encoded.known_pair.key for encoded in inputs])
-
-
-def scan(scanner: Scanner, inputs: list[EncodedInput], work: Callable[..., object] = summed) -> None:
+def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    if scanner.options.reading.carried or scanner.options.labelled:
-        _ = scanner.projections  # made once for all batches
-    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, work)) as scored:
+    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
         for _ in scored:
             pass
 
@@ -121,45 +96,6 @@ def plain(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     for batch in batches(inputs, scanner.loaded.room(None)):
         with torch.inference_mode():
             scanner.loaded.model(**collate(batch).model_inputs)
-
-
-def plain_side_by_side(scanner: Scanner, inputs: list[EncodedInput]) -> None:
-    """The same, a core to each batch."""
-    pieces = list(batches(inputs, scanner.loaded.room(None)))
-
-    def work(loaded: LoadedModel, batch: list[EncodedInput]) -> None:
-        with torch.inference_mode():
-            loaded.model(**collate(batch).model_inputs)
-
-    most = most_workers(scanner.loaded, None, max(len(one.tokens) for one in inputs))
-    crew = replicas(scanner.loaded, min(len(pieces), most))
-    with closing(side_by_side(crew, pieces, work)) as done:
-        for _ in done:
-            pass
-
-
-def operations(scanner: Scanner, inputs: list[EncodedInput]) -> int:
-    """How many floating-point operations the model takes in a scan: those of its products, up to the last weights."""
-    with FlopCounterMode(display=False) as counter:
-        for batch in batches(inputs, scanner.loaded.room(None)):
-            scanner.run(scanner.collate(batch).model_inputs, lambda _: None)
-    return int(counter.get_total_flops())
-
-
-def products(count: int) -> None:
-    """Nothing but products of a batch with a feed-forward's weights, of that many operations in all, a core to each."""
-    threads = torch.get_num_threads()
-    left, right = torch.ones(1024, 768), torch.ones(768, 3072)
-
-    def work(_: int) -> None:
-        torch.set_num_threads(1)
-        with torch.inference_mode():
-            for _ in range(round(count / threads / (2 * 1024 * 768 * 3072))):
-                torch.mm(left, right)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))
-    torch.set_num_threads(threads)
 
 
 def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
@@ -178,9 +114,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
-    """The lines for each kind of work: against plain forwards, bare products and the loop; in bfloat16; by --norm, with
-    profiles and with labels against none of that.
-    """
+    """The lines for each kind of work: against a plain forward and the loop, and in bfloat16."""
     found = []
     with random_model(layers) as fast:
         scanner = fast.exact()
@@ -188,37 +122,19 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
         eager.set_attn_implementation("eager")
         eager.load_state_dict(scanner.loaded.model.state_dict())
         for name, inputs in works.items():
-            count = operations(scanner, inputs)
-            costs = in_turn(
-                {
-                    "scan": partial(cost, partial(scan, scanner, inputs)),
-                    "plain": partial(cost, partial(plain, scanner, inputs)),
-                    "side by side": partial(cost, partial(plain_side_by_side, scanner, inputs)),
-                    "products": partial(cost, partial(products, count)),
-                    "bfloat16": partial(cost, partial(scan, fast, inputs)),
-                    "loop": partial(cost, partial(loop, eager, inputs)),
-                    "norm": partial(cost, partial(scan, scanner.with_options(by="carried"), inputs)),
-                    "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
-                    "statements": partial(cost, partial(scan, scanner, inputs, with_statements)),
-                    "labels": partial(cost, partial(scan, scanner.with_options(labelled=True), inputs)),
-                },
-                runs,
-            )
-            what = f"scan, {name}"
-            found.append(
-                row(what, "a forward without attention (sdpa)", costs["scan"], costs["plain"], BOUNDS.get(name))
-            )
-            found.append(row(what, "the same, a core to each batch", costs["scan"], costs["side by side"], None))
-            found.append(row(what, "bare matrix products, as many operations", costs["scan"], costs["products"], None))
+            rivals = {
+                "scan": partial(scan, scanner, inputs),
+                "plain": partial(plain, scanner, inputs),
+                "bfloat16": partial(scan, fast, inputs),
+                "loop": partial(loop, eager, inputs),
+            }
+            costs = in_turn({rival: partial(cost, run) for rival, run in rivals.items()}, runs)
+            what, forward = f"scan, {name}", "a forward without attention (sdpa)"
+            found.append(row(what, forward, costs["scan"], costs["plain"], BOUNDS.get(name)))
             if fast.loaded.fast is not None:
                 bound = BFLOAT16_BOUNDS.get(name)
                 rival = "a forward in float32 (sdpa)"
                 found.append(row(f"{what}, --dtype bfloat16", rival, costs["bfloat16"], costs["plain"], bound))
-            found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
-            found.append(row(f"{what}, with profiles", "one without", costs["profile"], costs["scan"], PROFILE_BOUND))
-            bound = STATEMENT_BOUNDS.get(name)
-            found.append(row(f"{what}, with statements", "one without", costs["statements"], costs["scan"], bound))
-            found.append(row(f"{what}, with labels", "one without", costs["labels"], costs["scan"], None))
             found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
     return found
 

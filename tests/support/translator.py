@@ -8,11 +8,8 @@ A word of the source occurs once in a sentence, so that each word of the target 
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -50,19 +47,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     inputs = ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(tokenizer_object=words, model_input_names=inputs, **names)
-
-
-@cache
-def loops() -> Any:
-    """The plain loops of `benchmarks/rectangles.py`."""
-    spec = importlib.util.spec_from_file_location(
-        "rectangles", Path(__file__).parents[2] / "benchmarks" / "rectangles.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["rectangles"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def sentences(count: int, seed: int, least: int = 3, most: int = 8) -> list[list[int]]:

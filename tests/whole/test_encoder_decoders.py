@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rectangles
 import reference
 import torch
 import translator
@@ -28,7 +29,7 @@ from transformers import (
     WhisperConfig,
     WhisperForConditionalGeneration,
 )
-from translator import TRANSLATOR, loops
+from translator import TRANSLATOR
 from typer.testing import CliRunner
 
 import attnscan
@@ -73,9 +74,9 @@ def _cross(model: Path, pairs: list[tuple[str, str, str]], tmp_path: Path, **opt
 @pytest.mark.parametrize("which", ["translator", "random"])
 def test_scores_across_are_those_of_plain_loops(which: str, query: str, random: Path, tmp_path: Path) -> None:
     model, pairs = (TRANSLATOR, translator.pairs(10)) if which == "translator" else (random, PIECES)
-    expected = loops().scores(model, pairs, query)
+    expected = rectangles.scores(model, pairs, query)
     result = _cross(model, pairs, tmp_path, query=query)
-    assert result.scores.patterns == loops().PATTERNS
+    assert result.scores.patterns == rectangles.PATTERNS
     table = result.scores.every_key
     for (pattern, layer, head), (score, chance, n) in expected.items():
         place = (layer, head, result.scores.patterns.index(pattern))
@@ -136,7 +137,7 @@ class TestGroundTruth:
         pairs = translator.pairs(40)
         errors = _cross(TRANSLATOR, pairs, tmp_path).alignment
         assert errors is not None
-        assert_allclose(errors.overall, loops().alignment_errors(TRANSLATOR, pairs), atol=1e-9)
+        assert_allclose(errors.overall, rectangles.alignment_errors(TRANSLATOR, pairs), atol=1e-9)
         best = errors.best()
         assert best is not None and best[1] < 0.1 and errors.halves[0].min() < 0.1
         shifted = _cross(TRANSLATOR, pairs, tmp_path, query="reads", pattern="aligned").alignment
@@ -312,7 +313,7 @@ def test_what_load_returned_has_no_decoder() -> None:
 
 
 def _eager(model: Path, pair: tuple[str, str, str], query: str) -> tuple[Any, Any, dict[str, np.ndarray]]:
-    """The sides of a pair as `benchmarks/rectangles.py` has them, and every head's weights across and in the decoder.
+    """The sides of a pair as `rectangles.py` has them, and every head's weights across and in the decoder.
 
     Shape: [layer, head, target token, source token] and [layer, head, target token, target token].
     """
@@ -320,23 +321,23 @@ def _eager(model: Path, pair: tuple[str, str, str], query: str) -> tuple[Any, An
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     eager = AutoModelForSeq2SeqLM.from_pretrained(model, attn_implementation="eager").eval()
-    (ids, source), (labels, target) = (loops().side(tokenizer, text) for text in pair[:2])
+    (ids, source), (labels, target) = (rectangles.side(tokenizer, text) for text in pair[:2])
     read = eager.prepare_decoder_input_ids_from_labels(labels=torch.tensor([labels]))
     with torch.no_grad():
         shown = eager(torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
     if query == "reads":
-        target = loops().Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
+        target = rectangles.Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
     kinds = {"cross": shown.cross_attentions, "decoder": shown.decoder_attentions}
     return target, source, {name: torch.stack(layers)[:, 0].double().numpy() for name, layers in kinds.items()}
 
 
 def _parts_across(target: Any, source: Any, links: set[tuple[int, int]], query: int) -> dict[str, list[int]]:
     """The source tokens that each part of a target token's row is even over, in the order of tables."""
-    (goal,) = loops().targets("same-place", query, target, source, links)
+    (goal,) = rectangles.targets("same-place", query, target, source, links)
     goal, words = source.places.index(goal), source.places
     parts = {f"offset{o:+}": [words[goal + o]] if 0 <= goal + o < len(words) else [] for o in range(-8, 9)}
     for name in ("identical", "aligned"):
-        parts[name] = list(loops().targets(name, query, target, source, links))
+        parts[name] = list(rectangles.targets(name, query, target, source, links))
     everywhere = range(len(source.texts))
     parts["start"] = [place for place in everywhere if place < words[0]]
     parts["end"] = [place for place in everywhere if place > words[-1]]

@@ -1,10 +1,11 @@
-"""Hostile texts, strings, options, models, disks and moments: a few of the trials of `benchmarks/faults.py` each.
+"""Hostile texts, strings, options, models, disks and moments.
 
 Hostile files and checkpoints have modules of their own.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,18 +27,18 @@ from attnscan.cli.app import COMMANDS
 from attnscan.cli.destination import SUFFIXES
 from attnscan.views.pictures.look import Picture
 
-FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
+FORKED = Path(__file__).parents[1] / "support" / "hostile" / "forked.py"
 GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more
 COMBINED = [(kind, names) for kind, names in models.trials(draws(100)) if len(names) > 1]
 
 
-def rows_of(*arguments: str, **environment: str) -> dict[str, int]:
+def struck_by(kind: str, count: int, directory: Path, **environment: str) -> dict[str, int]:
     """How often each kind of fault struck, by a process of its own: runs are forks of it, which has no threads."""
-    command = [sys.executable, str(FAULTS), *arguments]
+    command = [sys.executable, str(FORKED), kind, str(count), str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith(("| runs ", "| every command "))]
-    return {cells[1].strip(): int(cells[3]) for cells in rows}
+    struck: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return struck
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +110,9 @@ def test_changes_at_once_are_read_or_refused(number: int) -> None:
 
 
 @pytest.mark.long
-def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved() -> None:
+def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(tmp_path: Path) -> None:
     """By two threads, which run batches side by side."""
-    struck = rows_of("--kills", "1", "--mixings", "3", "--part", "runs", OMP_NUM_THREADS="2")
+    struck = struck_by("runs", 1, tmp_path, OMP_NUM_THREADS="2")
     assert len(struck) == 9 and sum(struck.values()) > 0, struck
 
 
@@ -155,6 +156,6 @@ def test_the_list_of_writers_has_every_command_and_format(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_nothing_is_lost_where_nothing_can_be_written() -> None:
-    struck = rows_of("--writers", "6", "--part", "every command and format")
+def test_nothing_is_lost_where_nothing_can_be_written(tmp_path: Path) -> None:
+    struck = struck_by("writers", 6, tmp_path)
     assert len(struck) == 2 and min(struck.values()) > 0, struck

@@ -19,7 +19,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import rank_file
 from attnscan.scan.scanner import Scanner
 
-_A_FEW = 60  # ways to break each kind of file, or somewhat fewer; benchmarks/faults.py takes them all
+_A_FEW = 60  # ways to break each kind of file, or somewhat fewer
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rectangles
 import torch
 import translator
 from command_line import run
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers_of_kinds import ending
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
-from translator import TRANSLATOR, loops
+from translator import TRANSLATOR
 from typer.testing import CliRunner
 
 import attnscan
@@ -127,9 +128,9 @@ def test_scores_of_a_file_are_those_of_plain_loops(tmp_path: Path) -> None:
     path = tmp_path / "toy.npz"
     attnscan.classify(source, target, model=TRANSLATOR, attention="decoder", save_weights=path)
     for query in ("predicts", "reads"):
-        expected = loops().scores(TRANSLATOR, [(source, target, links)], query)
+        expected = rectangles.scores(TRANSLATOR, [(source, target, links)], query)
         scores = attnscan.classify(weights=path, attention="cross", query=query).scores
-        assert set(scores.patterns) < set(loops().PATTERNS)
+        assert set(scores.patterns) < set(rectangles.PATTERNS)
         for pattern in scores.patterns:
             for head in scores.grid:
                 score, chance, n = expected[pattern, *head.place]

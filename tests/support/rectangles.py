@@ -1,28 +1,20 @@
-"""Scores of cross attention and of decoders in plain loops, by transformers alone, and whether attnscan's are the same.
+"""Scores of cross attention in plain loops, by transformers alone.
 
-    python benchmarks/rectangles.py MODEL PAIRS.tsv ALIGNMENTS
-
-The pairs are a source and a target a line, below a line of names; their words stand between spaces, and a tokenizer's
-tokens lie within words. Every source and target is run alone, without padding, under eager attention.
+Words stand between spaces, and a tokenizer's tokens lie within words. Every source and target is run alone, without
+padding, under eager attention.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 PATTERNS = ("aligned", "before-aligned", "after-aligned", "same-place", "identical", "delimiter", "even")
-DECODER_PATTERNS = ("next-word", "previous-word", "identical", "cross-sentence", "delimiter", "bag-of-words")
-"""All but `predictive`, which is asked of models that fill in words."""
 Scores = dict[tuple[str, int, int], tuple[float, float, int]]
 """By pattern, layer and head: score, chance, and eligible queries."""
 
@@ -134,76 +126,3 @@ def alignment_errors(directory: Path, pairs: Sequence[tuple[str, str, str]]) -> 
                 count[1] += len(made) + len(links)
     layers, heads = (1 + max(place[axis] for place in counts) for axis in (0, 1))
     return [[1 - counts[layer, head][0] / counts[layer, head][1] for head in range(heads)] for layer in range(layers)]
-
-
-def decoder_keys(pattern: str, query: int, target: Side) -> list[int]:
-    """The target's keys that a word should look at by one of the seven patterns, seen or not; none that are models'."""
-    places, texts = target.places, target.texts
-    number = places.index(query)
-    if pattern in ("next-word", "previous-word"):
-        other = number + (1 if pattern == "next-word" else -1)
-        return [places[other]] if 0 <= other < len(places) else []
-    if pattern == "identical":
-        is_content = any(map(str.isalnum, texts[query]))
-        alike = [place for place in places if is_content and texts[place] == texts[query]]
-        return alike if any(place < query for place in alike) else []
-    if pattern == "delimiter":
-        return [place for place, word in enumerate(target.words) if word is None]
-    return places if pattern == "bag-of-words" else []
-
-
-def decoder_scores(directory: Path, pairs: Sequence[tuple[str, str, str]]) -> Scores:
-    """Every decoder head's score, chance and eligible queries, by the words that positions read."""
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    model = AutoModelForSeq2SeqLM.from_pretrained(directory, attn_implementation="eager").eval()
-    sums: dict[tuple[str, int, int], list[float]] = {}
-    for a, b, _ in pairs:
-        (ids, _), (labels, whole) = side(tokenizer, a), side(tokenizer, b)
-        target = Side(["", *whole.texts[:-1]], [None, *whole.words[:-1]])
-        read = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([labels]))
-        with torch.no_grad():
-            output = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
-        for layer, of_layer in enumerate(output.decoder_attentions):
-            for head, rows in enumerate(of_layer[0].tolist()):
-                for pattern in DECODER_PATTERNS:
-                    total = sums.setdefault((pattern, layer, head), [0.0, 0.0, 0])
-                    for place in target.places:
-                        keys = [key for key in decoder_keys(pattern, place, target) if key <= place]
-                        if not keys:
-                            continue
-                        even = 1 / (place + 1)
-                        most = 1 / len(keys) if pattern == "bag-of-words" else 1.0
-                        total[0] += sum(min(rows[place][key], most) for key in keys)
-                        total[1] += sum(min(even, most) for _ in keys)
-                        total[2] += 1
-    return {
-        key: (on / n if n else math.nan, chance / n if n else math.nan, int(n)) for key, (on, chance, n) in sums.items()
-    }
-
-
-def main(model: str, pairs: str, alignments: str) -> None:
-    """Print how far attnscan's scores are from the loops', of every pattern and both readings of queries."""
-    lines = Path(pairs).read_text(encoding="utf-8").splitlines()[1:]
-    links = Path(alignments).read_text(encoding="utf-8").splitlines()
-    read = [(*line.split("\t"), link) for line, link in zip(lines, links, strict=True)]
-    for query in ("predicts", "reads", "decoder"):
-        given = ["--attention", "cross", "--query", query, "--alignments", alignments]
-        asked, farthest = DECODER_PATTERNS if query == "decoder" else PATTERNS, 0.0
-        expected = decoder_scores(Path(model), read) if query == "decoder" else scores(Path(model), read, query)
-        command = ["heads", "--model", model, "--pairs", pairs, "--csv", "--no-related"]
-        command += ["--attention", "decoder"] if query == "decoder" else given
-        command += [part for pattern in asked for part in ("--pattern", pattern)]
-        table = subprocess.run([sys.executable, "-m", "attnscan", *command], capture_output=True, text=True, check=True)
-        rows = list(csv.DictReader(StringIO(table.stdout)))
-        assert len(rows) == len(expected)
-        for row in rows:
-            score, chance, n = expected[row["pattern"], int(row["layer"]), int(row["head"])]
-            assert int(row["n"]) == n
-            for ours, theirs in ((row["score"], score), (row["chance"], chance)):
-                assert (ours == "") == math.isnan(theirs)
-                farthest = max(farthest, abs(float(ours) - theirs) if ours else 0.0)
-        print(f"{query}: {len(rows)} rows of {len(read)} pairs, at most {farthest:.1e} apart")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
