@@ -132,7 +132,7 @@ def _names(command: str) -> set[str]:
 def test_help_is_in_groups() -> None:
     assert [line for line in run("heads", "--help").stdout.splitlines() if re.fullmatch(r"\w.*:", line)] == [
         *("Options:", "What to read:", "What to score:", "Encoder-decoders:", "Predictive words:"),
-        *("Model:", "Result:", "Long runs:", "Clusters:"),
+        *("Model:", "Result:", "Long runs:"),
     ]
 
 

@@ -519,7 +519,7 @@ class TestAllKinds:
 
     def test_what_is_of_one_kind_is_refused_in_one_line(self, pairs: str) -> None:
         options: dict[str, Any] = {"model": TRANSLATOR, "attention": "all"}
-        with pytest.raises(OptionError, match="a state, a file of pairs' scores and a cluster are of one kind"):
+        with pytest.raises(OptionError, match="a state and a file of pairs' scores are of one kind"):
             attnscan.heads(pairs, state="x", **options)
         with pytest.raises(OptionError, match="all kinds of attention are classified on one input"):
             attnscan.classify(pairs=pairs, **options)

@@ -101,7 +101,7 @@ def document_rows(lines: Lines, reading: FileReading) -> Rows:
 def _records_of(document: object) -> Iterator[object]:
     """The records of a document: a list's items, an object's columns or only list row by row, else the document.
 
-    Columns that are objects are joined by their keys, as pandas writes and reads them; a cell without a partner is null.
+    Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
     """
     if isinstance(document, list):
         yield from document

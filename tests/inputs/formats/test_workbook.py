@@ -45,7 +45,6 @@ class TestSheets:
         assert [r.pair for r in read_pairs([path], on_note=notes.append)] == [Pair("Is it so?", "It is."), CD]
         assert "its first line looks like data" in notes[0]
 
-
     def test_the_first_visible_sheet(self, make: Make) -> None:
         made = openpyxl.Workbook()
         made.active.sheet_state = "hidden"

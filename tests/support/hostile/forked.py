@@ -48,9 +48,7 @@ def of_writers(every: int, directory: Path) -> dict[str, int]:
     full += [writers.to_a_full_device(scene, writer, form) for writer, form in to_stdout[::every]]
     closed = []
     for writer in listed[::every]:
-        closed += [
-            writers.in_a_place_that_may_not_be_written(scene, writer, older=older) for older in (True, False)
-        ]
+        closed += [writers.in_a_place_that_may_not_be_written(scene, writer, older=older) for older in (True, False)]
         if writer in at_home.values():
             closed.append(writers.at_home_where_nothing_may_be_written(scene, writer))
     return {"full": sum(full), "closed": sum(closed)}
