@@ -50,6 +50,7 @@ def online(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelHub], ModelHub]:
     def ask(hub: ModelHub) -> ModelHub:
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+        monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # made once, it keeps the address of its time
         monkeypatch.setattr(
             constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.address + "/{repo_id}/resolve/{revision}/{filename}"
         )
