@@ -7,4 +7,3 @@ model=${2:-bundled}
 
 attnscan heads --pairs "$pairs" --model "$model" --predictive off --skip-bad --state scan.state --csv > heads.csv
 attnscan heads --pairs "$pairs" --model "$model" --predictive off --skip-bad --per-pair scores.parquet > ranking.txt
-attnscan heads --from scores.parquet --pattern identical --top 5     # rank again, without the model

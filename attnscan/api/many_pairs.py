@@ -16,7 +16,6 @@ from attnscan.api.arguments import (
     is_name,
     library,
     memory_of,
-    patterns_of,
     scan_options,
 )
 from attnscan.api.one_input import Weights, classify
@@ -30,14 +29,13 @@ from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.classification import Classification
-from attnscan.results.grid import Heads, heads_written
 from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
 from attnscan.run.reading import FilePairs, Ledger, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
-from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
+from attnscan.run.requests import FinishShard, Load, MakeShard, Rank
 from attnscan.scan.local import OnBad
 from attnscan.scan.options import Engine, OnLong, Relations, ScanOptions, check_engine
 from attnscan.scan.state import ScanState
@@ -63,8 +61,6 @@ def heads(
     profile: bool = False,
     state: File | None = None,
     per_pair: File | None = None,
-    per_pair_heads: Heads | None = None,
-    from_: File | None = None,
     engine: Engine = "local",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
@@ -91,21 +87,14 @@ def heads(
     missing; `alignments` are gold links such as "0-0 1-2", a line a pair, or a file of these.
     With "all", the result is a mapping of kind to `Ranking`, whose `to_frame()` has the rows of all.
 
-    `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
-    of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs.
+    `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores.
 
     Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
     gone on from or written; EngineError for `engine="ray"`.
     """
     check_engine(engine)
     told = Callbacks(on_bad, on_progress, on_pairs)
-    if (written := file_of("from_", from_)) is not None:
-        if pairs is not None or model is not None or state is not None or per_pair is not None:
-            raise OptionError("from_ ranks heads by the scores in a file", "leave out pairs, model, state and per_pair")
-        by_file = told.answer(RankFile(written, tuple(patterns_of(pattern, None)[0])), Ranking)
-        return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    named = None if per_pair_heads is None else heads_written(per_pair_heads)
-    of = OfAttention.of(options, named, takes_all=True)
+    of = OfAttention.of(options, takes_all=True)
     given: ReadPairs = pairs_of(pairs, options, id=id, on_bad=on_bad)
 
     def ranked(of: OfAttention) -> Ranking:
@@ -118,7 +107,6 @@ def heads(
             memory_of(model, tokenizer, scored),
             state=state_of(state),
             per_pair=file_of("per_pair", per_pair),
-            per_pair_heads=named,
             pair_scores=on_pairs is not None,
         )
         return replace(told.answer(request, Ranking), html=ranking_html)

@@ -142,7 +142,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
     "Result": ("format", "decimal_comma", "signature"),
-    "Long runs": ("state", "per_pair", "per_pair_heads", "from_file", "engine"),
+    "Long runs": ("state", "per_pair", "engine"),
 }
 """Options by their subjects, in the order of help; all others are a command's own."""
 

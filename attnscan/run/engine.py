@@ -76,7 +76,6 @@ _WORK: dict[type[requests.Request], Callable[[Any, Running], Work[object]]] = {
     requests.ClassifyEach: classify_each,
     requests.Predictive: predictive,
     requests.Rank: ranking.rank,
-    requests.RankFile: ranking.rank_by_file,
     requests.MakeShard: ranking.make_shard,
     requests.FinishShard: ranking.finish_shard,
     requests.Explain: studies.explain,

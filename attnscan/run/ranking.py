@@ -17,7 +17,7 @@ from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
 from attnscan.run.events import Interrupted, PairScores, Progress, Work
 from attnscan.run.reading import Ledger, OnePair, on_bad_of
-from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank, RankFile
+from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
         stack.enter_context(held(request.state))
     if request.per_pair is not None:
         patterns, kind = [pattern.id for pattern in request.options.patterns], request.options.kind
-        how: dict[str, Any] = {"ids": pairs.has_ids(), "heads": request.per_pair_heads, "kind": kind}
+        how: dict[str, Any] = {"ids": pairs.has_ids(), "kind": kind}
         writer = stack.enter_context(PerPairWriter(request.per_pair, patterns, **how))
     scanner = yield from opened(running, request.options, request.memory)
     from attnscan.scan.local import finished
@@ -190,14 +190,6 @@ def _undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-def rank_by_file(request: RankFile, _: Running) -> Work[Ranking]:
-    """Every head ranked by what a scan wrote of each pair. Raises: PairsError if that cannot be read."""
-    yield Progress(f"ranking heads by {request.path.name}")
-    from attnscan.scan.per_pair import rank_file
-
-    return rank_file(request.path, request.patterns)
 
 
 def make_shard(request: MakeShard, running: Running) -> Work[ScanState]:

@@ -103,8 +103,6 @@ class Rank(OfPairs):
     """Keeps the sums, and is gone on from if it is there."""
     per_pair: Path | None = None
     """Takes every pair's own scores."""
-    per_pair_heads: str | None = None
-    """Whose scores; None for all heads."""
     pair_scores: bool = False
     """Whether every pair's own scores are told."""
 
@@ -112,15 +110,6 @@ class Rank(OfPairs):
         """Raises: OptionError for what contradicts each other."""
         if self.per_pair is not None and self.state is not None:
             raise OptionError("per_pair cannot resume from a state", "leave one of them out")
-
-
-@dataclass(frozen=True)
-class RankFile(Request):
-    """Heads ranked by what `Rank.per_pair` wrote: a `Ranking`."""
-
-    path: Path
-    patterns: tuple[str, ...] = ()
-    """Those that it must hold."""
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,22 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 
 from attnscan.errors import OutputError, StateError
+from attnscan.inputs.option import words_of
 from attnscan.results.behaviour import COLUMNS
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Signature
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
-from attnscan.scan.per_pair import signature_read
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.alignment import AlignmentSums
@@ -38,6 +39,7 @@ from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 State = TypeVar("State")
 _FORMAT = 15
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
+_MAX_TEXT = 1 << 16
 _ABOUT = "about"
 _OF_MODEL = {
     "weights": "weights differ",
@@ -79,7 +81,7 @@ def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
         if told["format"] != _FORMAT:
             raise _of_another_version(path)
         _check_about(path, told["scan"], _about(scanner))
-        signature = signature_read(told["signature"])
+        signature = _signature_read(told["signature"])
         layers, heads = told["grid"]
         parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
         sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums(len(parts))
@@ -142,6 +144,26 @@ def _whole(path: Path | StoredFile) -> bytes | None:
         content = path.read_bytes(_MAX_BYTES)
         return content if len(content) <= _MAX_BYTES else None
     return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
+
+
+def _signature_read(said: Any) -> Signature:
+    """A signature whose fields are all there, each of its type. Raises: ValueError."""
+    types = get_type_hints(Signature)
+    if not isinstance(said, dict) or not set(said) <= set(types):
+        raise ValueError("a signature of another version")
+    for field in fields(Signature):
+        if field.name not in said:
+            if field.default is MISSING:
+                raise ValueError(f"a signature without {field.name}")
+            continue
+        value, kind = said[field.name], types[field.name]
+        if words := words_of(kind):
+            right = value in words
+        else:
+            right = type(value) is int and 0 <= value < 1 << 63 if kind is int else isinstance(value, kind)
+        if not right or len(str(value)) > _MAX_TEXT:
+            raise ValueError(f"a signature with {field.name} of another type")
+    return Signature(**said)
 
 
 class Keeper(Generic[State]):

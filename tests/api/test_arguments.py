@@ -220,12 +220,10 @@ TAKEN = {
     "on_pairs": "heads",
     "skip_bad": "heads",
     "per_pair": "heads of files",
-    "per_pair_heads": "heads of files",
     "header": "heads of files",
     "quoting": "heads of files",
     "state": "heads of files",
     "engine": "heads of files",
-    "workers": "heads of files",
     "token": "explain",
     "window": "show",
 }

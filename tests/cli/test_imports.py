@@ -20,11 +20,9 @@ IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
     [
         ({"torch", "transformers", "numpy"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED)),
         ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
-        ({"torch", "transformers", "pandas", "matplotlib"}, ("heads", "--from", "every.parquet")),
         ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", *BUNDLED)),
         ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),
         ({"torch", "transformers", "matplotlib"}, ("models", "--csv")),
-        ({"torch", "transformers", "matplotlib"}, ("heads", "--from", "every.parquet", "--csv")),
     ],
     [
         ({"transformers", "pandas", "scipy", "matplotlib"}, ("show", "0-1", *WEIGHTS)),

@@ -79,7 +79,7 @@ def test_every_option_that_names_a_file_or_a_model_has_a_role() -> None:
             if role is not None:
                 named[role].add(name)
     assert named == {
-        FileRole.READ: {"pairs", "treebank", "held", "weights", "alignments", "from_file"},
+        FileRole.READ: {"pairs", "treebank", "held", "weights", "alignments"},
         FileRole.WRITTEN: {"output", "save_weights", "state", "per_pair", "signature"},
         FileRole.MODEL: {"model", "model_a", "model_b", "checkpoint", "against"},
     }
@@ -130,7 +130,6 @@ def test_no_command_writes_over_pairs(place: Path, command: str) -> None:
         ["report", "--weights", "w.npz", "-o", "same.html"],
         ["classify", "--weights", "w.npz", "-o", "w.npz"],
         ["plot", "--weights", "w.npz", "-o", "same.html"],
-        ["heads", "--from", "every.parquet", "-o", "every.parquet"],
         ["heads", *MANY, "--state", "to-pairs.json"],
         ["heads", "--state", "new.csv", "-o", "new.csv"],
         ["heads", *MANY, "--per-pair", "pairs.csv"],

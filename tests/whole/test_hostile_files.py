@@ -16,7 +16,6 @@ from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import rank_file
 from attnscan.scan.scanner import Scanner
 
 _A_FEW = 60  # ways to break each kind of file, or somewhat fewer
@@ -104,11 +103,6 @@ class TestWhatIsNoFile:
 
     def test_saved_weights(self, path: Path) -> None:
         assert not check(run("classify", "--weights", path))
-
-    def test_scores_of_pairs(self, path: Path) -> None:
-        assert not check(run("heads", "--from", path))
-        with pytest.raises(AttnscanError):
-            rank_file(path)
 
     def test_a_state(self, path: Path, tiny: Path) -> None:
         assert not check(run("heads", "--state", path, "--model", tiny, "--predictive", "off"))

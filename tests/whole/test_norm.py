@@ -240,14 +240,6 @@ class TestCommands:
         assert "its by is carried, and here it is weight" in _refused(*command)
         assert "4 pairs" not in run(*command, "--by=carried").stdout
 
-    def test_every_pairs_scores_say_which(self, over: tuple[str, ...], tmp_path: Path) -> None:
-        plain, normed = (str(tmp_path / name) for name in ("plain.parquet", "normed.parquet"))
-        for path, norm in ((plain, ()), (normed, ("--by=carried",))):
-            table = _table("heads", *over, "--best", "--predictive", "off", "--per-pair", path, *norm)
-            pd.testing.assert_frame_equal(table, _table("heads", "--from", path, *norm), atol=2e-6)
-        assert "by what heads carry" in run("heads", "--from", normed).stdout
-        assert "is by attention weight" in _refused("heads", "--from", plain, "--by=carried")
-
     def test_saved_weights_do_not_tell_it(self, one: tuple[str, ...], tmp_path: Path) -> None:
         path = str(tmp_path / "weights.npz")
         run("classify", *one, "--save-weights", path, "--csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,16 +24,12 @@ from attnscan.cli.options import (
     Where,
     check_usage,
 )
-from attnscan.errors import PairsError
 from attnscan.inputs.places.names import STDIN
-from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
-from attnscan.run.requests import Rank, RankFile
+from attnscan.run.requests import Rank
 from attnscan.scan.options import ScanOptions, check_engine
-from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,26 +41,6 @@ EXAMPLES = (
     "attnscan heads --csv > heads.csv",
     "attnscan heads --pattern next-word --csv > next-word.csv",
 )
-
-
-@dataclass(frozen=True)
-class PairRows:
-    """A file of every pair's own scores: written, or read in place of pairs."""
-
-    per_pair: Annotated[
-        Path | None,
-        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair."),
-        FileRole.WRITTEN,
-    ] = None
-    per_pair_heads: Annotated[
-        str | None,
-        typer.Option("--per-pair-heads", metavar="HEADS", help="Only these heads in --per-pair: 2-0,6-11 or layer:2."),
-    ] = None
-    from_file: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE.parquet", help="Rank heads from a file that --per-pair wrote."),
-        FileRole.READ,
-    ] = None
 
 
 @flattened
@@ -86,67 +62,46 @@ def heads(
     split: Split = False,
     scan: ScanOptions,
     state: State = None,
-    rows: PairRows,
+    per_pair: Annotated[
+        Path | None,
+        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair."),
+        FileRole.WRITTEN,
+    ] = None,
     engine: EngineOption = "local",
     where: Where,
 ) -> None:
     check_engine(engine)
-    of, by_file = of.resolved(rows.per_pair_heads), rows.from_file is not None
+    of = of.resolved()
     check_usage(
         {
-            "--from replaces --pairs, --model, --state and --per-pair: leave these out": by_file
-            and bool(files.pairs or scan.model or state or rows.per_pair),
             "--id copies a column of --pairs to --per-pair: give both": files.id is not None
-            and (rows.per_pair is None or not files.pairs),
-            "--per-pair cannot resume from --state: leave one of them out": rows.per_pair is not None
-            and state is not None,
-            "--per-pair-heads chooses rows of --per-pair: add --per-pair FILE.parquet": rows.per_pair_heads is not None
-            and rows.per_pair is None,
+            and (per_pair is None or not files.pairs),
+            "--per-pair cannot resume from --state: leave one of them out": per_pair is not None and state is not None,
             "--labels is of every head and all patterns: leave out --pattern and --top": labels
             and bool(pattern or top),
-            "--labels needs more than a file of --per-pair holds: give --pairs": labels and by_file,
-            "--threshold is for labels, which need all patterns: leave out --pattern and --from": scan.threshold
-            != THRESHOLD
-            and bool(pattern or by_file),
+            "--threshold is for labels, which need all patterns: leave out --pattern": scan.threshold != THRESHOLD
+            and bool(pattern),
             "--state and --per-pair are of one kind of attention: name encoder, decoder or cross": (
-                of.attention == "all" and bool(state or rows.per_pair)
+                of.attention == "all" and bool(state or per_pair)
             ),
             "--attention all reads pairs three times, and standard input can be read once: name a file": (
                 of.attention == "all" and STDIN in files.paths
             ),
-            "--from is of the kind of attention that --per-pair wrote: leave out --attention": by_file
-            and of.attention != "encoder",
-            "--split needs the text of pairs, which a file of --per-pair does not hold: give --pairs": by_file
-            and split,
         }
     )
-    if rows.per_pair_heads is not None:
-        check_heads_are_named(rows.per_pair_heads)
     keeping = None if state is None else place_of(state)
-    parts = {} if by_file else parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping)
+    parts = parts_of(files.paths, per_pair, where.output, where.signature, state=keeping)
     destination = where.destination()
-    labelled = not pattern and not by_file
     results: list[Ranking] = []
     for kind in of.kinds:
-        named, options = (
-            (with_own(pattern or (), ALL_PATTERNS)[0], scan) if by_file else of.options(scan, kind, pattern)
-        )
+        named, options = of.options(scan, kind, pattern)
         asked = tuple(known for known in options.patterns if not named or known.id in named)
-        options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
-        request: Rank | RankFile = (
-            RankFile(rows.from_file, tuple(named))
-            if rows.from_file
-            else Rank(of.pairs(files.source(), kind), options, None, keeping, rows.per_pair, rows.per_pair_heads)
-        )
+        options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=not pattern)
+        request = Rank(of.pairs(files.source(), kind), options, None, keeping, per_pair)
         result, interrupted = answered(request, KEEPS)
         results.append(result)
         if interrupted:
             break
-    if by_file:
-        if scan.by not in (None, result.reading.by):
-            raise PairsError(f"{rows.from_file} is {result.reading}", f"run heads --by {scan.by} --per-pair again")
-        result = result.with_reading(special=scan.special)
-        results = [result]
     for result in results:
         for line in (*_few_asked(result, named or result.scores.patterns), *_aligned(result)):
             say(line)
@@ -174,8 +129,6 @@ def heads(
     command = () if best_head is None else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
     surround = replace(surround, options=(*surround.options, *of.typed(best_head or "")))
-    if by_file:
-        surround = replace(surround, above=(f"pairs  {rows.from_file}",))
     destination.emit(Shown(frame, view, surround), interrupted=interrupted)
     if interrupted:
         end_interrupted(parts)

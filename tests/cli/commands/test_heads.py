@@ -88,7 +88,6 @@ def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     [
         (("--labels", "-p", "next-word"), "leave out --pattern and --top"),
         (("--labels", "--top", "3"), "leave out --pattern and --top"),
-        (("--labels", "--from", "x.parquet"), "give --pairs"),
         (("--threshold", "0.5", "-p", "next-word"), "leave out --pattern"),
     ],
 )
@@ -143,8 +142,6 @@ def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
     assert 15 < table["pairs"].iloc[0] < 45 and table.loc[0, ["layer", "head"]].tolist() == [0, 0]
     assert table["pairs"].iloc[0] != pd.read_csv(StringIO(run(*options, "--csv").stdout))["pairs"].iloc[0]
     assert "Heads are ranked by" in run(*options, "--split").stdout
-    refused = CliRunner().invoke(app, ["heads", "--from", str(tmp_path / "x.parquet"), "--split"])
-    assert refused.exit_code == 2 and "--split needs the text of pairs" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.usefixtures("few")
@@ -166,7 +163,7 @@ def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
     assert "1 bad record was skipped" in skipped.stderr
 
 
-def test_heads_with_a_state_and_from_every_pairs_file(toy: str, tmp_path: Path) -> None:
+def test_heads_with_a_state_and_every_pairs_file(toy: str, tmp_path: Path) -> None:
     pairs, state, per_pair = tmp_path / "pairs.csv", tmp_path / "state.json", tmp_path / "every.parquet"
     pairs.write_text(PAIRS_CSV)
     options = ("heads", "--model", toy, "--pairs", str(pairs), "-p", "next-word", "--csv")
@@ -174,13 +171,6 @@ def test_heads_with_a_state_and_from_every_pairs_file(toy: str, tmp_path: Path) 
     assert run(*options, "--state", str(state)).stdout == expected
     assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
     assert run(*options, "--per-pair", str(per_pair)).stdout == expected
-    again, whole = (
-        pd.read_csv(StringIO(text)) for text in (run("heads", "--from", str(per_pair), "--csv").stdout, expected)
-    )
-    pd.testing.assert_frame_equal(again, whole, rtol=0, atol=2e-6)  # its numbers have 32 bits
-    other = CliRunner().invoke(app, ["heads", "--from", str(per_pair), "-p", "delimiter", "--csv"])
-    assert (other.exit_code, other.stdout) == (1, "")
-    assert "has no scores for delimiter: it holds next-word" in other.stderr
     both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
     assert both.exit_code == 2
 
@@ -252,21 +242,6 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
     assert unknown.exit_code == 1 and "there is no column 'key'" in unknown.stderr and "--id" in unknown.stderr
 
 
-def test_every_pairs_rows_of_some_heads(toy: str, tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text(PAIRS_CSV)
-    pairs = ("--pairs", str(tmp_path / "pairs.csv"))
-    options = ("heads", "--model", toy, *pairs, "--predictive", "off", "--per-pair-heads")
-    run(*options, "layer:1,0-2", "-p", "next-word", "--per-pair", str(tmp_path / "some.parquet"))
-    rows = pd.read_parquet(tmp_path / "some.parquet")
-    assert set(rows[["layer", "head"]].itertuples(index=False, name=None)) == {(0, 2), (1, 0), (1, 1), (1, 2)}
-    assert list(rows["pattern"].unique()) == ["next-word"]
-    for named, code, says in (("all the heads", 1, "names no head"), ("7-0", 1, "7-0")):
-        done = CliRunner().invoke(app, [*options, named, "--per-pair", str(tmp_path / "none.parquet")])
-        assert done.exit_code == code and says in done.stderr and not (tmp_path / "none.parquet").exists()
-    alone = CliRunner().invoke(app, [*options, "7-0"])
-    assert alone.exit_code == 2 and "add --per-pair FILE.parquet" in alone.stderr
-
-
 @pytest.mark.long
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
@@ -321,4 +296,3 @@ def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
     told = re.search(r"interrupted after (\d+) pairs", stopped.stderr)
     assert stopped.exit_code == 130 and told is not None, stopped.output
     assert sorted(pd.read_parquet(file)["pair"].unique()) == list(range(1, int(told[1]) + 1))
-    assert run("heads", "--from", str(file), "--csv").stdout == stopped.stdout

@@ -20,9 +20,7 @@ from openpyxl import Workbook
 from attnscan.errors import AttnscanError
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 from attnscan.inputs.weights import read_weights
-from attnscan.scan.events import PairScores, outcome
-from attnscan.scan.local import finished, scan
-from attnscan.scan.per_pair import PerPairWriter, rank_file
+from attnscan.scan.local import scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scan.stored import load_state, save_state
@@ -108,18 +106,10 @@ def weights_kind() -> Kind:
 
 
 def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
-    """What a scan keeps: its state, and every pair's scores."""
+    """What a scan keeps: its state."""
     records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
-    *told, state = scan(scanner, records, pair_scores=True)
+    *_, state = scan(scanner, records)
     assert isinstance(state, ScanState)
-    ranking = outcome(finished(scanner, state))
-
-    def write(path: Path) -> None:
-        with PerPairWriter(path, [pattern.id for pattern in scanner.options.patterns]) as writer:
-            for event in told:
-                if isinstance(event, PairScores):
-                    writer.write(writer.table(event))
-            writer.finish(ranking.signature, ranking.scores.grid)
 
     def read_state(path: Path) -> Any:
         loaded: ScanState = load_state(path, scanner)
@@ -128,7 +118,6 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
         return loaded.seen, told.every_key.total.tolist(), told.words.tolist()
 
     yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
-    yield Kind("scores.parquet", write, lambda path: rank_file(path).to_frame().to_csv(), False)
 
 
 def broken(content: bytes, seed: int) -> Iterator[bytes]:

@@ -90,10 +90,6 @@ def interrupted_over_whole_results(scene: Scene, draw: random.Random) -> bool:
     assert table.exists() == scores.exists() and (ended.status or not table.exists()), ended
     if table.exists():
         assert f"what is done is in {table}, and {scene.table} is untouched" in ended.stderr, ended
-        again = scene.directory / "from.csv"
-        ranked = scene.run(["heads", "--from", str(scores), "-o", str(again)])
-        assert ranked.status == 0 and again.read_bytes() == table.read_bytes(), ranked
-        again.unlink()
     assert not scene.hidden(), "something is left beside"
     return ended.status != 0
 

@@ -108,7 +108,7 @@ def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
     options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
     found = {(command, option): [*many, *place] for command, place in places.items() for option in options}
     keeping = [*many, "-o", "heads.csv", "--per-pair", "every.parquet"]
-    return found | {("heads", option): keeping for option in ("--id", "--per-pair-heads")}
+    return found | {("heads", "--id"): keeping}
 
 
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:

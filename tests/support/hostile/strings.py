@@ -45,7 +45,7 @@ def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
 
     Raises, each: AssertionError if what a terminal obeys comes out.
     """
-    families = (of_pairs, of_every_pairs_scores, of_states, of_weights, of_checkpoints, of_names)
+    families = (of_pairs, of_states, of_weights, of_checkpoints, of_names)
     for family in families:
         place = directory / family.__name__
         place.mkdir()
@@ -66,24 +66,6 @@ def of_pairs(model: Path, directory: Path) -> Iterator[Trial]:
             for flags in ((), ("--skip-bad",), ("--columns", f"more{nasty}"), ("--columns", f"{nasty},b")):
                 arguments = ("heads", *_scan(model), "--pairs", path, "--format", FORMATS[number % 6], *flags)
                 yield partial(_checked, arguments)
-
-
-def of_every_pairs_scores(model: Path, directory: Path) -> Iterator[Trial]:
-    """What a file of `--per-pair` says of itself."""
-    whole, other = directory / "whole.parquet", directory / "other.parquet"
-    assert _checked(("heads", *_scan(model), "--pairs", _plain_pairs(directory), "--per-pair", whole))
-    table, about = pa.parquet.read_table(whole), json.loads(pa.parquet.read_metadata(whole).metadata[b"attnscan"])
-
-    def read(data: Any, names: list[Any], form: str) -> bool:
-        rename = dict(zip(about["patterns"], names, strict=True))
-        column = pa.array([str(rename[name]) for name in table["pattern"].to_pylist()]).dictionary_encode()
-        own = table.set_column(table.schema.get_field_index("pattern"), "pattern", column)
-        pa.parquet.write_table(own.replace_schema_metadata({"attnscan": json.dumps(data)}), other)
-        return _checked(("heads", "--from", other, "--format", form))
-
-    for number, (place, data) in enumerate(changed(about, _with_each)):
-        names = data["patterns"] if place.startswith("patterns") else about["patterns"]
-        yield partial(read, data, names, FORMATS[number % 6])
 
 
 def of_states(model: Path, directory: Path) -> Iterator[Trial]:
@@ -157,7 +139,7 @@ def of_names(model: Path, directory: Path) -> Iterator[Trial]:
         for command in (("explain", "all", "-p", "next-word"), ("ablate",), ("similar",)):
             yield partial(_checked, (*command, "--model", own, "--pairs", strange))
         yield partial(_checked, ("compare", own, own, "--pairs", strange))
-        for option in ("--from", "--state", "--per-pair", "--pairs", "--model", "-o"):
+        for option in ("--state", "--per-pair", "--pairs", "--model", "-o"):
             yield partial(_checked, ("heads", option, directory / name / name))
 
 
