@@ -24,7 +24,7 @@ from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.kinds import OfKinds
 from attnscan.results.terms import AttentionName, Side
 from attnscan.run.engine import run
-from attnscan.run.events import Answer, Interrupted, Skipped
+from attnscan.run.events import Answer, Skipped
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
 from attnscan.scan.local import OnBad
@@ -141,8 +141,6 @@ def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...])
             yield replace(event.value, html=classification_html, pattern=pattern)
         elif isinstance(event, Skipped) and on_bad is not None:
             on_bad(event.error)
-        elif isinstance(event, Interrupted):
-            raise event.cause
 
 
 @library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"), shared=OfAttention)

@@ -18,7 +18,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.inputs.places.names import scheme_of, suffix_in
 from attnscan.inputs.sentence import Text
 from attnscan.run.engine import run
-from attnscan.run.events import Interrupted, Note, PairScores, Progress, Result, Skipped
+from attnscan.run.events import Note, PairScores, Progress, Result, Skipped
 from attnscan.run.reading import FilePairs, ObjectPairs
 from attnscan.run.requests import Rank, Request
 from attnscan.scan.local import OnBad
@@ -148,8 +148,6 @@ class Callbacks:
                         self.on_pairs(_frame(event, request))
                     case Note(text, True):
                         warnings.warn(text, stacklevel=2)
-                    case Interrupted(_, cause):
-                        raise cause
                     case Result(value):
                         assert isinstance(value, kind)
                         return value

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
-from attnscan.cli.messages import lose_no_interrupt, reported, say, write_apart_from_libraries
+from attnscan.cli.messages import reported, say, write_apart_from_libraries
 from attnscan.inputs.library_calls import leave
 
 COMMANDS = {
@@ -145,7 +145,6 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
     write_apart_from_libraries()
-    lose_no_interrupt()
     try:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun

@@ -6,12 +6,13 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import typer
 
 from attnscan.cli.messages import say
-from attnscan.results.terms import counted
 from attnscan.run import events
 from attnscan.run.requests import Request
 from attnscan.safe_text import plain
@@ -35,14 +36,6 @@ class Step(Protocol):
         """Show it."""
 
 
-class Answered(NamedTuple):
-    """What a run came to."""
-
-    value: Any
-    interrupted: bool
-    """Whether Ctrl-C came, so that the value is of what was done by then."""
-
-
 def answered(
     request: Request,
     hint: str = "",
@@ -51,21 +44,26 @@ def answered(
     *,
     bar: bool = True,
     skips: Mapping[str, str] = SKIPS,
-) -> Answered:
+) -> Any:
     """Run a request, with a bar and lines on standard error.
 
     `hint` says what would have kept what an interrupted scan has done; `take` is given each of several answers, and
     pairs' own scores if they are told.
     Raises: as `run`.
     """
-    from attnscan.run.engine import deliver, run  # which takes longer to import than help does to be told
+    from attnscan.run.engine import run  # which takes longer to import than help does to be told
 
     pairs, has_state = getattr(request, "pairs", None), getattr(request, "state", None) is not None
-    shown = _Shown("; run the same command to resume" if has_state else hint, take)
+    shown = _Shown(take)
     shows = working("", None if pairs is None else pairs.how_many, skips) if bar else nullcontext(_silent)
-    with shows as step, shown.shown_by(step) as listen:
-        deliver(run(request, scanner), listen)
-    return shown.answered
+    try:
+        with shows as step, shown.shown_by(step) as listen, closing(run(request, scanner)) as told:
+            for event in told:
+                listen(event)
+    except KeyboardInterrupt:
+        say(f"interrupted{'; run the same command to resume' if has_state else hint}")
+        raise typer.Exit(130) from None
+    return shown.result
 
 
 def done(work: events.Work[T]) -> T:
@@ -77,9 +75,9 @@ def done(work: events.Work[T]) -> T:
 class _Shown:
     """The events of one run as a terminal shows them, and what it came to."""
 
-    def __init__(self, hint: str = "", take: Callable[[Any], object] | None = None) -> None:
-        self.answered = Answered(None, interrupted=False)
-        self._hint, self._take, self._skipped, self._loading = hint, take, 0, False
+    def __init__(self, take: Callable[[Any], object] | None = None) -> None:
+        self.result: Any = None
+        self._take, self._skipped, self._loading = take, 0, False
 
     @contextmanager
     def shown_by(self, step: Step) -> Iterator[Callable[[events.Event], None]]:
@@ -108,12 +106,8 @@ class _Shown:
                     say(f"skipped: {error}")
             case events.Answer() | events.PairScores() if self._take is not None:
                 self._take(event)
-            case events.Interrupted(done):
-                say(f"interrupted after {counted(done, 'pair')}{self._hint}")
-            case events.Partial(value):
-                self.answered = Answered(value, interrupted=True)
             case events.Result(value):
-                self.answered = Answered(value, interrupted=False)
+                self.result = value
 
     def _search_again(self) -> None:
         """Search for unreachable objects again, but not among those that were loaded."""

@@ -18,17 +18,17 @@ from enum import Enum, auto
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
 from attnscan.cli.bars import working
-from attnscan.cli.messages import say, warned
+from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
 from attnscan.model.sources import directories_of
-from attnscan.results.files import Growing, check_writable, descriptor, partial_of, write_file, written_by_and_by
-from attnscan.results.stored_file import StoredFile, place_of
+from attnscan.results.files import Growing, check_writable, descriptor, write_file, written_by_and_by
+from attnscan.results.stored_file import place_of
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Picture, PictureFile
 
@@ -99,9 +99,9 @@ def option_named(roles: Mapping[str, FileRole], files: Mapping[str, Any]) -> Ite
 
 
 def _is_named(place: Path | None, name: Path | str | None) -> bool:
-    """Whether a file is what an option named, or the part of it that an interrupted run leaves."""
+    """Whether a file is what an option named."""
     path = _here(name)
-    return place is not None and path is not None and _place(place) in map(_place, (path, partial_of(path)))
+    return place is not None and path is not None and _place(place) == _place(path)
 
 
 def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
@@ -112,27 +112,6 @@ def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | 
         if (place := _identity(path)) in taken:
             raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
         taken.add(place)
-
-
-def parts_of(read: Iterable[str], *written: Path | None, state: Path | StoredFile | None = None) -> dict[Path, Path]:
-    """Where an interrupted scan leaves what it has, for each file that is written of a whole one.
-
-    Raises: OutputError if one of all these cannot be written; typer.BadParameter if it is a file of something else.
-    """
-    whole = [path for path in written if path is not None]
-    parts = {path: part for path in whole if (part := partial_of(path)) != path}
-    here = [state] if isinstance(state, Path) else []
-    check_not_overwritten(parts.values(), [*read, *here, *whole])
-    for path in (*whole, *parts.values(), *here):
-        check_writable(path)
-    return parts
-
-
-def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
-    """Say where what is done is, and end as Ctrl-C does."""
-    for path, part in parts.items():
-        say(f"what is done is in {part}, and {path} is untouched")
-    raise typer.Exit(130)
 
 
 def _check_not_stdout(written: Iterable[Path | None]) -> None:
@@ -272,26 +251,18 @@ class Destination:
         """Whether the result is shown where bars are drawn."""
         return self.path is None and sys.stdout is not None and sys.stdout.isatty()
 
-    def for_part(self) -> Destination:
-        """Where what an interrupted run has goes: a file beside the one of the whole result; else the same place.
-
-        Raises: OutputError.
-        """
-        path, signature = (None if whole is None else partial_of(whole) for whole in (self.path, self.signature))
-        return replace(self, path=path, signature=signature)
-
-    def emit(self, shown: Shown, *, interrupted: bool = False) -> None:
-        """Write a result; that of an interrupted run beside the place of the whole one.
+    def emit(self, shown: Shown) -> None:
+        """Write a result.
 
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone, who takes no signature away.
         """
-        to, frame = self.for_part() if interrupted else self, cache(shown.frame)
+        frame = cache(shown.frame)
         try:
-            to.write(to.content(replace(shown, frame=frame)))
+            self.write(self.content(replace(shown, frame=frame)))
         except BrokenPipeError:
-            to.write_signature(lambda: frame().attrs)
+            self.write_signature(lambda: frame().attrs)
             raise
-        to.write_signature(lambda: frame().attrs)
+        self.write_signature(lambda: frame().attrs)
 
     def content(self, shown: Shown, *, first: bool = True) -> bytes:
         """A result in the format; only the `first` of several brings the names of columns along."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -75,21 +73,3 @@ def write_apart_from_libraries() -> None:
     sys.stderr = TextIOWrapper(
         raw, sys.stderr.encoding, sys.stderr.errors, line_buffering=True, write_through=True
     )  # nothing is left to be flushed at exit, where that fails
-
-
-def lose_no_interrupt() -> None:
-    """Let a Ctrl-C that falls into a finalizer or a callback come again: Python prints it there, and goes on."""
-    printed = sys.unraisablehook
-
-    def hook(unraisable: sys.UnraisableHookArgs) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            # by a thread, and a little later: raised here, it would be lost in the same way
-            again = threading.Timer(0.01, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
-            again.daemon = True
-            with suppress(KeyboardInterrupt):  # a second one, while the thread starts: the first comes again already
-                again.start()
-        else:
-            printed(unraisable)
-
-    if hasattr(signal, "pthread_kill"):
-        sys.unraisablehook = hook

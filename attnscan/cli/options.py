@@ -157,7 +157,7 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
     return {"Options": own} | {heading: group for heading, group in groups.items() if group}
 
 
-KEEPS = "; --state FILE would keep what is done"
+KEEPS = "; with --state FILE the next run goes on from what is done"
 """What the commands that have it say at Ctrl-C where it was not given."""
 
 

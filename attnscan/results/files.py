@@ -15,8 +15,6 @@ from typing import IO
 from attnscan.errors import OutputError
 from attnscan.inputs.places.names import open_file
 
-_MAX_NAME = 255  # bytes
-
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: beside its place first, then renamed.
@@ -47,8 +45,6 @@ class Growing:
     """A file or stream that is written piece by piece."""
 
     write: Callable[[bytes], None]
-    is_part: bool = False
-    """Whether what there is in the end is less than was wanted, so that a file is to be named by `partial_of`."""
 
 
 @contextmanager
@@ -69,10 +65,9 @@ def written_by_and_by(path: Path) -> Iterator[Growing]:
         beside = begun(path)
     try:
         with beside.open("wb") as file:
-            yield (growing := Growing(partial(_write_to, file, path)))
-        place = partial_of(path) if growing.is_part else path
-        with explained(place):
-            settle(beside, place)
+            yield Growing(partial(_write_to, file, path))
+        with explained(path):
+            settle(beside, path)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -119,20 +114,6 @@ def descriptor(path: Path) -> int | None:
     if not any(place.is_relative_to(folder) for folder in own):
         raise OutputError(f"{path} is a file that another process has open", "name the file itself", path)
     return int(place.name)
-
-
-def partial_of(path: Path) -> Path:
-    """Where a run that is interrupted leaves what it has: `heads.partial.csv` beside `heads.csv`.
-
-    What is no file of its own (a pipe, a device, a descriptor) takes it itself: nothing is replaced there.
-    Raises: OutputError.
-    """
-    if _is_stream(path):
-        return path
-    stem, suffix = path.stem, f".partial{path.suffix}"
-    while len(os.fsencode(stem + suffix)) > _MAX_NAME:
-        stem = stem[:-1]
-    return path.with_name(stem + suffix)
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:

@@ -3,7 +3,7 @@
 requests.py   what can be run
 reading.py    pairs to be read, wherever they are, and what is told of them once
 events.py     what a run tells, up to its result
-engine.py     run: tells events, ends at Ctrl-C with what is done, and cleans up
+engine.py     run: tells events up to the result, and cleans up
 running.py    what a run holds, models opened for it, and notes on its inputs; one input, and several one by one
 ranking.py    scans of many pairs and parts of them, with state files and per-pair output
 studies.py    explanation, ablation, similarity, comparison, checkpoint

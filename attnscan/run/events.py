@@ -49,29 +49,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Interrupted:
-    """Ctrl-C came. What is done goes on to a `Partial`, unless the run is closed."""
-
-    done: int
-    """Pairs that count."""
-    cause: KeyboardInterrupt
-
-
-@dataclass(frozen=True)
-class Partial:
-    """The last event of an interrupted run: the result of what was done."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
 class Result:
     """The last event of a run."""
 
     value: Any
 
 
-Event = Loading | Progress | Note | Skipped | PairScores | Answer | Interrupted | Partial | Result
+Event = Loading | Progress | Note | Skipped | PairScores | Answer | Result
 T = TypeVar("T")
 Work = Generator[Event, None, T]
 """Part of a run, which tells events and returns what it found."""

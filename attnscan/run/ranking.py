@@ -1,21 +1,18 @@
-"""Scans of many pairs, here or spread by callers: state files, per-pair output, what Ctrl-C leaves."""
+"""Scans of many pairs, here or spread by callers: state files and per-pair output."""
 
 from __future__ import annotations
 
-import signal
 import stat
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnscan.errors import StateError
 from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
-from attnscan.run.events import Interrupted, PairScores, Progress, Work
+from attnscan.run.events import PairScores, Progress, Work
 from attnscan.run.reading import Ledger, OnePair, on_bad_of
 from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
@@ -33,7 +30,7 @@ _SAVE_EVERY, _SAVE_IN_STORE = 5.0, 60.0  # seconds between two states of a scan
 
 
 def rank(request: Rank, running: Running) -> Work[Ranking]:
-    """Every head ranked over all pairs, or over those up to Ctrl-C.
+    """Every head ranked over all pairs.
 
     Raises: InputError for a pair that cannot be read, or if there is none; StateError, OutputError for files.
     """
@@ -52,10 +49,9 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
 
     state = yield from scanned_here(request, records, running, scanner, writer)
     yield Progress("ranking heads")
-    finishing = finished(scanner, state, predictive=not running.interrupted)
-    result = yield from _written(finishing, writer, tell=request.pair_scores)
+    result = yield from _written(finished(scanner, state), writer, tell=request.pair_scores)
     if writer is not None:
-        writer.finish(result.signature, result.scores.grid, whole=not running.interrupted)
+        writer.finish(result.signature, result.scores.grid)
     yield from notes_of_inputs(result.signature, bad=running.ledger.bad)
     if isinstance(pairs, OnePair):
         yield from notes_of_unknown_words(scanner, scanner.encode(pairs.pair))
@@ -70,7 +66,7 @@ def scanned_here(
     writer: PerPairWriter | None = None,
     total: int | None = None,
 ) -> Work[ScanState]:
-    """The state after all pairs, or after those up to Ctrl-C; what is written of pairs is of those that it counts.
+    """The state after all pairs. An interrupted scan keeps, where a state is kept, what is done.
 
     `total` is how many pairs there are, if that is known.
     Raises: as `rank`.
@@ -82,7 +78,6 @@ def scanned_here(
     state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
     doing = "scoring pairs" if isinstance(request, Rank) else "comparing heads with trees"
     tell = isinstance(request, Rank) and request.pair_scores
-    waiting: list[Callable[[], None]] = []
     keep = _keeper(request.state, scanner, state, running.ledger)
     yield Progress(doing)
     try:
@@ -92,23 +87,18 @@ def scanned_here(
         with closing(scan(scanner, rest, state, on_bad, doing=doing, pair_scores=wanted)) as events:
             for event in events:
                 if isinstance(event, ScanState):
-                    with _undisturbed() if writer is not None else nullcontext():
-                        for write in waiting:
-                            write()
-                        state, waiting = event, []
+                    state = event
                     keep(state)
                     continue
                 if isinstance(event, PairScores) and writer is not None:
-                    waiting.append(partial(writer.write, writer.table(event)))
+                    writer.write(writer.table(event))
                 if isinstance(event, Progress):
                     yield replace(event, total=total)
                 elif tell:
                     yield event
-    except KeyboardInterrupt as cause:
-        if state.sums.any is None:
-            raise
-        running.interrupted = True
-        yield Interrupted(state.seen.read, cause)
+    except (KeyboardInterrupt, GeneratorExit):  # the second where whoever takes the events is interrupted
+        keep(state, last=True)
+        raise
     keep(state, last=True)
     return state
 
@@ -173,23 +163,6 @@ def held(path: Path | StoredFile) -> Iterator[None]:
         with suppress(OSError):  # Windows does not let go of an open file
             beside.unlink()  # before its release, so that whoever opened it meanwhile finds it gone
         lock.release()
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let a Ctrl-C wait until several steps are done that belong together: all of them, or none."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield  # it is ignored, or comes to another thread
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
 
 
 def make_shard(request: MakeShard, running: Running) -> Work[ScanState]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError
 from attnscan.results.terms import counted
-from attnscan.run.events import Answer, Interrupted, Loading, Note, Progress, Work
+from attnscan.run.events import Answer, Loading, Note, Progress, Work
 from attnscan.run.reading import Ledger, on_bad_of
 from attnscan.run.requests import Classify, ClassifyEach, InMemory, Load, Predictive, WeightsInput
 from attnscan.scan.options import ScanOptions
@@ -38,7 +38,6 @@ class Running:
     stack: ExitStack = field(default_factory=ExitStack)
     """What is closed at the end."""
     ledger: Ledger = field(default_factory=Ledger)
-    interrupted: bool = False
 
 
 def _source_of(name: str | None) -> Work[Source]:
@@ -172,7 +171,7 @@ def _classify_weights(request: Classify, given: WeightsInput) -> Work[Classifica
 
 
 def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
-    """What every head does on each of several inputs, as answers; returns the signature of all, or those up to Ctrl-C.
+    """What every head does on each of several inputs, as answers; returns the signature of all.
 
     Raises: InputError for an input that cannot be read, with its place, or if there is none.
     """
@@ -184,29 +183,22 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
     from attnscan.scan.state import Seen, no_pair
 
     signature, seen = None, Seen()
-    try:
-        for record in records:
-            try:
-                result = yield from one_input.classify(scanner, record.pair, keep=request.keep)
-            except InputError as error:
-                placed = type(error)(f"{record.where}: {error.what}", error.remedy)
-                if on_bad is None:
-                    raise placed from None
-                on_bad(placed)
-                continue
-            seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
-            signature = replace(result.signature, **seen.signature_fields)
-            yield Answer(record, result, signature)
-            yield Progress("scoring inputs", seen.read)
-    except KeyboardInterrupt as cause:
-        if signature is None:
-            raise
-        running.interrupted = True
-        yield Interrupted(seen.read, cause)
+    for record in records:
+        try:
+            result = yield from one_input.classify(scanner, record.pair, keep=request.keep)
+        except InputError as error:
+            placed = type(error)(f"{record.where}: {error.what}", error.remedy)
+            if on_bad is None:
+                raise placed from None
+            on_bad(placed)
+            continue
+        seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
+        signature = replace(result.signature, **seen.signature_fields)
+        yield Answer(record, result, signature)
+        yield Progress("scoring inputs", seen.read)
     if signature is None:
         raise no_pair("to score")
-    if not running.interrupted:
-        yield from notes_of_inputs(signature, bad=ledger.bad)
+    yield from notes_of_inputs(signature, bad=ledger.bad)
     return signature
 
 

@@ -155,7 +155,7 @@ def similar(request: Similar, running: Running) -> Work[Similarity]:
 
 
 def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
-    """Every head held against trees, or against those up to Ctrl-C.
+    """Every head held against trees.
 
     Raises: SelectionError for a relation that is not there; as `rank`.
     """
@@ -168,7 +168,7 @@ def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
 
 
 def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Syntax]]:
-    """Every head held against each treebank in turn, up to one in which Ctrl-C comes."""
+    """Every head held against each treebank in turn."""
     ledger, request = running.ledger, banks[0]
     banks = [replace(bank, pairs=bank.pairs.ready(ledger, 2, "name a file")) for bank in banks]
     treebanks = [bank.pairs for bank in banks]
@@ -178,8 +178,7 @@ def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Synt
     scanner = yield from opened(running, request.options, request.memory)
     results: list[Syntax] = []
     for bank, count in zip(banks, counts, strict=True):
-        if not running.interrupted:
-            results += [(yield from _against_trees(bank, scanner, running, count))]
+        results += [(yield from _against_trees(bank, scanner, running, count))]
     return results
 
 
@@ -235,7 +234,6 @@ def read_trees(request: ReadTrees, running: Running) -> Work[TreesRead]:
     reader = scanner.with_options(**vars(options)).exact()
     syntax = yield from _against_trees(HoldAgainst(pairs, options), reader, open_already, there)
     yield from _notes_of_few(syntax)
-    running.interrupted = open_already.interrupted
     from attnscan.results.head_weights import Selection
     from attnscan.scan import one_input
 

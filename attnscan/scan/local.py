@@ -256,16 +256,14 @@ def finished(
     scanner: Scanner,
     state: ScanState,
     doing: str = "pairs asked for predictive words",
-    *,
-    predictive: bool = True,
 ) -> Steps[Ranking]:
-    """Measure `predictive` on the sample of a state, unless it is not wanted, and rank heads.
+    """Measure `predictive` on the sample of a state, and rank heads.
 
     Tells of each pair asked, as what is `doing`, and its scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
     state, asked = with_signature(scanner, state), None
-    if predictive and state.asks:
+    if state.asks:
         asked = yield from predictive_sums(scanner, state.seen.sample, doing)
     return state.ranking(asked)
 

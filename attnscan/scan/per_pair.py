@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.pairs import Place
-from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
+from attnscan.results.files import begun, check_suffix, descriptor, explained, settle
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -86,8 +86,8 @@ class PerPairWriter:
         coded = [name for name in schema.names if name in _CODED]
         return parquet.ParquetWriter(self._beside, schema, compression="zstd", use_dictionary=coded)
 
-    def finish(self, signature: Signature, grid: Grid, *, whole: bool = True) -> None:
-        """Add what the file has to say of itself, and give it its name, or that of `partial_of`."""
+    def finish(self, signature: Signature, grid: Grid) -> None:
+        """Add what the file has to say of itself, and give it its name."""
         with explained(self._path):
             if self._writer is not None:
                 ((kind, *shape),) = grid.shapes
@@ -95,7 +95,7 @@ class PerPairWriter:
                 about = {"signature": asdict(signature), "patterns": self._patterns, "grid": heads}
                 self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
                 self._writer.close()
-                settle(self._beside, self._path if whole else partial_of(self._path))
+                settle(self._beside, self._path)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with suppress(OSError):  # a full disk, which is then what ended the run

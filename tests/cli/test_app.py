@@ -79,7 +79,6 @@ def test_a_terminal_of_any_encoding_gets_every_line(
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict"))
     monkeypatch.setattr(sys, "argv", ["attnscan", *arguments])
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back afterwards
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # what tests start is to hear of Ctrl-C
     with pytest.raises(SystemExit) as ended:
         main()

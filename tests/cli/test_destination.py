@@ -128,10 +128,6 @@ class TestSignature:
         with pytest.raises(OutputError, match="there is no directory"):
             Destination("csv", signature=tmp_path / "no" / "about.json")
 
-    def test_an_interrupted_run_leaves_both_beside_their_places(self, tmp_path: Path) -> None:
-        part = Destination("csv", tmp_path / "heads.csv", signature=tmp_path / "about.json").for_part()
-        assert part.path == tmp_path / "heads.partial.csv" and part.signature == tmp_path / "about.partial.json"
-
 
 class TestStandardOutput:
     def test_a_closed_one_is_found_out_at_once(self, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:

@@ -222,7 +222,6 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back afterwards
     ignored: list[object] = []
     monkeypatch.setattr(signal, "signal", lambda *given: ignored.append(given))  # what tests start is to hear of Ctrl-C
     with pytest.raises(SystemExit) as ended:

@@ -16,7 +16,7 @@ from devices import FULL
 
 from attnscan.cli.destination import Destination
 from attnscan.errors import OutputError
-from attnscan.results.files import check_writable, descriptor, partial_of, write_file
+from attnscan.results.files import check_writable, descriptor, write_file
 
 not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
@@ -214,29 +214,6 @@ class TestDescriptors:
             assert "another process" in refusal(Path(f"/proc/{other.pid}/fd/1"))
             other.kill()
         assert path.read_bytes() == b"kept\n"
-
-
-class TestParts:
-    @pytest.mark.parametrize(
-        ("name", "part"),
-        [
-            ("heads.csv", "heads.partial.csv"),
-            ("two.dots.parquet", "two.dots.partial.parquet"),
-            ("heads", "heads.partial"),
-            ("a" * 251 + ".csv", "a" * 243 + ".partial.csv"),
-            ("😀" * 62 + ".csv", "😀" * 60 + ".partial.csv"),
-        ],
-    )
-    def test_a_file_that_is_not_whole_has_another_name(self, tmp_path: Path, name: str, part: str) -> None:
-        path = tmp_path / name
-        path.write_bytes(b"whole")
-        assert partial_of(path) == tmp_path / part
-        write_file(partial_of(path), b"a part")
-        assert path.read_bytes() == b"whole"
-
-    def test_a_device_and_a_descriptor_take_it_themselves(self, log: tuple[Path, int]) -> None:
-        for path in (Path(os.devnull), Path("/dev/fd", str(log[1]))):
-            assert partial_of(path) == path
 
 
 class TestRefused:

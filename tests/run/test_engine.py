@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.classification import Classification
 from attnscan.results.explanation import Explanations
-from attnscan.results.ranking import Ranking
 from attnscan.run import requests
-from attnscan.run.engine import deliver, run
-from attnscan.run.events import Interrupted, Loading, Note, Partial, Progress, Result, Skipped
+from attnscan.run.engine import run
+from attnscan.run.events import Loading, Note, Progress, Result, Skipped
 from attnscan.run.reading import ObjectPairs
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -126,7 +126,7 @@ class TestOpening:
         request = requests.Compare(pairs_of(), (options, replace(options, model="./nowhere")))
         told: list[object] = []
         with pytest.raises(ModelError, match="nowhere"):
-            deliver(run(request), told.append)
+            told.extend(run(request))
         assert not any(isinstance(event, Loading) for event in told)
 
     @pytest.mark.parametrize("study", [requests.Similar, requests.Compare])
@@ -134,7 +134,7 @@ class TestOpening:
         asked = (options, options) if study is requests.Compare else options
         told: list[Any] = []
         with pytest.raises(SelectionError):
-            deliver(run(study(pairs_of(), asked, heads="9-0")), told.append)
+            told.extend(run(study(pairs_of(), asked, heads="9-0")))
         assert not any(isinstance(event, Progress) and event.done for event in told)
 
 
@@ -179,59 +179,19 @@ class TestEnd:
 
 
 class TestCtrlC:
-    def _interrupted(self, request: requests.Request, kind: type) -> list[Any]:
-        """The events of a run that Ctrl-C falls into while one of a kind is shown; the second time, if twice."""
-        told: list[Any] = []
-
-        def listen(event: object) -> None:
-            told.append(event)
-            if (
-                isinstance(event, kind)
-                and getattr(event, "done", 1)
-                and not any(isinstance(e, Interrupted) for e in told)
-            ):
-                raise KeyboardInterrupt
-
-        deliver(run(request), listen)
-        return told
-
-    def test_a_scan_that_has_done_something_ends_in_a_part(
-        self, options: ScanOptions, monkeypatch: pytest.MonkeyPatch
+    def test_a_scan_keeps_what_is_done_in_its_state(
+        self, options: ScanOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         from attnscan.scan import local
 
         monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
         monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
-        request = requests.Rank(pairs_of(TEXTS * 4), replace(options, batch_tokens=12))
-        told: list[Any] = []
-
-        def listen(event: object) -> None:
-            told.append(event)
-            if event == Progress("scoring pairs", 3):
-                raise KeyboardInterrupt
-
-        deliver(run(request), listen)
-        (interrupted,) = (event for event in told if isinstance(event, Interrupted))
-        assert isinstance(told[-1], Partial) and isinstance(told[-1].value, Ranking)
-        assert told[-1].value.signature.pairs_read == interrupted.done == 2  # the third is of a window that is not done
-
-    def test_several_inputs_end_with_those_that_are_answered(self, options: ScanOptions) -> None:
-        from attnscan.run.events import Answer
-
-        told = self._interrupted(requests.ClassifyEach(pairs_of(), options), Answer)
-        assert isinstance(told[-1], Partial) and told[-1].value.pairs_read == 1
-
-    @pytest.mark.parametrize("kind", [Loading, Progress])
-    def test_before_anything_counts_it_is_an_interrupt_as_anywhere(self, options: ScanOptions, kind: type) -> None:
-        for request in (
-            requests.Classify(PAIR, options),
-            requests.Similar(pairs_of(), options),
-            requests.Rank(pairs_of(), options),
-        ):
-            with pytest.raises(KeyboardInterrupt):
-                deliver(run(request), lambda event: self._raise(isinstance(event, kind)))
-
-    @staticmethod
-    def _raise(now: bool) -> None:
-        if now:
-            raise KeyboardInterrupt
+        request = requests.Rank(pairs_of(TEXTS * 4), replace(options, batch_tokens=12), state=tmp_path / "state.npz")
+        with pytest.raises(KeyboardInterrupt), closing(run(request)) as events:
+            for event in events:
+                if event == Progress("scoring pairs", 3):
+                    raise KeyboardInterrupt
+        told = list(run(request))
+        (first, *_) = (event.done for event in told if isinstance(event, Progress) and event.done)
+        assert first > 2  # the third is of a window that was not done
+        assert isinstance(told[-1], Result) and told[-1].value.signature.pairs_read == len(TEXTS * 4)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +22,8 @@ from attnscan.inputs.pairs import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
-from attnscan.run.engine import deliver, run
-from attnscan.run.events import Partial, Progress, Result
+from attnscan.run.engine import run
+from attnscan.run.events import Progress, Result
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
 from attnscan.scan import local
@@ -201,16 +201,12 @@ def test_an_interrupted_run_is_gone_on_with(
     monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
     options = ScanOptions(model=toy, on_long="error", batch_tokens=64)
     request = HoldAgainst(FilePairs((planted,)), options, state=tmp_path / "state")
-    told: list[Any] = []
-
-    def listen(event: object) -> None:
-        told.append(event)
-        if isinstance(event, Progress) and event.total == 288 and (event.done or 0) > 100:
-            raise KeyboardInterrupt
-
-    deliver(run(request), listen)
-    assert isinstance(told[-1], Partial) and 50 < told[-1].value.sentences < 288
-    *_, last = run(request)
+    with pytest.raises(KeyboardInterrupt), closing(run(request)) as events:
+        for event in events:
+            if isinstance(event, Progress) and event.total == 288 and (event.done or 0) > 100:
+                raise KeyboardInterrupt
+    *told, last = run(request)
+    assert min(event.done for event in told if isinstance(event, Progress) and event.total == 288 and event.done) > 50
     assert isinstance(last, Result)
     assert_equal(last.value, result)
 

@@ -66,7 +66,7 @@ def ablate(
     asked = asked_for_labels(scan.predictive, names) if by_pattern and kind == "encoder" else "off"
     options = replace(options, predictive=asked)
     sets = replace(sets, patterns=tuple(names), measures=tuple(measure or ()))
-    result = answered(Ablate(of.pairs(files.source(labelled=True), kind), options, sets=sets)).value
+    result = answered(Ablate(of.pairs(files.source(labelled=True), kind), options, sets=sets))
     from attnscan.views.terminal.ablation import ablation_view
 
     command = _next(result)

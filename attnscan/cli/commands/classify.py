@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Destination, FileRole, Shown, end_interrupted, parts_of
+from attnscan.cli.destination import Destination, FileRole, Shown
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError, ModelError
@@ -135,7 +134,7 @@ def classify(
     options, listing = listings[0]
     if several:
         pairs = of.pairs(LinePairs(files.skip_bad) if given.a == STDIN else files.source(), options.attention)
-        _classify_each(ClassifyEach(pairs, options), destination, listing, files.paths)
+        _classify_each(ClassifyEach(pairs, options), destination, listing)
         return
     keep: bool | Selection = False
     if save_weights is not None:
@@ -145,7 +144,7 @@ def classify(
 
         keep = Selection(is_saved=True)
     requests = [Classify(of.input(given, options.attention), options, keep=keep) for options, _ in listings]
-    results: list[Classification] = [answered(request).value for request in requests]
+    results: list[Classification] = [answered(request) for request in requests]
     result = results[0]
     if save_weights is not None:
         from attnscan.inputs.weights import write_weights
@@ -154,7 +153,7 @@ def classify(
         if len(results) == 1:  # a file has all kinds that there are
             for request in requests[0].beside:
                 with suppress(CaptureError, ModelError):
-                    kinds = [*kinds, answered(request).value]
+                    kinds = [*kinds, answered(request)]
         write_file(save_weights, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
     best = tuple(head.name for head in listing.heads_of(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listing.is_of_heads else ()  # else its tokens are shown
@@ -171,14 +170,13 @@ def classify(
     destination.emit(Shown(lambda: of_kinds([own.frame(result) for own, result in both]), view, surround))
 
 
-def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, read: Sequence[str]) -> None:
-    """Score inputs from the files that are `read`, and write each when it is done; Ctrl-C leaves those that are."""
+def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing) -> None:
+    """Score inputs, and write each when it is done."""
     if to.format not in _STREAMED:
         known = f"{', '.join(_STREAMED[:-1])} or {_STREAMED[-1]}"
         raise typer.BadParameter(
             f"several inputs are written one after the other, which {to.format} does not allow: use {known}"
         )
-    parts = parts_of(read, to.path, to.signature)
     about = dict[str, object]()
 
     def take(answer: Answer) -> None:
@@ -189,13 +187,11 @@ def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, re
     try:
         with to.growing() as file:
             # no bar on a terminal that results come to: each would be written into it
-            _, file.is_part = answered(request, take=take, bar=not to.on_terminal)
+            answered(request, take=take, bar=not to.on_terminal)
     except BrokenPipeError:  # the reader of standard output has what it wanted
         to.write_signature(lambda: about)
         raise
-    (to.for_part() if file.is_part else to).write_signature(lambda: about)
-    if file.is_part:
-        end_interrupted(parts)
+    to.write_signature(lambda: about)
 
 
 def _rows(listing: _Listing, answer: Answer) -> pd.DataFrame:

@@ -59,7 +59,7 @@ def compare(
         replace(options, model=model, on_long=files.when_long(), predictive="off", patterns=compared)
         for model in (model_a, model_b)
     )
-    result = answered(Compare(of.pairs(files.source(), kind), (ours, theirs), match=match, heads=heads)).value
+    result = answered(Compare(of.pairs(files.source(), kind), (ours, theirs), match=match, heads=heads))
     some = None if heads is None else result.a.grid.select(heads)
     names = names or list(result.patterns)
     greatest = (result.chosen(name, some, 1) for name in names)

@@ -87,7 +87,7 @@ def explain(
         from attnscan.inputs.pairs import Pair
 
         read = of.pair(Pair(a, b), kind)
-    result = answered(Explain(read, options, heads=heads, pattern=pattern, token=token)).value
+    result = answered(Explain(read, options, heads=heads, pattern=pattern, token=token))
     if a is not None:  # one input is an anecdote
         then = options_of(scan.model, of.typed(heads, links=False))
         surround = ScreenFrame(about_input(a, b), ("explain", heads), options=then)

@@ -63,7 +63,7 @@ def head(
         raise typer.BadParameter(f"--treebank is of an encoder's attention, and {heads} is of another: leave it out")
     _, options = of.options(replace(scan, on_long=files.when_long(many=a is None), labelled=True), kind, None)
     trees = FilePairs(tuple(treebank), skip_bad=files.skip_bad) if treebank else None
-    result = answered(LookAt(_pairs(a, b, files, of), options, None, heads, ablate, trees)).value
+    result = answered(LookAt(_pairs(a, b, files, of), options, None, heads, ablate, trees))
     from attnscan.views.terminal.card import cards_view
 
     first = result.cards[0]

@@ -11,7 +11,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
-from attnscan.cli.destination import FileRole, Shown, end_interrupted, parts_of
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     KEEPS,
@@ -25,6 +25,7 @@ from attnscan.cli.options import (
     check_usage,
 )
 from attnscan.inputs.places.names import STDIN
+from attnscan.results.files import check_writable
 from attnscan.results.stored_file import place_of
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
@@ -90,7 +91,9 @@ def heads(
         }
     )
     keeping = None if state is None else place_of(state)
-    parts = parts_of(files.paths, per_pair, where.output, where.signature, state=keeping)
+    for path in (per_pair, keeping):
+        if isinstance(path, Path):
+            check_writable(path)
     destination = where.destination()
     results: list[Ranking] = []
     for kind in of.kinds:
@@ -98,10 +101,8 @@ def heads(
         asked = tuple(known for known in options.patterns if not named or known.id in named)
         options = replace(options, on_long=files.when_long(), patterns=asked, split=split, labelled=not pattern)
         request = Rank(of.pairs(files.source(), kind), options, None, keeping, per_pair)
-        result, interrupted = answered(request, KEEPS)
-        results.append(result)
-        if interrupted:
-            break
+        results.append(answered(request, KEEPS))
+    result = results[-1]
     for result in results:
         for line in (*_few_asked(result, named or result.scores.patterns), *_aligned(result)):
             say(line)
@@ -129,9 +130,7 @@ def heads(
     command = () if best_head is None else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
     surround = replace(surround, options=(*surround.options, *of.typed(best_head or "")))
-    destination.emit(Shown(frame, view, surround), interrupted=interrupted)
-    if interrupted:
-        end_interrupted(parts)
+    destination.emit(Shown(frame, view, surround))
 
 
 def _best(result: Ranking, names: Sequence[str]) -> str | None:

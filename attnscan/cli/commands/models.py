@@ -56,7 +56,7 @@ def _show_all(destination: Destination) -> None:
 
 
 def _show_one(options: ScanOptions, destination: Destination) -> None:
-    checkpoint = answered(Examine(options)).value
+    checkpoint = answered(Examine(options))
     from attnscan.views.terminal.models import checkpoint_view
 
     frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame

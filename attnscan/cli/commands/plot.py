@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import FileRole, check_pictures_can_be_drawn, end_interrupted, parts_of, picture_format_of
+from attnscan.cli.destination import FileRole, check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import (
     OfOneAttention,
@@ -25,7 +25,7 @@ from attnscan.cli.options import (
 )
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.requests import Classify, HoldAgainst, OfPairs, Rank, Request
+from attnscan.run.requests import Classify, HoldAgainst, Rank, Request
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
@@ -93,9 +93,7 @@ def plot(
     if heads is not None:
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    paths = [*files.paths, *(trees.treebank or ()), *(trees.held or ())]
-    parts = parts_of(paths, output) if isinstance(request, OfPairs) else {}
-    result, interrupted = answered(request)
+    result = answered(request)
     result = result.known_profile() if isinstance(request, Classify) and kind in ("profile", "distance") else result
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import PictureFile
@@ -103,9 +101,7 @@ def plot(
 
         look = PictureFile(suffix, width)
         drawn = picture(result, kind, look, heads=heads or (), lines=lines)
-    write_file(parts.get(output, output) if interrupted else output, drawn)
-    if interrupted:
-        end_interrupted(parts)
+    write_file(output, drawn)
 
 
 def _of_trees(kind: Kind, trees: Treebanks, given: OneInput, files: PairFiles, scan: ScanOptions) -> HoldAgainst:

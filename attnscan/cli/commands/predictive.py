@@ -37,7 +37,7 @@ def predictive(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(a, b)
-    result = answered(Predictive(pair, options), skips={}).value
+    result = answered(Predictive(pair, options), skips={})
     from attnscan.views.terminal.head_weights import dependencies_view
 
     command = ("classify", "--pattern", "predictive")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown, end_interrupted, parts_of
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import (
     KEEPS,
     EngineOption,
@@ -21,6 +22,7 @@ from attnscan.cli.options import (
     heads_option,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
+from attnscan.results.files import check_writable
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
@@ -71,7 +73,8 @@ def profile(
     kind = of.kinds[0]
     if heads is not None:
         check_heads_are_named(heads)
-    parts = parts_of(files.paths, where.output, where.signature, state=keeping)
+    if isinstance(keeping, Path):
+        check_writable(keeping)
     destination = where.destination(draws=True)
     _, options = of.options(replace(scan, model=given.model, on_long=files.when_long()), kind, pattern)
     options = replace(options, profile=True)
@@ -81,8 +84,7 @@ def profile(
     else:
         pairs = of.pairs(files.source(), kind) if alone is None else OnePair(alone)
         request = Rank(pairs, options, state=keeping)
-    value, interrupted = answered(request, KEEPS)
-    result = value.known_profile()
+    result = answered(request, KEEPS).known_profile()
     chosen = None if heads is None else result.grid.select(heads)
     from attnscan.views.terminal.profile import profile_view
 
@@ -94,10 +96,7 @@ def profile(
             result,
             heads=chosen or (),
         ),
-        interrupted=interrupted,
     )
-    if interrupted:
-        end_interrupted(parts)
 
 
 def _surround(given: OneInput, files: PairFiles, of: OfOneAttention, result: Profile, heads: str | None) -> ScreenFrame:

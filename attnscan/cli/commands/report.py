@@ -12,7 +12,7 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Destination, FileRole, end_interrupted, parts_of, write_stdout
+from attnscan.cli.destination import Destination, FileRole, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     OfAttention,
@@ -97,8 +97,6 @@ def report(
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
         check_writable(output)
-    paths = [*files.paths, *(trees.treebank or ())]
-    parts = parts_of(paths, output) if (of_pairs or of_trees) and not to_stdout else {}
     if of_trees:
         from attnscan.results.trees import sentence_numbers
 
@@ -115,10 +113,7 @@ def report(
         keep = Selection(window=window_of(window), is_drawn=True)
         options = replace(scan, model=given.model, on_long=files.when_long(many=False))
         requests = [Classify(of.input(given, kind), of.options(options, kind, None)[1], keep=keep) for kind in of.kinds]
-    results, interrupted = [], False
-    for request in requests:
-        result, interrupted = answered(request)
-        results.append(result)
+    results = [answered(request) for request in requests]
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.views.page.kinds import kinds_page
         from attnscan.views.page.page import page, page_options
@@ -134,6 +129,4 @@ def report(
     if to_stdout:
         write_stdout(made.html.encode())
     else:
-        write_file(parts.get(output, output) if interrupted else output, made.html.encode())
-    if interrupted:
-        end_interrupted(parts)
+        write_file(output, made.html.encode())

@@ -140,9 +140,7 @@ def _corpus(scanner: Scanner, files: FilePairs, on_long: OnLong) -> Corpus:
 
     keeper = PairKeeper(files)
     other = scanner.with_options(on_long=on_long, labelled=True, profile=True, predictive_part=False)
-    ranking, interrupted = answered(Rank(keeper, other.options, pair_scores=True), take=keeper.take, scanner=other)
-    if interrupted:
-        raise typer.Exit(130)
+    ranking = answered(Rank(keeper, other.options, pair_scores=True), take=keeper.take, scanner=other)
     first, *others = map(shown, files.paths)
     name = f"{first} and {counted(len(others), 'other file')}" if others else first
     return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking, other)

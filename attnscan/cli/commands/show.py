@@ -65,7 +65,7 @@ def show(
     is_listed = destination.format != "table"
     selection = Selection(heads, token, from_sentence, to_sentence, window_of(window), is_listed)
     selection.check_attention(kind)
-    weights = selection.of(answered(Classify(of.input(given, kind), options, keep=selection)).value, average=average)
+    weights = selection.of(answered(Classify(of.input(given, kind), options, keep=selection)), average=average)
     from attnscan.views.terminal.head_weights import head_view
 
     writes = ("B  is written by the model",) if kind != "encoder" and given.b is None else ()

@@ -46,7 +46,7 @@ def similar(
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
     kind = of.kinds[0]
     _, options = of.options(replace(scan, on_long=files.when_long(), predictive="off"), kind, None)
-    result = answered(Similar(of.pairs(files.source(), kind), options, None, queries, within, heads)).value
+    result = answered(Similar(of.pairs(files.source(), kind), options, None, queries, within, heads))
     from attnscan.views.terminal.comparison import similarity_view
 
     chosen = None if heads is None else result.scores.grid.select(heads)

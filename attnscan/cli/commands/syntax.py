@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import FileRole, Shown, end_interrupted, parts_of
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
+from attnscan.results.files import check_writable
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
@@ -56,12 +58,13 @@ def syntax(
     if heads is not None and destination.format == "table":
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
     keeping = None if state is None else place_of(state)
-    parts = parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
+    if isinstance(keeping, Path):
+        check_writable(keeping)
     options = replace(scan, on_long=on_long or "error")
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
     others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
     request = HoldAgainst(trees, options, None, others, relation, subtypes, keeping)
-    result, interrupted = answered(request, KEEPS)
+    result = answered(request, KEEPS)
     from attnscan.views.terminal.syntax import syntax_view
 
     chosen = None if heads is None else result.grid.select(heads)
@@ -79,7 +82,4 @@ def syntax(
             lambda width: syntax_view(result, width, relation, every=every),
             surround,
         ),
-        interrupted=interrupted,
     )
-    if interrupted:
-        end_interrupted(parts)

@@ -9,9 +9,8 @@ import subprocess
 import sys
 import time
 from io import StringIO
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,9 +26,6 @@ from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
 from attnscan.results.behaviour import TABLE_COLUMNS
-from attnscan.scan import local
-from attnscan.scan.per_pair import PerPairWriter
-from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -243,7 +239,7 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_path: Path) -> None:
+def test_interrupted_heads_says_how_to_go_on(toy: str, tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
     pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
@@ -256,43 +252,4 @@ def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_pat
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
-    assert "0-0" in out and re.search(r"interrupted after [\d,]+ pairs?; run the same command to resume", err)
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize("moment", ["scored", "written"])
-@pytest.mark.parametrize("step", [2, 5, 7])
-def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
-    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int
-) -> None:
-    """Ctrl-C in the middle of a window, whose longest pairs come first, and in the middle of writing one."""
-    owner, name = (Scanner, "score") if moment == "scored" else (PerPairWriter, "write")
-    real, calls = getattr(owner, name), count(1)
-
-    def interrupting(self: object, *arguments: Any, **more: Any) -> Any:
-        done = real(self, *arguments, **more)
-        if next(calls) == step:
-            signal.raise_signal(signal.SIGINT)
-        return done
-
-    monkeypatch.setattr(owner, name, interrupting)
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (3, 3))
-    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
-    monkeypatch.chdir(tmp_path)
-    rows = [f"the cat sat on {'the mat ' * (number % 7)}" for number in range(60)]
-    (tmp_path / "pairs.txt").write_text("\n".join(rows))
-    file = tmp_path / "every.parquet"
-    options = ("--model", toy, "--pairs", "pairs.txt", "--predictive", "off", "-p", "next-word", "--batch-tokens", "60")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        stopped = CliRunner().invoke(app, ["heads", *options, "--per-pair", str(file), "--csv"])
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if moment == "scored" and step == 2:  # before a window is done there is nothing to show
-        left = [path.name for path in tmp_path.iterdir()]
-        assert (stopped.exit_code, stopped.stdout, left) == (130, "", ["pairs.txt"])
-        return
-    file = tmp_path / "every.partial.parquet"
-    told = re.search(r"interrupted after (\d+) pairs", stopped.stderr)
-    assert stopped.exit_code == 130 and told is not None, stopped.output
-    assert sorted(pd.read_parquet(file)["pair"].unique()) == list(range(1, int(told[1]) + 1))
+    assert (out, err) == ("", "attnscan: interrupted; run the same command to resume\n")

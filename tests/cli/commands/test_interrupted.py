@@ -1,17 +1,17 @@
-"""Ctrl-C: what an earlier run wrote is untouched, and what is done so far never stands under a whole result's name."""
+"""Ctrl-C: what an earlier run wrote is untouched, and a state keeps what is done."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
+from attnscan.cli.options import KEEPS
 from attnscan.scan import local, scanner
 from attnscan.scan.state import ScanState
 
@@ -50,51 +50,20 @@ def _heads(*arguments: str) -> Result:
 
 @pytest.mark.usefixtures("interrupted_in_the_second_window")
 class TestHeads:
-    @pytest.mark.parametrize("older", [OLD, None])
-    def test_a_part_stands_beside_the_whole_and_is_told(self, place: Path, older: bytes | None) -> None:
-        whole = [place / "heads.csv", place / "every.parquet"]
-        for path in whole if older is not None else ():
-            path.write_bytes(older)
-        done = _heads("-o", "heads.csv", "--per-pair", "every.parquet")
-        assert done.exit_code == 130 and done.stdout == ""
-        interrupted, *told = done.stderr.splitlines()
-        assert "interrupted after" in interrupted
-        assert told == [
-            "attnscan: what is done is in every.partial.parquet, and every.parquet is untouched",
-            "attnscan: what is done is in heads.partial.csv, and heads.csv is untouched",
-        ]
-        assert [path.read_bytes() for path in whole if path.exists()] == ([OLD, OLD] if older else [])
-        names = {path.name for path in place.iterdir()} - {path.name for path in whole}
-        assert names == {"pairs.txt", "heads.partial.csv", "every.partial.parquet"}
+    def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(self, place: Path) -> None:
+        (place / "heads.csv").write_bytes(OLD)
+        done = _heads("-o", "heads.csv", "--per-pair", "every.parquet", "--signature", "of.json")
+        assert (done.exit_code, done.stdout) == (130, "")
+        assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
+        assert (place / "heads.csv").read_bytes() == OLD
+        assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
 
-    def test_a_part_has_its_signature_beside_it(self, place: Path) -> None:
-        (place / "of.json").write_bytes(OLD)
-        done = _heads("-o", "heads.csv", "--signature", "of.json")
-        assert done.stderr.splitlines()[1:] == [
-            "attnscan: what is done is in heads.partial.csv, and heads.csv is untouched",
-            "attnscan: what is done is in of.partial.json, and of.json is untouched",
-        ]
-        assert (place / "of.json").read_bytes() == OLD
-        signature = json.loads((place / "of.partial.json").read_text())["signature"]
-        assert 0 < signature["pairs_read"] < len(SENTENCES)
-        done = _heads("--pairs", "of.partial.json", "--signature", "of.json")
-        assert done.exit_code == 2 and "of.partial.json is named twice" in " ".join(done.stderr.split())
-
-    def test_both_parts_count_the_same_pairs(self, place: Path) -> None:
-        _heads("--best", "-o", "heads.csv", "--per-pair", "every.parquet")
-        table = pd.read_csv(place / "heads.partial.csv")
-        assert 0 < table["pairs"].max() == pd.read_parquet(place / "every.partial.parquet")["pair"].nunique()
-
-    def test_standard_output_takes_a_part_as_it_is(self, place: Path) -> None:
-        done = _heads("--csv")
-        assert done.exit_code == 130 and done.stdout.startswith("model,layer,head,label,")
-        assert len(done.stderr.splitlines()) == 1 and "interrupted after" in done.stderr
-        assert [path.name for path in place.iterdir()] == ["pairs.txt"]
-
-    def test_a_part_is_never_written_over_what_is_read(self, place: Path) -> None:
-        (place / "heads.partial.csv").write_text("text\nthe cat sat\n")
-        done = _heads("--pairs", "heads.partial.csv", "-o", "heads.csv")
-        assert done.exit_code == 2 and "heads.partial.csv is named twice" in " ".join(done.stderr.split())
+    def test_a_state_keeps_what_is_done(self, place: Path) -> None:
+        done = _heads("--state", "state.npz", "--csv")
+        assert (done.exit_code, done.stdout) == (130, "")
+        assert done.stderr == "attnscan: interrupted; run the same command to resume\n"
+        with np.load(place / "state.npz") as kept:
+            assert kept.files
 
 
 ONE = ["the cat sat", "--model", "bundled"]
@@ -128,6 +97,7 @@ def test_every_command_leaves_what_is_there(
     monkeypatch.setattr(scanner, "help_between_words", lambda *_, **__: interrupt())
     (place / name).write_bytes(OLD)
     done = CliRunner().invoke(app, [*arguments, "-o", name])
-    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "attnscan: interrupted\n")
+    line = f"attnscan: interrupted{KEEPS if arguments[0] == 'heads' else ''}\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", line)
     assert (place / name).read_bytes() == OLD
     assert {path.name for path in place.iterdir()} == {"pairs.txt", name}

@@ -82,24 +82,14 @@ def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:
 def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(request: Rank) -> tuple[Ranking, bool]:
+    def ranked(request: Rank) -> Ranking:
         seen.append(len(list(request.pairs.read(Ledger()))))
         assert request.options.labelled and not request.options.profile
-        return heads(PAIRS, model=toy), False
+        return heads(PAIRS, model=toy)
 
     monkeypatch.setattr("attnscan.cli.commands.plot.answered", ranked)
     assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
     assert seen == [102] and (tmp_path / "map.svg").exists()
-
-
-def test_what_an_interrupted_scan_has_is_drawn_beside(
-    toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    ranking = heads(PAIRS, model=toy, predictive="off")
-    monkeypatch.setattr("attnscan.cli.commands.plot.answered", lambda *_, **__: (ranking, True))
-    result = plot("-o", str(tmp_path / "map.svg"))
-    assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["map.partial.svg"]
-    assert "map.partial.svg, and" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["heads.jpg", "heads", "heads.svg.gz", "svg"])

@@ -23,7 +23,6 @@ import pandas as pd
 
 from attnscan.cli.app import main
 from attnscan.inputs.pairs import shipped_pairs
-from attnscan.results.files import partial_of
 from attnscan.run import ranking
 from attnscan.scan import local as windows
 
@@ -72,7 +71,7 @@ class Scene:
     def clear(self) -> None:
         """Remove what runs have written."""
         results = (self.table, self.scores)
-        for path in (self.state, *results, *map(partial_of, results), *self.hidden()):
+        for path in (self.state, *results, *self.hidden()):
             path.unlink(missing_ok=True)
 
     def hidden(self) -> list[Path]:
