@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from attnscan.cli.destination import FileRole, check_options, option_named, role_of
+from attnscan.cli.destination import check_not_overwritten, option_named, role_of
 from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST, Option, words_of
 
@@ -31,7 +31,6 @@ def complete_models(incomplete: str) -> list[str]:
 _OFF = "no_"
 _SHORT = {"model": ("-m",)}
 _COMPLETED = {"model": complete_models}
-_ROLES = {"model": (FileRole.MODEL,)}
 _OF_TYPER = (OptionInfo, ArgumentInfo)
 
 
@@ -46,7 +45,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command as Typer reads it: where a parameter is a bundle, the bundle's fields stand in its place.
 
     Their defaults are those of the parameter's default or, without one, of the bundle's class. A field that the
-    command is `Without` keeps its default. Before the command begins, `overwrite` checks the files that it was given.
+    command is `Without` keeps its default. Before the command begins, the files that it was given are checked.
 
     Raises: ValueError if two options have one name, or the command is without a field that the bundle has not.
     """
@@ -79,7 +78,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         files = {name: given[name] for name in roles}
-        check_options(roles, files)
+        check_not_overwritten(roles, files)
         _check_numbers(given)
         for alias, (name, value) in aliases.items():
             if given.pop(alias):
@@ -152,7 +151,7 @@ def _typed(parameter: Parameter) -> Parameter:
     return parameter.replace(
         name=name,
         default=False if is_off else parameter.default,
-        annotation=Annotated[(kind, info, *_ROLES.get(name, ()), *(mark for mark in marks if mark is not option))],
+        annotation=Annotated[(kind, info, *(mark for mark in marks if mark is not option))],
     )
 
 

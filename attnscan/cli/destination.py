@@ -1,22 +1,19 @@
 """Where a result goes: standard output or a file, in the format that was asked for, whole or not at all.
 
-No file that a run writes may overwrite another one, a file that it reads, or a file of its model. An option's
-annotation says the role of its file, and files are compared by what they are: links and redirections count. Does not
-handle: files in stores, where only states are written, which are read first.
+No file that a run writes may overwrite one that it reads: an option's annotation says the role of its file. Does not
+handle: directories, patterns of names, redirections and files in stores.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,7 +23,6 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
-from attnscan.model.sources import directories_of
 from attnscan.results.files import Growing, check_writable, descriptor, write_file, written_by_and_by
 from attnscan.results.stored_file import place_of
 from attnscan.results.tables import Format, check_library, render, render_object
@@ -58,11 +54,10 @@ SUFFIXES: dict[str, Format] = {
 
 
 class FileRole(Enum):
-    """What a run does with the file or the model that an option names."""
+    """What a run does with the file that an option names."""
 
     READ = auto()
     WRITTEN = auto()
-    MODEL = auto()
 
 
 def role_of(annotation: object) -> FileRole | None:
@@ -70,19 +65,18 @@ def role_of(annotation: object) -> FileRole | None:
     return next((mark for mark in get_args(annotation) if isinstance(mark, FileRole)), None)
 
 
-def check_options(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> None:
-    """Check what a command was given by the roles of its options.
-
-    Raises: typer.BadParameter if a file would be written over another one.
-    """
-    named: dict[FileRole, list[Any]] = {role: [] for role in FileRole}
+def check_not_overwritten(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> None:
+    """Raises: typer.BadParameter if a command would write over a file that it reads, or write two files in one."""
+    named: dict[FileRole, list[Path | str]] = {role: [] for role in FileRole}
     for name, role in roles.items():
-        named[role] += given[name] if isinstance(given[name], list) else [given[name]]
-    written = [path for name in named[FileRole.WRITTEN] if (path := _here(name)) is not None]
-    check_not_overwritten(written, named[FileRole.READ])
-    if "output" in roles and given["output"] is None:
-        _check_not_stdout(written)
-    _check_not_of_models(written, named[FileRole.MODEL])
+        values = given[name] if isinstance(given[name], list) else [given[name]]
+        named[role] += [value for value in values if value is not None]
+    taken = list(map(_file_read, named[FileRole.READ]))
+    for path in filter(None, map(_here, named[FileRole.WRITTEN])):
+        if any(_is_same(path, other) for other in taken):
+            raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
+        if str(path) != os.devnull:
+            taken.append(path)
 
 
 @contextmanager
@@ -92,50 +86,10 @@ def option_named(roles: Mapping[str, FileRole], files: Mapping[str, Any]) -> Ite
         yield
     except OutputError as error:
         for name, role in roles.items():
-            if role is FileRole.WRITTEN and _is_named(error.place, files[name]):
+            if role is FileRole.WRITTEN and error.place is not None and _here(files[name]) == error.place:
                 option = "-o" if name == "output" else f"--{name.replace('_', '-')}"
                 raise OutputError(error.what, f"{error.remedy} with {option}", error.place) from None
         raise
-
-
-def _is_named(place: Path | None, name: Path | str | None) -> bool:
-    """Whether a file is what an option named."""
-    path = _here(name)
-    return place is not None and path is not None and _place(place) == _place(path)
-
-
-def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
-    """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
-    files = [path for path in written if path is not None and not _is_null(path)]
-    taken = {_identity(path) for name in read if name is not None for path in _files_of(name)} if files else set()
-    for path in files:
-        if (place := _identity(path)) in taken:
-            raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-        taken.add(place)
-
-
-def _check_not_stdout(written: Iterable[Path | None]) -> None:
-    """Raises: typer.BadParameter if something else goes where the result goes without -o."""
-    try:
-        result = _key(os.fstat(1))
-    except OSError:  # there is no standard output
-        return
-    for path in written:
-        if path is not None and not _is_null(path) and _identity(path) == result:
-            raise typer.BadParameter(f"{path} is standard output, and the result goes there too: name its file with -o")
-
-
-def _check_not_of_models(written: Iterable[Path | None], models: Iterable[str | None]) -> None:
-    """Raises: typer.BadParameter if a file that is there, and would be overwritten, is a model's own."""
-    there = [path for path in written if path is not None and stat.S_ISREG(_mode(path))]
-    directories = [directory for name in models for directory in directories_of(name)] if there else []
-    for path in there:
-        for directory in directories:
-            inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
-            if inside or any(file.samefile(path) for file in _linked(directory)):
-                raise typer.BadParameter(
-                    f"{path} is a file in the model's directory, and would be overwritten: name another"
-                )
 
 
 def _here(name: Path | str | None) -> Path | None:
@@ -144,55 +98,17 @@ def _here(name: Path | str | None) -> Path | None:
     return place if isinstance(place, Path) else None
 
 
-def _linked(directory: Path) -> Iterator[Path]:
-    """The files that a model's directory has as links to elsewhere, such as its weights."""
-    for pattern in ("*", "*/*"):
-        yield from (path for path in directory.glob(pattern) if path.is_symlink() and path.is_file())
+def _file_read(name: Path | str) -> Path:
+    """The file that a name of something to read means, without the function of FILE.py:FUNCTION."""
+    file, suffix, _ = str(name).removeprefix("file://").partition(".py:")
+    return Path(file + suffix.removesuffix(":"))
 
 
-def _files_of(name: Path | str) -> Iterator[Path]:
-    """The files on this machine that a name of something to read stands for: on a cluster it may stand for many."""
-    if name == "-":
-        yield Path("/dev/stdin")
-        return
-    path = str(name).removeprefix("file://")
-    yield Path(path)
-    if stat.S_ISDIR(mode := _mode(Path(path))):
-        for place, _, names in os.walk(path):  # which leaves out what may not be read, and what is gone meanwhile
-            yield from (Path(place, name) for name in names)
-    elif not mode:
-        yield from map(Path, glob(path, recursive=True))  # noqa: PTH207 (it may be absolute)
-
-
-def _mode(path: Path) -> int:
-    """What is there, by its mode; 0 for nothing, and for what cannot be: that is refused where it is opened."""
+def _is_same(path: Path, other: Path) -> bool:
     try:
-        return path.stat().st_mode
-    except (OSError, ValueError):  # the second of a name that no system can have
-        return 0
-
-
-def _identity(path: Path) -> object:
-    """What two names of one file share: its number on its disk, or the place where it is to be."""
-    try:
-        return _key(path.stat())
-    except (OSError, ValueError):  # it is not there yet, or can never be
-        return _place(path)
-
-
-def _place(path: Path) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):  # a link that may not be read: nothing can be written there either
-        return os.path.abspath(path)  # noqa: PTH100
-
-
-def _key(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
-def _is_null(path: Path) -> bool:
-    return _place(path) == os.path.realpath(os.devnull)
+        return path.samefile(other)
+    except (OSError, ValueError):  # one is not there, or can never be
+        return path == other
 
 
 @dataclass(frozen=True)

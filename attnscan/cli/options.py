@@ -80,6 +80,7 @@ Patterns = Annotated[
         autocompletion=complete_patterns,
         help="Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
     ),
+    FileRole.READ,
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]

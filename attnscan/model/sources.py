@@ -100,23 +100,6 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
     )
 
 
-def directories_of(name: str | None) -> list[Path]:
-    """Where on this machine the files of the model that `name` means may lie, by name alone: the hub is not asked.
-
-    Of models of the hub that is the whole of the local cache, where links lead from one directory to another.
-    """
-    from huggingface_hub import constants
-
-    name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
-    places = [Path(constants.HF_HUB_CACHE), bundled_directory() if name in (None, BUNDLED) else None]
-    try:
-        if name is not None and (path := Path(name).expanduser()).is_dir():
-            places.append(path)
-    except (OSError, RuntimeError):  # what is wrong with it is said where it is opened
-        pass
-    return [place for place in places if place is not None]
-
-
 def _default(hub: Callable[[], bool]) -> Source:
     if source := _cached_as(DEFAULT_MODEL):
         return source

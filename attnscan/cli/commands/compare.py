@@ -9,7 +9,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import FileRole, Shown
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import OfOneAttention, PairFiles, Patterns, Where, heads_option
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Match
@@ -25,12 +25,8 @@ EXAMPLES = (
 @flattened
 def compare(
     *,
-    model_a: Annotated[
-        str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'."), FileRole.MODEL
-    ],
-    model_b: Annotated[
-        str, typer.Argument(metavar="MODEL_B", help="The model to compare with, such as A fine-tuned."), FileRole.MODEL
-    ],
+    model_a: Annotated[str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'.")],
+    model_b: Annotated[str, typer.Argument(metavar="MODEL_B", help="The model to compare with, such as A fine-tuned.")],
     match: Annotated[
         Match, typer.Option("--match", help="Compare heads of the same place, or each with the most similar one.")
     ] = "place",

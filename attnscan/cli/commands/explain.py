@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import (
     HeadsArgument,
     OfOneAttention,
@@ -54,6 +54,7 @@ def explain(
             autocompletion=complete_patterns,
             help="Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]",
         ),
+        FileRole.READ,
     ] = None,
     files: PairFiles,
     of: OfOneAttention,

@@ -8,7 +8,7 @@ import typer
 
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, complete_models, flattened
-from attnscan.cli.destination import Destination, FileRole, Shown
+from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import DeviceOption, Where
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.run.requests import Examine
@@ -31,7 +31,6 @@ def models(
             help="Examine this model: a hub id, a directory, or 'bundled'.",
             show_default=False,
         ),
-        FileRole.MODEL,
     ] = None,
     device: DeviceOption = "auto",
     where: Annotated[Where, Without("signature")],

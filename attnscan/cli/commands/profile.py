@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
+from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import (
     KEEPS,
     EngineOption,
@@ -53,6 +53,7 @@ def profile(
         typer.Option(
             "--pattern", "-p", metavar="FILE.py:FUNCTION", help="Add a pattern of your own as a part. May repeat."
         ),
+        FileRole.READ,
     ] = None,
     files: PairFiles,
     of: OfOneAttention,

@@ -15,7 +15,7 @@ import typer
 
 from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, complete_models, flattened
-from attnscan.cli.destination import FileRole, write_stdout
+from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import Model, OfAttention, PairFiles, SentenceA, SentenceB
 from attnscan.errors import OutputError, needs
@@ -57,7 +57,6 @@ def serve(
             autocompletion=complete_models,
             help="Also load this model, and ask it the same.",
         ),
-        FileRole.MODEL,
     ] = None,
     port: Annotated[
         int | None,
