@@ -17,8 +17,7 @@ from attnscan.inputs.formats.conllu import conllu_rows, is_conllu
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines, whole
-from attnscan.inputs.places.compression import unpacked
-from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
+from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened, unpacked
 from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS, shown, suffix_in
 from attnscan.inputs.sentence import Sentence
 

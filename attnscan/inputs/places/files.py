@@ -1,4 +1,4 @@
-"""Names of files, globs, directories and URIs -> files, opened; for every engine. fsspec opens what is elsewhere.
+"""Names of files, globs, directories and URIs -> files, opened and unpacked; fsspec opens what is elsewhere.
 
 `*`, `?` and `[...]` stop at a slash; `**`, alone between two slashes, does not. A directory means every file below it
 whose suffix is known and whose path has no part that begins with a dot. No directory is entered by a link.
@@ -19,10 +19,23 @@ from typing import IO, cast
 from urllib.parse import unquote
 
 from attnscan.errors import PairsError, out_of_memory
-from attnscan.inputs.places.names import STDIN, open_file, packing_in, scheme_of, shown, suffix_in, without_query
+from attnscan.inputs.places.names import (
+    ARROW,
+    PARQUET,
+    SHEETS,
+    STDIN,
+    open_file,
+    packing_in,
+    scheme_of,
+    shown,
+    suffix_in,
+    without_query,
+)
 
 _WILD = re.compile(r"[*?\[]")
 _STORES = ("s3", "gs", "gcs", "http", "https")  # whose packages the extra `stores` installs
+_CALLED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}  # as fsspec does
+_FROM_THE_END = (*PARQUET, *ARROW, *SHEETS)
 _BUFFER = 1 << 20  # bytes of a file that are asked for at a time: stores answer slowly
 
 
@@ -69,6 +82,25 @@ def opened(file: str) -> Iterator[IO[bytes]]:
             yield stream
     except OSError as error:
         raise PairsError(f"cannot read {called(file)}: {error.strerror or error}", "check the file") from None
+
+
+@contextmanager
+def unpacked(file: IO[bytes], name: str, suffix: str) -> Iterator[IO[bytes]]:
+    """A file's content, decompressed as its name says; held in memory if its format is read from the end.
+
+    Raises: PairsError if it is compressed in another way, or not whole.
+    """
+    packing = packing_in(name)
+    try:
+        stream = _decompressed(file, name, packing) if packing else file
+        if suffix in _FROM_THE_END and (packing or not file.seekable()):
+            stream = io.BytesIO(stream.read())
+        yield stream
+    except Exception as error:  # each library raises its own kinds; what the system says has a number
+        if not packing or isinstance(error, PairsError) or out_of_memory(error) or getattr(error, "errno", None):
+            raise
+        what = f"{name} is not a whole {_CALLED[packing]} file: {error}"
+        raise PairsError(what, "copy or compress it again") from None
 
 
 def size_of(file: str) -> int | None:
@@ -237,3 +269,12 @@ def _without_secrets(error: Exception) -> str:
     """What an error says in its first line, its addresses without passwords and signatures."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return re.sub(r"\w+://[^\s'\"]+", lambda uri: shown(uri[0]), line)[:200]
+
+
+def _decompressed(file: IO[bytes], name: str, packing: str) -> IO[bytes]:
+    from fsspec.compression import compr
+
+    if (kind := _CALLED[packing]) not in compr:
+        what = f"reading {name} needs backports.zstd, which is not installed"
+        raise PairsError(what, "run: pip install 'attnscan[zstd]'")
+    return cast(IO[bytes], compr[kind](file, mode="rb"))

@@ -15,7 +15,7 @@ from fsspec.compression import compr
 from pair_files import AB, CD, EF, HEADER, Make, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
-from attnscan.inputs.places.compression import unpacked
+from attnscan.inputs.places.files import unpacked
 
 PACKS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, 1, mtime=0),
