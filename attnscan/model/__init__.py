@@ -5,7 +5,7 @@ catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device: from safetensors alone, with no code of its own
 loaded.py              that model, its device, and how much of a batch that takes
 in_memory.py           a model that a program holds already, run without leaving a trace
-fingerprint.py         what tells a model from another of its name: weights, config, modules with their hooks, tokenizer
+fingerprint.py         what tells a model from another of its name: weights, config, modules as they print, tokenizer
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 attention_block.py     what a consumer is shown: a part of one layer's attention; norms of what heads carry

@@ -1,23 +1,31 @@
 """A model and tokenizer that a program holds in memory already, run without leaving a trace on them.
 
 What runs is a copy of the modules around the model's own weights, so the caller's keep their mode, attention
-implementation and hooks. Weights that a hook computes are computed once; any other hook is refused (`fingerprint.py`).
+implementation and hooks. Hooks that compute weights (torch's
+pruning, its older spectral and weight normalization) are run once, and their weights kept. Hooks that only watch are
+left out. Any other is refused, as is what else a copy of the modules could not compute as they do.
 """
 
 from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
-from attnscan.model.fingerprint import check_modules, forward_hooks, of_config, of_modules, settle
+from attnscan.model.fingerprint import of_config
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
 from attnscan.model.running import first_line, quiet_transformers, refused
@@ -37,9 +45,12 @@ Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"
 _CAPTURED = (
     "_output_capturing_hooks_installed"  # transformers' own mark that its hooks, which are not copied, are there
 )
+_NOT_COPIED = "_compiled_call_impl"  # of a module that was compiled in place
 
 _INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
 """Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
+
+_Hook = Callable[..., Any]
 
 
 def adopted(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
@@ -76,14 +87,13 @@ def _as_it_is(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedMod
         raise no_encoder_decoder(source.name, attention)
     original = encoder_of(model, source.name) if attention == "encoder" else model
     device = _device_of(original)
-    check_modules(model)
+    _check_modules(model)
     with quiet_transformers():
         encoder = _copy_to_run(original)
         _share_config(encoder)
         _use_default_attention(encoder)
     loaded = LoadedModel(source, encoder, None, tokenizer, device, original.dtype, revision=None, given=model)
-    loaded = replace(loaded, masked_lm=_masked_lm(loaded) if attention == "encoder" else None)
-    return replace(loaded, modules=of_modules(loaded.whole))
+    return replace(loaded, masked_lm=_masked_lm(loaded) if attention == "encoder" else None)
 
 
 def _masked_lm(loaded: LoadedModel) -> Any | None:
@@ -189,7 +199,7 @@ def _copy_to_run(model: Any) -> Any:
     copied = _copied(model, memo).eval()
     for module, original in zip(copied.modules(), model.modules(), strict=True):
         vars(module).pop(_CAPTURED, None)
-        settle(module, forward_hooks(original))
+        _settle(module, _forward_hooks(original))
     return copied
 
 
@@ -234,3 +244,83 @@ def _use_default_attention(model: Any) -> None:
         except (ValueError, ImportError):  # its classes know no such attention
             continue
         return
+
+
+def _forward_hooks(module: torch.nn.Module) -> list[_Hook]:
+    """What may change what a module computes: its hooks but those that only watch."""
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return [hook for hook in hooks if not _watches(hook)]
+
+
+def _watches(hook: _Hook) -> bool:
+    """Whether a library has put it there, to collect outputs or to let gradients reach the embeddings."""
+    name = f"{getattr(hook, '__module__', '')}.{getattr(hook, '__qualname__', '')}"
+    return name.startswith("transformers.utils.output_capturing.") or (
+        name.startswith(("transformers.", "peft.")) and ".make_inputs_require_grad" in name
+    )
+
+
+@torch.no_grad()
+def _settle(module: torch.nn.Module, hooks: list[_Hook]) -> None:
+    """Run the hooks that compute weights of a module, which is in evaluation mode, and let it keep what they compute.
+
+    A module notes such a weight as a plain attribute, which is that of its last run.
+    """
+    for hook in hooks:
+        name = _computed_weight(hook)
+        assert name is not None
+        hook(module, ())
+        weight = vars(module).pop(name)
+        module.register_parameter(name, torch.nn.Parameter(weight.detach(), requires_grad=False))
+
+
+def _computed_weight(hook: _Hook) -> str | None:
+    """The name of the weight that a hook computes; None if it does anything else."""
+    if isinstance(hook, BasePruningMethod):
+        return str(hook._tensor_name)
+    return str(hook.name) if isinstance(hook, SpectralNorm | WeightNorm) else None
+
+
+def _check_modules(model: torch.nn.Module) -> None:
+    """Raises: ModelError if a module has a hook of the caller's own, is quantized, or is tied to the original."""
+    for place, module in model.named_modules():
+        name = f"the model's {place}" if place else f"the {type(module).__name__}"
+        for hook in _forward_hooks(module):
+            if _computed_weight(hook) is None:  # what it does in batches, threads and runs that end early nobody knows
+                called = getattr(hook, "__qualname__", type(hook).__qualname__)
+                raise ModelError(
+                    f"{name} has the forward hook {called}, and attnscan runs no hooks",
+                    "remove it before, with remove() of what registering it returned",
+                )
+        if type(module).__module__.startswith("torch.ao."):
+            raise ModelError(  # with a scale for all numbers of a batch: scores would hang on which inputs meet in one
+                f"{name} is quantized, and rounds an input by those beside it in a batch",
+                "give the model as it was before it was quantized",
+            )
+        for key, values in (*module._parameters.items(), *module._buffers.items()):
+            if isinstance(values, Tensor) and not _is_plain(values):
+                raise ModelError(
+                    f"{name} holds its {key} as a {type(values).__name__} ({values.layout}), not as plain numbers",
+                    "give the model with plain weights, as from_pretrained() returns it",
+                )
+        functions = ((key, value) for key, value in vars(module).items() if key != _NOT_COPIED)
+        if key := next((key for key, value in functions if _refers_to_modules(value)), None):
+            raise ModelError(
+                f"the {key} of {name} is compiled, or a function that refers to modules, and a copy would run these",
+                "give the model without it; of a module that torch.compile() returned, its _orig_mod",
+            )
+
+
+def _is_plain(values: Tensor) -> bool:
+    strided = values.layout == torch.strided and not values.is_quantized
+    return strided and not is_traceable_wrapper_subclass(values) and not torch.nn.parameter.is_lazy(values)
+
+
+def _refers_to_modules(value: object) -> bool:
+    """Whether a function holds modules, or methods of them: to copy a function copies nothing of what it holds."""
+    cells = (value.__closure__ or ()) if isinstance(value, FunctionType) else ()
+    held = [cell.cell_contents for cell in cells if cell != CellType()]  # an empty one has no contents
+    return any(
+        isinstance(getattr(content, "__self__", content), torch.nn.Module) or _refers_to_modules(content)
+        for content in held
+    )

@@ -58,7 +58,7 @@ class LoadedModel:
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     modules: str | None = None
-    """What its modules were before the first run, as the fingerprint has it: some models remember what they run."""
+    """What its modules were when it was loaded by its name, as the fingerprint has it."""
     note: str = ""
     """What to tell a user of how it was loaded; empty if there is nothing."""
     gpu_share: float = 1.0
@@ -88,7 +88,7 @@ class LoadedModel:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """What model this is, whatever its name and place; taken when it is first asked for."""
-        return fingerprint(self.whole, self.tokenizer, self.modules)
+        return fingerprint(self.whole, self.tokenizer)
 
     @property
     def scored(self) -> Any:

@@ -1,8 +1,9 @@
 """What a model has said of predictive words before, so that it is not asked again.
 
-An answer is found by a hash of all that decides it: weights, config and modules as they are now, and what was asked. A
-model whose code is not torch's or transformers' own is asked each time. Answers of the bundled model on the shipped
-pairs ship with attnscan; others are kept in the user's cache. There is no text in any of them.
+An answer is found by a hash of all that decides it: weights and config as they are now, and what was asked. A model in
+memory is asked each time, as is one that was loaded by its name and then given other modules or hooks. Answers of the
+bundled model on the shipped pairs ship with attnscan; others are kept in the user's cache. There is no text in any of
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from attnscan.hashing import hashed
-from attnscan.model.fingerprint import computing
+from attnscan.model.fingerprint import of_modules, of_numbers
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.results.files import begun, settle
@@ -46,8 +47,6 @@ class Answers:
 
     origin: str | None
     """A hash of the model and the measure; None if nothing may be kept of it."""
-    shipped_origin: str | None = None
-    """A hash of a model that is as its checkpoint makes it, whatever the versions; None of any other."""
     computed_by: str = ""
     """What else decides the numbers: versions, the device, how products are rounded."""
     exact: bool = True
@@ -59,15 +58,12 @@ class Answers:
         """The answers of a model as it is now; none if $ATTNSCAN_CACHE is `off`."""
         import transformers
 
-        model = None if switched_off() else computing(loaded.whole)
-        if model is None:
+        if switched_off() or not _is_as_loaded(loaded):
             return cls(None)
         device, place, precision = loaded.device.type, cache_directory(), torch.get_float32_matmul_precision()
-        parts = str(VERSION), model.numbers, measure, str(loaded.tokenizer.mask_token_id)
-        origin = hashed(*(part.encode() for part in parts))
+        parts = str(VERSION), of_numbers(loaded.whole), measure, str(loaded.tokenizer.mask_token_id)
         return cls(
-            hashed(origin.encode(), model.modules.encode()),
-            origin if loaded.given is None and model.modules == loaded.modules else None,
+            hashed(*(part.encode() for part in parts)),
             " ".join((str(torch.__version__), str(transformers.__version__), device, precision)),
             exact=precision == "highest",
             cache=Cache(place and place / "predictive"),
@@ -78,8 +74,7 @@ class Answers:
         if self.origin is None:
             return None
         cells = questions.cells
-        known = self.exact and self.shipped_origin
-        numbers = shipped().get(self.shipped_key(questions)) if known else None
+        numbers = shipped().get(self.shipped_key(questions)) if self.exact else None
         if numbers is None:
             numbers = self.cache.get(self._key(questions), int(cells.sum()))
         if numbers is None:
@@ -95,10 +90,27 @@ class Answers:
 
     def shipped_key(self, questions: Questions) -> str:
         """What a shipped answer is found by: shipped ones count on every device and for all versions."""
-        return hashed(str(self.shipped_origin).encode(), questions.digest.encode())
+        return hashed(str(self.origin).encode(), questions.digest.encode())
 
     def _key(self, questions: Questions) -> str:
         return hashed(str(self.origin).encode(), self.computed_by.encode(), questions.digest.encode())
+
+
+def _is_as_loaded(loaded: LoadedModel) -> bool:
+    """Whether a model was loaded by its name, and nobody has since given it modules, functions or hooks."""
+    return (
+        loaded.given is None
+        and of_modules(loaded.whole) == loaded.modules
+        and not torch.nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
+        and all(_runs_its_own_code(module) for module in loaded.whole.modules())
+    )
+
+
+def _runs_its_own_code(module: torch.nn.Module) -> bool:
+    """Whether a module is in evaluation mode, with its class's `forward` and no hooks but transformers' own."""
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    own = all(str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
+    return own and not module.training and "forward" not in vars(module)
 
 
 def worth_keeping(loaded: LoadedModel, inputs: list[Questions]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import weakref
 from typing import Any
 
 import pandas as pd
@@ -127,15 +126,6 @@ def test_a_model_in_memory_is_as_it_is_at_each_call(toy: str) -> None:
     for one in (before, before_by_handle):
         with pytest.raises(EngineError, match="differ: fingerprint"):
             one + changed_by_handle
-
-
-def test_what_cannot_be_compared_does_not_add(toy: str) -> None:
-    kept = attnscan.load(toy)
-    kept.model.noted = weakref.ref(kept)
-    given: Any = {"model": kept.model, "tokenizer": kept.tokenizer, "predictive": "off"}
-    one, other = (attnscan.shard(TEXTS[:2], **given) for _ in range(2))
-    with pytest.raises(EngineError, match="differ: fingerprint"):
-        one + other
 
 
 def test_the_callers_autocast_changes_no_number(model: attnscan.LoadedModel) -> None:

@@ -25,6 +25,7 @@ from work import heard
 
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
@@ -110,7 +111,6 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
     original, activation, norm = weight.detach().clone(), layer.intermediate.intermediate_act_fn, layer.output.LayerNorm
     changes += [
         lambda: setattr(layer.intermediate, "intermediate_act_fn", torch.nn.ReLU()),
-        lambda: setattr(layer.attention.self, "scaling", layer.attention.self.scaling * 4),
         lambda: setattr(norm, "eps", 1.0),
     ]
     for change in changes:
@@ -120,7 +120,6 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
     model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1))
     weight.data.copy_(original)
     layer.intermediate.intermediate_act_fn = activation
-    layer.attention.self.scaling /= 4
     norm.eps = model.model.config.layer_norm_eps
     asked.clear()
     assert _same(_help(model), before) and not asked
@@ -171,6 +170,15 @@ def test_what_computes_is_part_of_the_question(
     change(monkeypatch)
     _help(model)
     assert asked
+
+
+def test_a_model_in_memory_is_asked_each_time(model: LoadedModel, asked: list[int], place: Path) -> None:
+    given = adopted(model.whole, model.tokenizer)
+    for _ in range(2):
+        asked.clear()
+        _help(given)
+        assert asked
+    assert not place.exists()
 
 
 class _Louder(torch.nn.Linear):
