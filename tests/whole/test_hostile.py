@@ -116,29 +116,6 @@ def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(tmp_pat
     assert len(struck) == 9 and sum(struck.values()) > 0, struck
 
 
-IN_A_FINALIZER = """
-import time
-from attnscan.cli.messages import lose_no_interrupt
-
-class Dying:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-lose_no_interrupt()
-try:
-    Dying()
-    time.sleep(20)
-except KeyboardInterrupt:
-    print("heard")
-"""
-
-
-def test_an_interrupt_that_falls_into_a_finalizer_comes_again() -> None:
-    """Python alone prints a traceback there, and goes on."""
-    done = subprocess.run([sys.executable, "-c", IN_A_FINALIZER], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("heard\n", "")
-
-
 class _Scene(Scene):
     """One in which nothing is run."""
 
