@@ -31,13 +31,13 @@ OFFSETS = tuple(offset for distance in range(1, 11) for offset in (-distance, di
 """In words, from the query."""
 FAR = 11
 """Words so far apart or farther count as one distance."""
-SIDES = ("before", "after")
 FEWEST, FEW = 30, 200
 """A relation in fewer sentences has no numbers; a treebank of fewer sentences comes with a warning."""
 LEVEL = 0.05
 LEAST_WEIGHT = 0.1
 """Among words, of a head that is stated."""
-_LEAST_PART, _LEAST_TIMES = 0.2, 1.5
+LEAST_TIMES = 1.5
+"""How many times the weight of even attention a stated head gives to its targets: untrained heads stay below 1.3."""
 
 _GROUPS = {
     "argument": ("S", "nsubj csubj obj iobj ccomp xcomp expl"),
@@ -81,8 +81,6 @@ _NAMES = {
 }
 _OF_VERBS = frozenset(["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"])
 _OF_NOUNS = frozenset(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"])
-PART_LETTER = "o"
-"""On maps: of a head that attends to one part of speech."""
 
 
 class Row(NamedTuple):
@@ -137,12 +135,6 @@ class RowNumbers:
     """The fixed distance that is best on the other half, in words; where the halves differ, that of more queries."""
     offset_accuracy: FloatArray
     """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
-    nearest: NDArray[np.str_]
-    """Likewise the best rule "nearest word of a part of speech on one side"."""
-    nearest_accuracy: FloatArray
-    """How often that is right, likewise."""
-    crossed_accuracy: FloatArray
-    """Of the best head of each half, told on the other half."""
 
 
 @dataclass(frozen=True)
@@ -170,18 +162,6 @@ class Syntax:
     """The gain's standard error, clustered by document, or by sentence where the treebank names none."""
     p_holm: FloatArray
     """Of the gain by Student's t, two-sided, after Holm over all heads and rows: small as well far below 0."""
-    elsewhere: FloatArray
-    """Accuracy where the offset is wrong."""
-    follows_offset: FloatArray
-    """There, how often a head's most attended word is at the offset."""
-    lift: FloatArray
-    """Weight on targets over what the head gives, in the other half, to words of that distance and part of speech."""
-    parts: tuple[str, ...]
-    """Parts of speech."""
-    part_share: FloatArray
-    """Of weight among words. Shape: [layer, head, part]."""
-    part_frequency: FloatArray
-    """Share of words. Shape: [part]."""
     uuas: FloatArray
     """Share of links between words, punctuation left out, in the maximum spanning tree. Shape: [layer, head]."""
     chain_uuas: float
@@ -220,13 +200,17 @@ class Syntax:
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
-        """Which rows are statements: gains that hold, of heads that do more than keep a distance. Shape: as `holds`."""
+        """Which rows are statements: gains that hold, with weight on the targets. Shape: as `holds`.
+
+        Punctuation is no relation of grammar, and makes none.
+        """
+        of_grammar = np.array([row.relation.partition(":")[0] != "punct" for row in self.rows], dtype=bool)
         with np.errstate(invalid="ignore"):
             stated: NDArray[np.bool_] = (
                 self.holds
-                & (self.elsewhere > self.follows_offset)
-                & (self.lift > 1)
                 & (self.weight_among_words >= LEAST_WEIGHT)
+                & (self.weight >= LEAST_TIMES * self.chance)
+                & of_grammar
             )
         return stated
 
@@ -250,32 +234,25 @@ class Syntax:
         stated = [int(row) for row in np.flatnonzero(self.stated[head.place])]
         return max(stated, key=lambda row: (self.rows[row].relation != "all", self.gain[head.place][row]), default=None)
 
-    def part(self, head: Head) -> int | None:
-        """The part of speech that a head attends to beyond its frequency; None if there is none."""
-        share = self.part_share[head.place]
-        with np.errstate(invalid="ignore"):
-            most = np.where((share >= _LEAST_PART) & (share >= _LEAST_TIMES * self.part_frequency), share, -1.0)
-        return int(most.argmax()) if most.size and most.max() > 0 else None
-
     @cached_property
     def statements(self) -> dict[Head, str]:
-        """What heads do, in words: of relations, else of a part of speech; heads with nothing to say are left out."""
+        """What heads do, in words; heads with nothing to say are left out."""
         said = {head: self._said(head) for head in self.grid}
         return {head: text for head, text in said.items() if text}
 
     def _said(self, head: Head) -> str:
-        if (best := self.main_row(head)) is not None:
-            row = self.rows[best]
-            others = [self.rows[other] for other in np.flatnonzero(self.stated[head.place]) if other != best]
-            same = (other for other in others if other.direction == row.direction and other.relation != "all")
-            return row.group_words if any(other.group == row.group for other in same) else row.words
-        part = self.part(head)
-        return "" if part is None else f"any word → {self.parts[part]}"
+        best = self.main_row(head)
+        if best is None:
+            return ""
+        row = self.rows[best]
+        others = [self.rows[other] for other in np.flatnonzero(self.stated[head.place]) if other != best]
+        same = (other for other in others if other.direction == row.direction and other.relation != "all")
+        return row.group_words if any(other.group == row.group for other in same) else row.words
 
     def letter(self, head: Head) -> str:
         """A head's mark on a map; `·` for one without a statement."""
         best = self.main_row(head)
-        return self.rows[best].letter if best is not None else "·" if self.part(head) is None else PART_LETTER
+        return "·" if best is None else self.rows[best].letter
 
     def strongest(self) -> Row | None:
         """The row with the largest gain among those that state a head; None if none does."""
@@ -289,7 +266,7 @@ class Syntax:
         said += [
             f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items() if letter.lower() in there
         ]
-        return [*said, *([f"{PART_LETTER} a part of speech"] if PART_LETTER in there else []), "· nothing of these"]
+        return [*said, "· nothing of these"]
 
     def row_numbers(self, relation: str) -> list[int]:
         """The rows of a relation. Raises: SelectionError if the treebank has none, with the nearest name."""
@@ -331,14 +308,16 @@ class Syntax:
             "chance",
             "offset",
             "offset_accuracy",
+            "gain",
+            "se",
+            "p_holm",
         )
-        names += ("gain", "se", "p_holm", "elsewhere", "follows_offset", "lift", "nearest", "nearest_accuracy")
         columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(numbers)}
         columns |= {"relation": self.rows[row].relation, "direction": self.rows[row].direction}
         for name in names:
             columns[name] = of_rows[name][row] if name in of_rows else own(getattr(self, name))
         if not known:
-            columns |= {"offset": np.nan, "nearest": np.nan}
+            columns["offset"] = np.nan
         columns["holds"] = own(self.holds)
         columns |= {f"held_{name}": own(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
         columns["stated"] = own(self.stated)
@@ -347,13 +326,10 @@ class Syntax:
 
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""
-        part = self.part(head)
         return {
             "syntax_label": self.label(head),
             "syntax_statement": self.statements.get(head),
             "letter": self.letter(head),
-            "upos": None if part is None else self.parts[part],
-            "upos_share": np.nan if part is None else self.part_share[head.place][part],
             "uuas": self.uuas[head.place],
             "chain_uuas": self.chain_uuas,
         }
@@ -374,10 +350,7 @@ class Syntax:
         return None if best is None else f"{self.rows[best].relation} {self.rows[best].direction}"
 
     def best(self) -> pd.DataFrame:
-        """The best head of each relation and direction, and how well the best head of a half does on the other one.
-
-        `crossed_accuracy` is that: each half of the sentences chooses a head, and it is told on the other.
-        """
+        """The best head of each relation and direction."""
         import pandas as pd
 
         known = [row for row in range(len(self.rows)) if len(self.order(row))]
@@ -385,7 +358,6 @@ class Syntax:
         if not frames:
             return self.to_frame().iloc[:0]
         frame = pd.concat(frames, ignore_index=True)
-        frame["crossed_accuracy"] = self.of_rows.crossed_accuracy[known]
         frame.attrs = self._attrs()
         return frame
 

@@ -1,7 +1,7 @@
 """Sums over sentences with trees, which add whatever rows they are of, and what they say of every head.
 
-Rules of distance and of nearness are chosen on the other half of all sentences, which no part of a scan knows. So sums
-count every rule, and a rule is chosen once they are whole: shards, order and resumption change nothing.
+The best distance is chosen on the other half of all sentences, which no part of a scan knows. So sums count every
+distance, and one is chosen once they are whole: shards, order and resumption change nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnscan.errors import ModelError
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Signature
-from attnscan.results.syntax import FAR, FEWEST, OFFSETS, SIDES, Row, RowNumbers, Syntax
+from attnscan.results.syntax import FAR, FEWEST, OFFSETS, Row, RowNumbers, Syntax
 from attnscan.scoring.resampling import ROOM, BlockSums
 from attnscan.scoring.sums import added
 
@@ -29,18 +28,10 @@ AXES = {
     "n": "row half",  # eligible queries
     "met": "row",  # sentences that have any
     "offsets": "row half distance",  # targets at each distance
-    "nearest": "row part half side",  # targets that are the nearest word of a part of speech on a side
-    "targets": "row part half distance",
-    "hits": "row half layer head",  # queries whose most attended other word is a target
+    "hits": "row layer head",  # queries whose most attended other word is a target
     "weight": "row layer any_head",  # on targets, by the reading that is scored
     "on_words": "row layer any_head",  # on targets, among words
     "eligible": "row layer any_head",  # queries with weight on words
-    "hits_at": "row half distance layer any_head",  # hits of queries that have a target at that distance
-    "misses_at": "row half distance layer any_head",  # other queries, by the distance of their most attended word
-    "habit": "part half distance layer any_head",  # weight on words of a part of speech at a distance
-    "cells": "part half distance",  # how many such words there are
-    "on_parts": "part layer any_head",  # weight among words
-    "words_with": "layer any_head",  # words with weight on words
     "linked": "layer any_head",  # links of the trees in the maximum spanning trees
     "links": "kind",  # of the trees, and those between neighbours
     "words": "kind",  # all, and those without a token
@@ -57,8 +48,6 @@ class RelationSums:
 
     rows: tuple[Row, ...]
     """Those of these sentences, as `ordered` has them."""
-    parts: tuple[str, ...]
-    """Parts of speech, sorted."""
     sums: Mapping[str, FloatArray]
     """By name. Shape: as `AXES`."""
     documents: BlockSums
@@ -68,7 +57,6 @@ class RelationSums:
     def of(
         cls,
         rows: Sequence[Row],
-        parts: Sequence[str],
         sums: Mapping[str, FloatArray],
         documents: Sequence[str],
         of_sentences: Mapping[str, FloatArray],
@@ -76,38 +64,34 @@ class RelationSums:
         """The sums of some sentences, with the key of each one's document. Shape: `of_sentences` [sentence, ...]."""
         size = sum(values[0].size for values in of_sentences.values())
         most = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, size)))
-        return cls(tuple(rows), tuple(parts), sums, BlockSums.of(documents, of_sentences, most))
+        return cls(tuple(rows), sums, BlockSums.of(documents, of_sentences, most))
 
     def __add__(self, other: RelationSums) -> RelationSums:
         """Sums over the sentences of both."""
-        rows, parts = ordered({*self.rows, *other.rows}), tuple(sorted({*self.parts, *other.parts}))
-        ours, theirs = self._over(rows, parts), other._over(rows, parts)
-        return RelationSums(rows, parts, added(ours.sums, theirs.sums), ours.documents + theirs.documents)
+        rows = ordered({*self.rows, *other.rows})
+        ours, theirs = self._over(rows), other._over(rows)
+        return RelationSums(rows, added(ours.sums, theirs.sums), ours.documents + theirs.documents)
 
-    def _over(self, rows: tuple[Row, ...], parts: tuple[str, ...]) -> RelationSums:
-        """These over more rows and parts of speech, of which they have nothing."""
-        if (rows, parts) == (self.rows, self.parts):
+    def _over(self, rows: tuple[Row, ...]) -> RelationSums:
+        """These over more rows, of which they have nothing."""
+        if rows == self.rows:
             return self
-        places = {
-            "row": ([rows.index(row) for row in self.rows], len(rows)),
-            "part": ([parts.index(part) for part in self.parts], len(parts)),
-        }
+        at = [rows.index(row) for row in self.rows]
 
         def spread(values: FloatArray, axes: str) -> FloatArray:
-            for axis, name in enumerate(axes.split()):
-                if name in places:
-                    at, size = places[name]
-                    whole = np.zeros((*values.shape[:axis], size, *values.shape[axis + 1 :]))
-                    np.moveaxis(whole, axis, 0)[at] = np.moveaxis(values, axis, 0)
-                    values = whole
-            return values
+            if "row" not in axes.split():
+                return values
+            axis = axes.split().index("row")
+            whole = np.zeros((*values.shape[:axis], len(rows), *values.shape[axis + 1 :]))
+            np.moveaxis(whole, axis, 0)[at] = np.moveaxis(values, axis, 0)
+            return whole
 
         blocks = {
             number: {name: spread(values, OF_DOCUMENTS[name]) for name, values in block.items()}
             for number, block in self.documents.blocks.items()
         }
         sums = {name: spread(values, AXES[name]) for name, values in self.sums.items()}
-        return RelationSums(rows, parts, sums, replace(self.documents, blocks=blocks))
+        return RelationSums(rows, sums, replace(self.documents, blocks=blocks))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,7 +102,7 @@ class RelationSums:
     def packed(self) -> dict[str, Any]:
         """All of it in arrays, by name."""
         rows = np.array([[row.relation, row.direction] for row in self.rows]).reshape(-1, 2)
-        return {"rows": rows, "parts": np.array(self.parts, dtype=np.str_), **self.sums} | {
+        return {"rows": rows, **self.sums} | {
             f"documents.{name}": values for name, values in self.documents.packed().items()
         }
 
@@ -126,18 +110,17 @@ class RelationSums:
     def unpacked(cls, packed: Mapping[str, Any], shape: tuple[int, int]) -> Self:
         """These again from what `packed` gave. Raises: ValueError, KeyError if it is damaged."""
         rows = tuple(Row(*row) for row in packed["rows"].tolist())
-        parts: tuple[str, ...] = tuple(packed["parts"].tolist())
-        if rows != ordered(rows) or parts != tuple(sorted(set(parts))):
-            raise ValueError("rows or parts of speech out of order")
+        if rows != ordered(rows):
+            raise ValueError("rows out of order")
         sums = {name: packed[name] for name in AXES}
         for name, values in sums.items():
-            fits = values.shape == _shape(AXES[name], rows, parts, shape) and values.dtype == np.float64
+            fits = values.shape == _shape(AXES[name], rows, shape) and values.dtype == np.float64
             if not fits or not np.isfinite(values).all():
                 raise ValueError(f"{name} of another shape")
         start = "documents."
         blocks = {name.removeprefix(start): values for name, values in packed.items() if name.startswith(start)}
-        shapes = {name: _shape(axes, rows, parts, shape) for name, axes in OF_DOCUMENTS.items()}
-        return cls(rows, parts, sums, BlockSums.unpacked(blocks).checked(shapes))
+        shapes = {name: _shape(axes, rows, shape) for name, axes in OF_DOCUMENTS.items()}
+        return cls(rows, sums, BlockSums.unpacked(blocks).checked(shapes))
 
 
 def ordered(rows: Any) -> tuple[Row, ...]:
@@ -145,10 +128,10 @@ def ordered(rows: Any) -> tuple[Row, ...]:
     return tuple(sorted(set(rows), key=lambda row: (row.relation != "all", row)))
 
 
-def _shape(axes: str, rows: Sequence[Row], parts: Sequence[str], shape: tuple[int, int]) -> tuple[int, ...]:
+def _shape(axes: str, rows: Sequence[Row], shape: tuple[int, int]) -> tuple[int, ...]:
     layers, heads = shape
-    sizes = {"row": len(rows), "part": len(parts), "layer": layers, "head": heads, "any_head": heads + 1}
-    sizes |= {"half": 2, "distance": DISTANCES, "side": len(SIDES), "kind": 2}
+    sizes = {"row": len(rows), "layer": layers, "head": heads, "any_head": heads + 1}
+    sizes |= {"half": 2, "distance": DISTANCES, "kind": 2}
     return tuple(sizes[axis] for axis in axes.split())
 
 
@@ -164,9 +147,8 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     n_half, too_few = known["n"], known["met"] < FEWEST
     n, larger = n_half.sum(1), n_half.argmax(1)
     at = _best_offset(known["offsets"])
-    nearest, nearest_right = _best_rule(known["nearest"], n_half)
     offset = _at(known["offsets"], at).sum(1)
-    hits = known["hits"].sum(1)
+    hits = known["hits"]
 
     def emptied(values: FloatArray) -> FloatArray:
         return np.where(too_few, np.nan, values)
@@ -180,15 +162,11 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         weight = np.moveaxis(known["weight"] / (eligible if among else n[:, None, None]), 0, -1)
         gain, se, clusters, blocks = _gains(sums.documents, at)
         gain, se = emptied(gain), emptied(se)
-        wrong = n - offset
         of_rows = RowNumbers(
             n=n.astype(np.int64),
             sentences=known["met"].astype(np.int64),
             offset=np.take_along_axis(at, larger[:, None], 1)[:, 0] - FAR,
             offset_accuracy=emptied(offset / n),
-            nearest=np.array([f"{part} {side}" for part in sums.parts for side in SIDES])[nearest],
-            nearest_accuracy=emptied(nearest_right / n),
-            crossed_accuracy=emptied(_crossed(known["hits"]) / n),
         )
         return Syntax(
             sums.rows,
@@ -200,12 +178,6 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
             gain=gain,
             se=se,
             p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
-            elsewhere=emptied((of_heads(hits) - of_heads(_at(known["hits_at"], at).sum(1))) / wrong),
-            follows_offset=emptied(of_heads(_at(known["misses_at"], at).sum(1)) / wrong),
-            lift=emptied(of_heads(known["weight"]) / _expected(known)),
-            parts=sums.parts,
-            part_share=np.moveaxis(known["on_parts"] / known["words_with"], 0, -1)[:, :-1],
-            part_frequency=known["on_parts"][:, 0, -1] / known["words_with"][0, -1],
             uuas=known["linked"][:, :-1] / known["links"][0],
             chain_uuas=float(known["links"][1] / known["links"][0]),
             clusters=blocks,
@@ -243,17 +215,6 @@ def _at(values: FloatArray, places: IntArray) -> FloatArray:
     return chosen
 
 
-def _best_rule(nearest: FloatArray, n_half: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The rule of nearness that is best on the other half, where halves differ that of more queries; how often right.
-
-    Shape: [row, part, half, side], [row, half] -> [row] as part x side, [row].
-    """
-    rules = np.moveaxis(nearest, 1, 2).reshape(*n_half.shape, -1)
-    best = rules.argmax(-1)[:, ::-1]
-    right: FloatArray = np.take_along_axis(rules, best[..., None], -1)[..., 0].sum(1)
-    return np.take_along_axis(best, n_half.argmax(1)[:, None], 1)[:, 0], right
-
-
 def _gains(documents: BlockSums, at: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """The gain and its error clustered by block, how many blocks a row is in, and how many there are.
 
@@ -269,23 +230,3 @@ def _gains(documents: BlockSums, at: IntArray) -> tuple[FloatArray, FloatArray, 
     residual = hits - offset[:, None, None] - gain * n[:, None, None]
     se: FloatArray = np.sqrt(clusters / (clusters - 1) * np.einsum("blhr,blhr->lhr", residual, residual)) / total
     return gain, np.where(clusters > 1, se, np.nan), clusters, len(n)
-
-
-def _expected(known: Mapping[str, FloatArray]) -> FloatArray:
-    """The weight on targets if each got what its head gives, in the other half, to words so far away of its kind.
-
-    Where the other half has none, of any kind at that distance. Shape: [layer, head, row].
-    """
-    habit, cells = known["habit"][..., :-1], known["cells"][..., None, None]
-    of_distance = habit.sum(0) / cells.sum(0).clip(1)
-    mean = np.where(cells > 0, habit / cells.clip(1), of_distance)
-    expected: FloatArray = np.einsum("rpsd,psdlh->lhr", known["targets"], mean[:, ::-1], optimize=True)
-    return expected
-
-
-def _crossed(hits: FloatArray) -> FloatArray:
-    """Hits of the best head of each half, on the other half. Shape: [row, half, layer, head] -> [row]."""
-    flat: NDArray[Any] = hits.reshape(*hits.shape[:2], -1)
-    best = flat.argmax(-1)[:, ::-1]
-    crossed: FloatArray = np.take_along_axis(flat, best[..., None], -1)[..., 0].sum(1)
-    return crossed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +21,12 @@ from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.grid import Grid
-from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, SIDES, Row
+from attnscan.results.scores import FloatArray
+from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, Row
 from attnscan.scoring.merging import Units, exact
 from attnscan.scoring.relation_sums import DISTANCES, RelationSums, ordered
 
 _LEAST_LEFT = 1e-6  # as of all rows that are renormalised over words
-_NOWHERE = -9
 
 
 class Item(NamedTuple):
@@ -69,21 +68,6 @@ def items_of(sentence: Sentence, asked: Asked = Asked()) -> list[Item]:
         return items
     seen = (Item(row, query, tuple(word for word in targets if word < query)) for row, query, targets in items)
     return [item for item in seen if item.targets]
-
-
-def nearest_words(parts: Sequence[Any], known: Sequence[str]) -> IntArray:
-    """For every rule and query, the word that the rule points to; _NOWHERE if there is none.
-
-    Shape: [part x side, word].
-    """
-    at, count = np.arange(len(parts)), len(parts)
-    there = np.array(parts) == np.array(known)[:, None]
-    before = np.maximum.accumulate(np.where(there, at, _NOWHERE), axis=1)
-    behind = np.minimum.accumulate(np.where(there, at, count)[:, ::-1], axis=1)[:, ::-1]
-    pointed = np.full((len(known), len(SIDES), count), _NOWHERE)
-    pointed[:, 0, 1:] = before[:, :-1]
-    pointed[:, 1, :-1] = np.where(behind < count, behind, _NOWHERE)[:, 1:]
-    return pointed.reshape(-1, count)
 
 
 class RelationScorer:
@@ -159,9 +143,9 @@ class RelationScorer:
         sums = {name: values.astype(np.float64) for name, values in sums.items()}
         hits = sums.pop("hits")[..., :-1]  # of even attention there is no most attended word
         words = np.array([_words(encoded) for encoded in inputs], dtype=np.float64).sum(0)
-        sums |= {"words": words[:2], "spelled": words[2:], "hits": layout.by_half(hits), **layout.alike}
+        sums |= {"words": words[:2], "spelled": words[2:], "hits": hits.sum(0), **layout.alike}
         of_sentences = {"hits": hits, "n": layout.n, "offsets": layout.offsets}
-        return RelationSums.of(layout.rows, layout.parts, sums, list(map(_document, inputs)), of_sentences)
+        return RelationSums.of(layout.rows, sums, list(map(_document, inputs)), of_sentences)
 
 
 class _Layout:
@@ -178,19 +162,16 @@ class _Layout:
         """`words` are the numbers of those that have a piece, of each sentence."""
         items_of_all = [items_of(sentence, asked) for sentence in sentences]
         self.rows = ordered(item.row for items in items_of_all for item in items)
-        self.parts = tuple(sorted({str(part) for sentence in sentences for part in sentence.tags["upos"]}))
         self.width = width = max(1, *map(len, words))
         self._halves, count = np.array(halves), len(sentences)
-        row_number, part_number = ({name: at for at, name in enumerate(names)} for names in (self.rows, self.parts))
+        row_number = {row: at for at, row in enumerate(self.rows)}
         items: list[tuple[int, ...]] = []  # sentence, query, row
-        targets: list[tuple[int, ...]] = []  # sentence, query, row, key, item
-        parts, numbers, nodes = (np.full((count, width), -1) for _ in range(3))
+        targets: list[tuple[int, ...]] = []  # sentence, query, row, key
+        numbers, nodes = (np.full((count, width), -1) for _ in range(2))
         links, all_links = np.zeros((count, width, width), dtype=bool), np.zeros(2)  # and those of neighbours
-        nearest = np.zeros((len(self.rows), len(self.parts), 2, len(SIDES)))
         for number, (sentence, known) in enumerate(zip(sentences, words, strict=True)):
-            place, first = {word: at for at, word in enumerate(known)}, len(targets)
+            place = {word: at for at, word in enumerate(known)}
             tags = [str(sentence.tags["upos"][word]) for word in known]
-            parts[number, : len(known)] = [part_number[tag] for tag in tags]
             numbers[number, : len(known)] = known
             nodes_of = [at for at, tag in enumerate(tags) if tag != "PUNCT"]
             nodes[number, : len(nodes_of)] = nodes_of
@@ -198,25 +179,20 @@ class _Layout:
             for row, query, words_of_item in items_of_all[number]:
                 keys = [place[word] for word in words_of_item if word in place]
                 if query in place and keys:
-                    targets += [(number, place[query], row_number[row], key, len(items)) for key in keys]
+                    targets += [(number, place[query], row_number[row], key) for key in keys]
                     items.append((number, place[query], row_number[row]))
-            own = np.array(targets[first:], dtype=np.int64).reshape(-1, 5)
-            rule, target = (nearest_words(tags, self.parts)[:, own[:, 1]] == own[:, 3]).nonzero()
-            sides = len(SIDES)
-            np.add.at(nearest, (own[target, 2], rule // sides, halves[number], rule % sides), 1)
-        self._parts, self._numbers, self._nodes, self._links, self._half = (
-            torch.from_numpy(values).to(device) for values in (parts, numbers, nodes, links, self._halves)
+        self._numbers, self._nodes, self._links, self._half = (
+            torch.from_numpy(values).to(device) for values in (numbers, nodes, links, self._halves)
         )
         self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3).T
-        self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 5).T
-        self._others = ~torch.eye(width, dtype=torch.bool, device=device) & (self._parts >= 0)[:, None]
-        self._cells = (self._parts[:, :, None] >= 0) & (self._parts[:, None, :] >= 0)
-        self._count(nearest, all_links)
+        self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 4).T
+        self._others = ~torch.eye(width, dtype=torch.bool, device=device) & (self._numbers >= 0)[:, None]
+        self._count(all_links)
 
-    def _count(self, nearest: FloatArray, links: FloatArray) -> None:
-        """What all heads have alike: queries and targets, by rule, row, distance and part of speech."""
+    def _count(self, links: FloatArray) -> None:
+        """What all heads have alike: queries and targets, by row and distance."""
         count, rows = len(self._halves), len(self.rows)
-        sentence, query, row, key, _ = self._targets
+        sentence, query, row, key = self._targets
 
         def counted(bins: Tensor, *shape: int) -> FloatArray:
             counts = torch.bincount(bins, minlength=math.prod(shape)).reshape(shape)
@@ -226,14 +202,10 @@ class _Layout:
         at = (sentence * rows + row) * 2 + self._half[sentence]
         at = at * DISTANCES + self._distances(sentence, query, key)
         self.offsets = counted(at, count, rows, 2, DISTANCES)
-        bins = len(self.parts), 2, DISTANCES
         self.alike = {
             "n": self.by_half(self.n),
             "met": (self.n > 0).sum(0).astype(np.float64),
             "offsets": self.offsets.sum(0),
-            "nearest": nearest,
-            "targets": counted(row * math.prod(bins) + self._bins(sentence, query, key), rows, *bins),
-            "cells": counted(self._bins(*self._cells.nonzero().T), *bins),
             "links": links,
         }
 
@@ -246,11 +218,6 @@ class _Layout:
         apart = self._numbers[sentence, key] - self._numbers[sentence, query]
         return apart.clip(-FAR, FAR) + FAR
 
-    def _bins(self, sentence: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The number of a part of speech, a half and a distance."""
-        of_part = self._parts[sentence, key] * 2 + self._half[sentence]
-        return of_part * DISTANCES + self._distances(sentence, query, key)
-
     def sums(self, weights: Tensor, left: Tensor, there: Tensor, *, among: bool) -> dict[str, Tensor]:
         """What one layer says of those sentences that are `there`, as `AXES` names it; `hits` [sentence, row, head].
 
@@ -258,7 +225,7 @@ class _Layout:
         """
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
-        sentence, query, row, key, item = self._targets[:, there[self._targets[0]]]
+        sentence, query, row, key = self._targets[:, there[self._targets[0]]]
         s, q, r = self._items
         rows, heads = len(self.rows), weights.shape[-1]
         seen = weights.masked_fill(~self._others[..., None], -1.0).argmax(2)  # the first of equals
@@ -270,27 +237,11 @@ class _Layout:
             total = weights.new_zeros(math.prod(shape), heads, dtype=exact(weights.device))
             return total.index_add_(0, into, values.to(total.dtype)).reshape(*shape, heads)
 
-        among_words = weights * share[:, :, None]
-        scored, on_parts = among_words if among else weights, among_words.sum(1)
-        its_words = (self._parts >= 0) & there[:, None]
-        cells = (self._cells & there[:, None, None]).nonzero().T
-        far = (row * 2 + self._half[sentence]) * DISTANCES + self._distances(sentence, query, key)
-        hits = summed(hit, item, len(s)).bool()  # of items, of which several targets may be right
-        every = [torch.arange(size, device=seen.device)[:, None] for size in seen.shape[:2]]
-        apart = self._distances(every[0][:, None], every[1], seen)  # of each word, from its most attended other word
-        taken = (r * 2 + self._half[s])[:, None] * DISTANCES + apart[s, q]
-        taken = (taken * heads + torch.arange(heads, device=taken.device))[~hits & there[s, None]]
-        misses = torch.bincount(taken, minlength=rows * 2 * DISTANCES * heads)
         return {
             "hits": summed(hit, sentence * rows + row, len(left), rows),
             "weight": summed(on_words if among else on_target, row, rows),
             "on_words": summed(on_words, row, rows),
             "eligible": summed(counts[s, q] & there[s, None], r, rows),
-            "hits_at": summed(hits[item], far, rows, 2, DISTANCES),
-            "misses_at": misses.reshape(rows, 2, DISTANCES, heads),
-            "habit": summed(scored[tuple(cells)], self._bins(*cells), len(self.parts), 2, DISTANCES),
-            "on_parts": summed(on_parts[its_words], self._parts[its_words], len(self.parts)),
-            "words_with": counts[its_words].sum(0),
             "linked": self._linked(weights[there], there),
         }
 

@@ -26,7 +26,6 @@ SAME_KEYS_COLOR = "#4a3fe0"
 not differ to readers without red cones; no letter tells them apart there."""
 SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7", "C": "#e69f00", "P": "#6a3d9a"} | {
     "D": OTHER_COLOR,
-    "O": STATED_COLOR,
     "·": MIXED_COLOR,
 }
 """Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
@@ -58,10 +57,10 @@ def mark(label: str, parking: float) -> str:
 def syntax_opacity(mark: str) -> float:
     """Of a letter's colour in `SYNTAX_COLORS`.
 
-    >>> syntax_opacity("F"), syntax_opacity("f"), syntax_opacity("o")
+    >>> syntax_opacity("F"), syntax_opacity("f"), syntax_opacity("·")
     (1, 0.5, 1)
     """
-    return 0.5 if mark.islower() and mark.upper() in "SMFWCPD" else 1
+    return 0.5 if mark.islower() else 1
 
 
 def paper_color(label: str) -> str:

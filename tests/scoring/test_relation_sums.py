@@ -15,17 +15,17 @@ from attnscan.results.syntax import FAR, HEAD, OFFSETS, Row
 from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums, ordered, syntax_of
 
 LAYERS, HEADS = 1, 2
-SIZES = {"half": 2, "distance": DISTANCES, "side": 2, "kind": 2, "layer": LAYERS, "head": HEADS, "any_head": HEADS + 1}
+SIZES = {"half": 2, "distance": DISTANCES, "kind": 2, "layer": LAYERS, "head": HEADS, "any_head": HEADS + 1}
 
 
-def sums_of(rows: list[Row], parts: list[str], document: str, **known: Any) -> RelationSums:
+def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     """Of one sentence; what is not `known` is zero, and of everything there is one."""
-    sizes = SIZES | {"row": len(rows), "part": len(parts)}
+    sizes = SIZES | {"row": len(rows)}
     sums = {name: np.zeros([sizes[axis] for axis in axes.split()]) for name, axes in AXES.items()}
     sums |= {name: np.asarray(values, dtype=np.float64) for name, values in known.items()}
     sums["links"], sums["words"] = np.ones(2), np.array([2.0, 0])
-    of_sentence = {"n": sums["n"].sum(1), "hits": sums["hits"].sum(1), "offsets": sums["offsets"]}
-    return RelationSums.of(rows, parts, sums, [document], {name: values[None] for name, values in of_sentence.items()})
+    of_sentence = {"n": sums["n"].sum(1), "hits": sums["hits"], "offsets": sums["offsets"]}
+    return RelationSums.of(rows, sums, [document], {name: values[None] for name, values in of_sentence.items()})
 
 
 def at_distances(**counts: int) -> np.ndarray[Any, Any]:
@@ -54,39 +54,16 @@ def at_distances(**counts: int) -> np.ndarray[Any, Any]:
 def test_the_offset_is_chosen_on_the_other_half(counts: dict[str, int], expected: int, right: int) -> None:
     offsets = at_distances(**counts)
     n = offsets.sum(-1)
-    sums = sums_of([Row("obj", HEAD)], ["VERB"], "a" * 64, offsets=offsets, n=n, met=[30])
+    sums = sums_of([Row("obj", HEAD)], "a" * 64, offsets=offsets, n=n, met=[30])
     result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
     assert result.of_rows.offset.tolist() == [expected]
     assert result.of_rows.offset_accuracy[0] == pytest.approx(right / n.sum())
 
 
-def test_where_the_offset_is_wrong_counts_by_the_offset_that_is_chosen() -> None:
-    """Six queries: a target two words back for four of them, and the head hits five, all but one of those four."""
-    hits_at, misses_at = (np.zeros((1, 2, DISTANCES, LAYERS, HEADS + 1)) for _ in range(2))
-    offsets = at_distances(h0a2=4, h0b1=2, h1a2=1)
-    hits_at[0, 0, FAR - 2, 0, 0], hits_at[0, 0, FAR + 1, 0, 0] = 3, 2
-    misses_at[0, 0, FAR + 1, 0, 0] = 1  # where the offset is right
-    misses_at[0, 0, FAR - 2, 0, 1] = 2  # the other head takes the offset where it is wrong
-    hits = np.array([[[[5, 4]], [[0, 0]]]])
-    sums = sums_of(
-        [Row("obj", HEAD)],
-        ["VERB"],
-        "a" * 64,
-        offsets=offsets,
-        n=[[6, 1]],
-        met=[30],
-        hits=hits,
-        hits_at=hits_at,
-        misses_at=misses_at,
-    )
-    result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
-    assert result.elsewhere[0, 0, 0] == pytest.approx(2 / 2) and result.follows_offset[0, :, 0].tolist() == [0, 1]
-
-
 def test_too_many_words_in_no_token_are_no_offsets() -> None:
     row, signature = [Row("obj", HEAD)], SimpleNamespace(model="mine")
     for lost, refused in ((5, False), (6, True)):
-        sums = sums_of(row, ["VERB"], "a" * 64, spelled=[100, lost], met=[30])
+        sums = sums_of(row, "a" * 64, spelled=[100, lost], met=[30])
         with pytest.raises(ModelError, match=r"the tokenizer of mine .* 6 of 100") if refused else nullcontext():
             syntax_of(sums, signature, among=False)  # type: ignore[arg-type]
 
@@ -101,10 +78,10 @@ def test_rows_are_in_the_order_of_tables() -> None:
 
 def test_sums_are_kept_to_the_last_bit() -> None:
     rng = np.random.default_rng(0)
-    one = sums_of([Row("det", HEAD)], ["DET", "NOUN"], "a" * 64, linked=rng.random((LAYERS, HEADS + 1)))
-    total = one + sums_of([Row("all", HEAD), Row("obj", HEAD)], ["VERB"], "b" * 64, n=[[1, 0], [2, 5]])
+    one = sums_of([Row("det", HEAD)], "a" * 64, linked=rng.random((LAYERS, HEADS + 1)))
+    total = one + sums_of([Row("all", HEAD), Row("obj", HEAD)], "b" * 64, n=[[1, 0], [2, 5]])
     again = RelationSums.unpacked(total.packed(), (LAYERS, HEADS))
-    assert (again.rows, again.parts) == (total.rows, total.parts) and len(total.rows) == 3 == len(total.parts)
+    assert again.rows == total.rows and len(total.rows) == 3
     for name, values in total.sums.items():
         assert_array_equal(again.sums[name], values)
     for name, values in total.documents.stacked().items():
@@ -115,7 +92,6 @@ def test_sums_are_kept_to_the_last_bit() -> None:
     "damage",
     [
         {"rows": np.array([["obj", HEAD], ["det", HEAD]])},
-        {"parts": np.array(["VERB", "NOUN"])},
         {"n": np.zeros((1, 2))},
         {"n": np.full((2, 2), np.nan)},
         {"n": np.zeros((2, 2), dtype=np.float32)},
@@ -123,7 +99,7 @@ def test_sums_are_kept_to_the_last_bit() -> None:
     ],
 )
 def test_damaged_sums_are_refused(damage: dict[str, Any]) -> None:
-    packed = sums_of([Row("det", HEAD), Row("obj", HEAD)], ["NOUN", "VERB"], "a" * 64).packed()
+    packed = sums_of([Row("det", HEAD), Row("obj", HEAD)], "a" * 64).packed()
     RelationSums.unpacked(packed, (LAYERS, HEADS))
     with pytest.raises(ValueError, match=r"order|shape"):
         RelationSums.unpacked({**packed, **damage}, (LAYERS, HEADS))

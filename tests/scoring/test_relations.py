@@ -20,7 +20,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.syntax import DEPENDENT, FAR, HEAD, OFFSETS, Row
 from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums
-from attnscan.scoring.relations import Asked, RelationScorer, items_of, nearest_words
+from attnscan.scoring.relations import Asked, RelationScorer, items_of
 
 LAYERS, HEADS = 2, 3
 PARTS = ["DET", "NOUN", "VERB", "PUNCT"]
@@ -66,17 +66,6 @@ def test_a_relation_that_is_called_all_counts_once() -> None:
     named = sentence([1, 2, None, 2], "det all root all", "DET NOUN VERB PUNCT")
     items = items_of(named, Asked(subtypes=True))
     assert (Row("all", DEPENDENT), 2, (1, 3)) in items and len(set(items)) == len(items)
-
-
-def test_nearest_words_of_a_part_of_speech() -> None:
-    assert nearest_words(["DET", "NOUN", "DET", "NOUN"], ["DET", "NOUN", "X"]).tolist() == [
-        [-9, 0, 0, 2],  # DET before
-        [2, 2, -9, -9],  # DET after
-        [-9, -9, 1, 1],
-        [1, 3, 3, -9],
-        [-9] * 4,
-        [-9] * 4,
-    ]
 
 
 def encoded(known: Sentence, place: int) -> EncodedInput:
@@ -144,7 +133,7 @@ def by_loops(
     among: bool,
 ) -> Mapping[str, Any]:
     """As the definitions say it, of heads without even attention."""
-    names = "n", "offsets", "nearest", "hits", "weight", "on_words", "hits_at", "misses_at"
+    names = "n", "offsets", "hits", "weight", "on_words"
     sums = {name: np.zeros(_without_even(name, ours.sums[name]).shape) for name in names}
     sums["linked"] = np.zeros((LAYERS, HEADS))
     places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
@@ -160,10 +149,6 @@ def by_loops(
             sums["n"][r, half] += 1
             for target in targets:
                 sums["offsets"][r, half, _distance(query, target)] += 1
-                same = [w for w in of_word if known.tags["upos"][w] == known.tags["upos"][target]]
-                between = [w for w in same if min(query, target) < w < max(query, target)]
-                part = ours.parts.index(str(known.tags["upos"][target]))
-                sums["nearest"][r, part, half, int(target > query)] += not between
         for layer, head in places:
             token = whole[layer, head]
             a = {
@@ -177,11 +162,7 @@ def by_loops(
                 on_words = sum(a[query, k] for k in targets) / left[query]
                 sums["weight"][r, layer, head] += on_words if among else sum(a[query, k] for k in targets)
                 sums["on_words"][r, layer, head] += on_words
-                sums["hits"][r, half, layer, head] += seen in targets
-                for target in targets if seen in targets else ():
-                    sums["hits_at"][r, half, _distance(query, target), layer, head] += 1
-                if seen not in targets:
-                    sums["misses_at"][r, half, _distance(query, seen), layer, head] += 1
+                sums["hits"][r, layer, head] += seen in targets
             sums["linked"][layer, head] += _linked(a, known, of_word)
     return sums
 
@@ -222,15 +203,15 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 
 
 def test_batches_and_their_order_change_nothing() -> None:
-    """Of other rows and other parts of speech each."""
+    """Of other rows each."""
     inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
     weights = weights_of(inputs)
     together = scored(inputs, weights, halves)
     alone = [scored([one], [own], [side]) for one, own, side in zip(inputs, weights, halves, strict=True)]
-    assert len({each.rows for each in alone}) > 2 and len({each.parts for each in alone}) > 2
+    assert len({each.rows for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = sum((alone[number] for number in order[1:]), alone[order[0]])
-        assert (total.rows, total.parts) == (together.rows, together.parts)
+        assert total.rows == together.rows
         for name, values in together.sums.items():
             assert_allclose(total.sums[name], values, atol=1e-5, err_msg=name)
         expected = together.documents.stacked()
@@ -290,7 +271,7 @@ def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
             place = int(row["layer"]), int(row["head"])
             r = ours.rows.index(Row(row["relation"], row["direction"]))
             assert ours.sums["n"][r].sum() == int(row["n"])
-            assert ours.sums["hits"][r].sum(0)[place] == int(row["hits"])
+            assert ours.sums["hits"][r][place] == int(row["hits"])
             sums = [ours.sums[name][r][place] for name in ("weight", "on_words")]
             assert_allclose(sums, [float(row["weight"]), float(row["weight_among"])], atol=1e-6 * max(1, int(row["n"])))
 

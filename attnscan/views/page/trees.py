@@ -108,13 +108,10 @@ def _left_out(whole: InputPage, cargo: Cargo, table: Table, held: list[int]) -> 
 
 def said(syntax: Syntax, head: Head) -> str:
     """What a head follows in a treebank, with its numbers."""
-    best, part = syntax.main_row(head), syntax.part(head)
+    best = syntax.main_row(head)
     if best is not None:
         of_rows, accuracy = syntax.of_rows, syntax.accuracy[(*head.place, best)]
         distance = f"the word at {of_rows.offset[best]:+d} for {of_rows.offset_accuracy[best]:.2f}"
         row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
         return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {distance}"
-    if part is not None:
-        share, frequency = syntax.part_share[head.place][part], syntax.part_frequency[part]
-        return f"{plain(syntax.statements[head])}; {share:.2f} of its weight among words, {frequency:.2f} of words"
     return "no relation beyond distance"

@@ -22,8 +22,8 @@ from attnscan.views.pictures.map import (
 from attnscan.views.pictures.sheet import FAINT, LINE, LONGEST, MARGIN, Box, KeyEntry, Sheet, draw_key, height_of
 
 _PITCH = 0.182  # inches, of a relation's row
-_BARS = 0.075, 0.04, 0.04  # how high: the best head, the best distance, the nearest word
-_OFFSET, _NEAREST = "#8a8a8a", "#cfcfcf"
+_BARS = 0.095, 0.06  # how high: the best head, the best distance
+_OFFSET = "#8a8a8a"
 _GAP = 0.12  # between the two directions
 _MOST_MAP = 0.45  # of the longest picture's height
 
@@ -93,7 +93,6 @@ def _bars_key() -> list[KeyEntry]:
     return [
         KeyEntry("best head, in its kind's colour", SYNTAX_COLORS["S"]),
         KeyEntry("best distance", _OFFSET),
-        KeyEntry("nearest word of a part of speech", _NEAREST),
         KeyEntry("line: its gain over the distance, 95 %"),
         KeyEntry("*: it holds by Holm"),
     ]
@@ -131,19 +130,17 @@ def _columns(sheet: Sheet, result: Syntax, relations: list[str], top: float) -> 
 
 
 def _row(sheet: Sheet, result: Syntax, row: int, box: Box) -> None:
-    """The three bars of a relation in a direction, and the best head's name and interval."""
+    """The two bars of a relation in a direction, and the best head's name and interval."""
     order = result.order(row)
     if not len(order):
         sheet.text(box.x + 0.02, box.y + 0.45 * _PITCH, shortened("too few", box.width), color=FAINT)
         return
     head: Head = result.grid[int(order[0])]
     place = (*head.place, row)
-    values = result.accuracy[place], result.of_rows.offset_accuracy[row], result.of_rows.nearest_accuracy[row]
+    values = result.accuracy[place], result.of_rows.offset_accuracy[row]
     color, opacity, _ = _cell(result.rows[row].letter)
     y = box.y + 0.01
-    for value, height, (shade, seen) in zip(
-        values, _BARS, ((color, opacity), (_OFFSET, 1), (_NEAREST, 1)), strict=True
-    ):
+    for value, height, (shade, seen) in zip(values, _BARS, ((color, opacity), (_OFFSET, 1)), strict=True):
         sheet.box(Box(box.x, y, box.width * float(np.nan_to_num(value)), height), shade, seen)
         y += height
     middle = box.y + 0.01 + _BARS[0] / 2

@@ -24,7 +24,7 @@ _PARTS = 6
 _MOST = 38  # lines of a card: 45 of a screen with the model, what was read, and what to try next
 _ROOMS = ((5, 3, 2, 3), (5, 3, 1, 3), (3, 3, 1, 3), (3, 2, 1, 3), (3, 1, 1, 3), (1, 1, 1, 3), (1, 1, 1, 1))
 """How many links and examples are shown, in how many lines an example, and relations: the first that leave room."""
-_OF_RELATIONS = "relation", "right", "offset", "gain", "elsewhere", "lift", "weight"
+_OF_RELATIONS = "relation", "right", "offset", "gain", "weight"
 _LEAST_PART = 0.03
 _BOUNDED = 80  # columns from which a card has a bound
 _BESIDE = 110  # columns from which links stand beside the scores
@@ -177,7 +177,7 @@ def _lost(card: Card) -> str:
 
 def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
-    said = syntax.statements.get(head, "no relation beyond distance, no part of speech")
+    said = syntax.statements.get(head, "no relation beyond distance")
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
     of = counted(syntax.sentences, "sentence")
     yield from wrapped(
@@ -185,7 +185,7 @@ def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[Rend
     )
     if rows := syntax.rows_of(head)[:count]:
         table = relations_table(syntax, [(row, head) for row in rows], _OF_RELATIONS)
-        yield fitted(table, width, "lift", "elsewhere")
+        yield fitted(table, width, "weight")
 
 
 def _example(example: Example, width: int, lines: int) -> Text:

@@ -1,4 +1,4 @@
-"""The screens of `syntax`: the best head of each relation beside rules of distance, and a map of what heads follow."""
+"""The screens of `syntax`: the best head of each relation beside the best distance, and a map of what heads follow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, n
 
 _LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
 _AROUND = 9  # lines at most: names of two treebanks, a blank line, the table's head and end, and what to try next
-_OF_HEAD = "head", "right", "offset", "gain", "elsewhere", "lift", "nearest"
-_DROPPED = "lift", "elsewhere", "nearest"  # where the screen is narrow
+_OF_HEAD = "head", "right", "offset", "gain", "weight"
 
 
 def syntax_view(result: Syntax, width: int, relation: str | None = None, *, every: bool = False) -> RenderableType:
@@ -30,14 +29,14 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
     blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
     blocks += wrapped(" ".join(_warnings(result)), width)
-    last = ("crossed",) if result.held is None else ("held",)
+    last = () if result.held is None else ("held",)
     if relation is not None:
-        of_row = (*_OF_HEAD, *(last if result.held else ()))
+        of_row = (*_OF_HEAD, *last)
         for row in result.row_numbers(relation):
             order = result.order(row)
             shown = order if every else order[:_RANKED]
             table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_row)
-            blocks += ["", Text(_row_name(result, row), style="bold"), fitted(table, width, *_DROPPED)]
+            blocks += ["", Text(_row_name(result, row), style="bold"), fitted(table, width, "weight")]
             blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
@@ -50,7 +49,7 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     ]
     kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
     table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *_OF_HEAD, *last))
-    blocks += ["", fitted(table, width, *_DROPPED)]
+    blocks += ["", fitted(table, width, "weight")]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
     return Group(*blocks, *below)
@@ -58,9 +57,7 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
 
 _KEY = (
     "right: how often the most attended other word is the one. offset: the best fixed distance. gain: with its 95 % "
-    "interval, * if it holds by Holm. elsewhere: right where the offset is wrong / there at the offset. "
-    "lift: weight beyond the head's habit. nearest: the nearest word of a part of speech. "
-    "crossed: right of the best head of each half, on the other half."
+    "interval, * if it holds by Holm. weight: on the targets, of all."
 )
 
 
@@ -78,7 +75,7 @@ def _summary(result: Syntax) -> str:
     trees += f"the chain {number(result.chain_uuas)}." if trees else ""
     return (
         f"{holds:,} gains over a fixed distance hold by Holm ({counted(heads, 'head')}){again}; {follow} "
-        f"a relation beyond distance, {len(result.statements) - stated} more a part of speech.{trees}"
+        f"a relation beyond distance.{trees}"
     )
 
 
@@ -95,20 +92,10 @@ def _cautions(result: Syntax, best: dict[int, Head]) -> Iterator[str]:
     """What a reader may take for more than it is, where that applies."""
     if holds := int(result.holds.sum()):
         firm = int(result.stated.sum())
-        yield f"A small p is little by itself: {firm} of the {holds} gains pass elsewhere, lift and weight, too."
-    rules, right = result.of_rows, {row: result.accuracy[(*head.place, row)] for row, head in best.items()}
+        yield f"A small p is little by itself: {firm} of the {holds} gains make a statement."
     light = sum(result.weight_among_words[(*head.place, row)] < LEAST_WEIGHT for row, head in best.items())
     if light:
         yield f"In {counted(light, 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
-    if better := {
-        row: rules.nearest_accuracy[row] - right[row] for row in best if rules.nearest_accuracy[row] > right[row]
-    }:
-        most = max(better, key=lambda row: float(better[row]))
-        example = f"{_row_name(result, most)}: {plain(str(rules.nearest[most]))} {number(rules.nearest_accuracy[most])}"
-        yield f"The nearest word of a part of speech beats the best head in {counted(len(better), 'row')} ({example})."
-    if less := {row: right[row] - rules.crossed_accuracy[row] for row in best}:
-        most = max(less, key=lambda row: float(less[row]))
-        yield f"Sizes vary: crossed is up to {number(max(0.0, less[most]))} below right ({_row_name(result, most)})."
     if few := len({row.relation for row in result.rows} - {result.rows[row].relation for row in best}):
         yield f"{counted(few, 'relation')} in fewer than {FEWEST} sentences {'has' if few == 1 else 'have'} no numbers."
     yield "The treebank's guidelines decide what is a head."
@@ -138,11 +125,7 @@ def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Seq
             "right": number(result.accuracy[place]),
             "offset": f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
             "gain": f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
-            "elsewhere": f"{number(result.elsewhere[place])}/{number(result.follows_offset[place])}",
-            "lift": number(result.lift[place]),
             "weight": number(result.weight[place]),
-            "nearest": number(of_rows.nearest_accuracy[row]),
-            "crossed": number(of_rows.crossed_accuracy[row]),
             "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",
         }
         table.add_row(*(cells[name] for name in names))

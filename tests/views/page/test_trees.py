@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from attnscan.run.requests import ReadTrees
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page.frame import PageOptions
-from attnscan.views.page.trees import said, trees_page
+from attnscan.views.page.trees import trees_page
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
 
@@ -83,14 +82,3 @@ def test_hostile_words_and_relations_stay_text(tmp_path: Path) -> None:
     assert {tag for tag, _ in hostile.tags} <= {tag for tag, _ in harmless.tags}
     assert hostile.facts["tree"]["words"] == [plain(word) for word in words]
     assert hostile.facts["tree"]["relations"][1] == "<b>" + words[1][:5]
-
-
-def test_what_is_said_of_a_part_of_speech(read: TreesRead) -> None:
-    part_share = read.syntax.part_share.copy()
-    part_share[1, 1] = [0.9, *[0.0] * (part_share.shape[-1] - 1)]
-    syntax = replace(read.syntax, part_share=part_share)
-    frequency = syntax.part_frequency[0]
-    assert (
-        said(syntax, Head(1, 1))
-        == f"any word → {syntax.parts[0]}; 0.90 of its weight among words, {frequency:.2f} of words"
-    )
