@@ -36,8 +36,7 @@ COMMANDS = {
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
     " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
-    "serve": "Serve a page that answers as you type, on this machine alone. --pairs adds a page of many pairs. Ctrl-C"
-    " ends it.",
+    "serve": "Serve a page that answers as you type, on this machine alone. Ctrl-C ends it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
     "ablate": "Switch heads off, and measure what the model loses, beside as many random heads of the same layers.",

@@ -1,9 +1,7 @@
 """The page, alive: a model that stays loaded, and answers what a browser on this machine asks.
 
 app.py       what is refused before anything else sees it; the addresses, and what each answers
-corpus.py    files of pairs: their ranking, and each pair's own scores
 question.py  JSON from the network, made a question
-search.py    of many pairs, where a head links words alike
 session.py   models, questions, and the answers that are held
 worker.py    the thread that runs models, and what waits for it
 """

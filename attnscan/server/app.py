@@ -30,7 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnscan.errors import AttnscanError, MemoryFullError, OutputError, TooLongError, out_of_memory
 from attnscan.results.grid import Head
-from attnscan.server.question import Malformed, head_of, is_id, question_of, search_of
+from attnscan.server.question import Malformed, head_of, is_id, question_of
 from attnscan.server.session import Gone, Session, encoded
 from attnscan.server.worker import Full, Stale
 
@@ -201,27 +201,13 @@ def app_of(session: Session, token: str, port: int, on_bug: Callable[[Exception]
         saved = {"content-disposition": 'attachment; filename="attnscan.html"'}
         return Response(await _outcome(request, session.page(_id(request))), headers=saved, media_type=_HTML)
 
-    async def corpus(request: Request) -> Response:  # noqa: ARG001
-        return Response(await run_in_threadpool(session.corpus_page), media_type=_HTML)
-
-    async def pairs(request: Request) -> Response:
-        return Response(await run_in_threadpool(session.pairs, _head(request)), media_type=_JSON)
-
-    async def search(request: Request) -> Response:
-        asked, client = search_of(await request.body())
-        return Response(await _outcome(request, session.search(asked, client)), media_type=_JSON)
-
     routes = [
         Route("/", page),
         Route("/answer", answer, methods=["POST"]),
         Route("/numbers/{id}/{head}", numbers),
         Route("/rest/{id}", rest),
         Route("/page/{id}", offline),
-        Route("/pairs/{head}", pairs),
-        Route("/search", search, methods=["POST"]),
     ]
-    if session.corpus is not None:
-        routes.append(Route("/corpus", corpus))
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys([*_STATUS, Exception], _said))
     app.router.redirect_slashes = False
     return Guard(app, token, port, on_bug)

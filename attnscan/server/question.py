@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
@@ -14,13 +14,11 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.safe_text import plain
-from attnscan.server.search import Search
 
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}
 _ID = re.compile(r"[0-9a-f]{16}")
 _MOST = 4096  # places, or heads, in a list
-_LONGEST_WORD = 256  # characters
 _UNCHANGED = Change()
 
 
@@ -82,47 +80,19 @@ class _Body(BaseModel):
     attention: Literal["", "encoder", "decoder", "cross"] = ""
 
 
-class _SearchBody(BaseModel):
-    """The JSON of a search."""
+def question_of(body: bytes, models: int) -> Question:
+    """Read a question to one of so many models.
 
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    head: str = Field(pattern=f"^{_HEAD.pattern}$")
-    word: str = Field(min_length=1, max_length=_LONGEST_WORD)
-    side: Literal["q", "k"]
-    linked: str | None = Field(None, max_length=_LONGEST_WORD)
-    offset: int | None = Field(None, ge=-65_535, le=65_535)
-    client: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
-
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def _read(kind: type[_Model], body: bytes) -> _Model:
-    """What a body says. Raises: Malformed."""
+    Raises: Malformed for what no page of ours asks; InputError or OptionError for what a person may.
+    """
     try:
-        return kind.model_validate(json.loads(body.decode(), object_pairs_hook=_object))
+        asked = _Body.model_validate(json.loads(body.decode(), object_pairs_hook=_object))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = plain(".".join(map(str, first["loc"])) or "the body")
         raise Malformed(f"{where:.40}: {first['msg']}") from None
     except (ValueError, RecursionError):  # the first of what is no UTF-8, too, and of numbers of 5,000 digits
         raise Malformed("the body is not JSON") from None
-
-
-def search_of(body: bytes) -> tuple[Search, str]:
-    """Read a search, and which page asks. Raises: Malformed for what no page of ours asks."""
-    asked = _read(_SearchBody, body)
-    head = _head(asked.head)
-    return Search(head, asked.word, asked.side, asked.linked, asked.offset), asked.client
-
-
-def question_of(body: bytes, models: int) -> Question:
-    """Read a question to one of so many models.
-
-    Raises: Malformed for what no page of ours asks; InputError or OptionError for what a person may.
-    """
-    asked = _read(_Body, body)
     if asked.model >= models:
         raise Malformed(f"model: there are {models}")
     off = tuple(map(_head, asked.off))

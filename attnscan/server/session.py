@@ -21,12 +21,10 @@ from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
-from attnscan.server.corpus import Corpus
 from attnscan.server.question import Question
-from attnscan.server.search import Search
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
-from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_corpus_page, live_page, numbers_of, rest_of
+from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_page, numbers_of, rest_of
 from attnscan.views.page.page import page
 
 MOST_BYTES = 128 << 20  # of answers that are held, all that they take counted
@@ -84,11 +82,10 @@ class Session:
         self,
         models: Sequence[Loaded],
         first: Question,
-        corpus: Corpus | None = None,
         most_bytes: int = MOST_BYTES,
         worker: Worker | None = None,
     ) -> None:
-        self.models, self.first, self.corpus = tuple(models), first, corpus
+        self.models, self.first = tuple(models), first
         self.worker = worker or Worker()
         self._most_bytes = most_bytes
         self._held: OrderedDict[str, _Held] = OrderedDict()
@@ -129,7 +126,6 @@ class Session:
                 model=model,
                 models=tuple(loaded.title for loaded in self.models),
                 available=tuple(loaded.trials.available for loaded in self.models),
-                corpus="" if self.corpus is None else self.corpus.title,
                 kinds=tuple(self.models[model].kinds),
             )
             result, tokens = self._answered(question)
@@ -164,36 +160,6 @@ class Session:
             return page(self._tried(question).finished()[0]).html.encode()
 
         return self.worker.submit(work, "", 0, is_answer=False)
-
-    def corpus_page(self) -> bytes:
-        """The page of the files of pairs. Raises: Gone if none were named."""
-        return live_corpus_page(self._known_corpus().ranking).encode()
-
-    def pairs(self, head: Head) -> bytes:
-        """Pairs that a head follows its pattern on most and least, as JSON. Raises: Gone; OptionError as `numbers`."""
-        return encoded(self._known_corpus().pairs_of(head))
-
-    def search(self, asked: Search, client: str) -> Future[bytes]:
-        """Where in the pairs a head links alike, as JSON, and how many pairs were read for that so far.
-
-        Every search reads some more, until all are read; it gives way to answers.
-        Raises: Gone if there are none to search; Stale, Full; by the future, OptionError as `numbers`.
-        """
-        if (links := self._known_corpus().links) is None:
-            raise Gone
-
-        def work() -> bytes:
-            self.worker.check_nobody_waits()
-            if not links.is_done:
-                links.advance()
-            return encoded(links.search(asked))
-
-        return self.worker.submit(work, client, 0, is_answer=False)
-
-    def _known_corpus(self) -> Corpus:
-        if self.corpus is None:
-            raise Gone
-        return self.corpus
 
     def _get(self, name: str) -> _Held:
         with self._lock:

@@ -67,7 +67,7 @@ def test_pages_and_answers(port: int) -> None:
     for path in (f"numbers/{name}/0-2", f"rest/{name}", f"page/{name}"):
         assert fetched(port, path).status == 200
     assert fetched(port, "?model=0").status == 200
-    for path in ("corpus", "?model=1", "?model=-1", "?model=x", "?model="):
+    for path in ("?model=1", "?model=-1", "?model=x", "?model="):
         assert fetched(port, path).status == 404
 
 

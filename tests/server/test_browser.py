@@ -6,12 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import chromium  # first: without a browser the rest is skipped
 import pytest
-import work
 from axe import violations
 from live import TOKEN
 from loaded_models import LoadedModels
@@ -22,13 +20,10 @@ import attnscan
 from attnscan.inputs.pairs import Pair
 from attnscan.model.sources import choose
 from attnscan.results.behaviour import CANDIDATES
-from attnscan.run.reading import FilePairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.server.app import app_of, listening, served
-from attnscan.server.corpus import Corpus, PairKeeper
 from attnscan.server.question import Question
-from attnscan.server.search import LinkIndex
 from attnscan.server.session import Loaded, Session
 from attnscan.views.behaviour import summary
 
@@ -47,31 +42,17 @@ def bugs() -> Iterator[list[Exception]]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """Twelve pairs that were scanned, and are kept."""
-    path = tmp_path_factory.mktemp("pairs") / "pairs.csv"
-    rows = [f"The cat number {i} sat on {i % 7} mats.,A cat ran {i} times." for i in range(12)]
-    path.write_text("\n".join(["sentence_a,sentence_b", *rows]), encoding="utf-8")
-    keeper = PairKeeper(FilePairs((str(path),)))
-    options = ScanOptions(model="bundled", predictive="off", labelled=True, profile=True, predictive_part=False)
-    with Scanner(options) as scanner:
-        ranking = work.kept(keeper, scanner)
-    return keeper.corpus("12 pairs of pairs.csv", ranking)
-
-
-@pytest.fixture(scope="module")
 def address(
-    tmp_path_factory: pytest.TempPathFactory, corpus: Corpus, bugs: list[Exception], _loaded_models: LoadedModels
+    tmp_path_factory: pytest.TempPathFactory, bugs: list[Exception], _loaded_models: LoadedModels
 ) -> Iterator[str]:
-    """Of a server with the bundled model, a masked LM whose answers are known, and pairs to browse."""
+    """Of a server with the bundled model, a masked LM whose answers are known."""
     toy = save_toy_mlm(tmp_path_factory.mktemp("toy"))
     with ExitStack() as stack:
         own = stack.enter_context(listening(None))
         options = [ScanOptions(model=name, predictive="off") for name in ("bundled", str(toy))]
         anew = _loaded_models.anew  # models of its own: they may run when a test has ended
         scanners = [stack.enter_context(Scanner(each, anew(choose(each.model)))) for each in options]
-        links = LinkIndex(scanners[0], [(kept.pair, kept.where) for kept in corpus.kept])
-        session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST), replace(corpus, links=links))
+        session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST))
         port = own.getsockname()[1]
         stack.enter_context(served(app_of(session, TOKEN, port, bugs.append), own))
         yield f"http://127.0.0.1:{port}/{TOKEN}/"
@@ -222,34 +203,6 @@ class TestTyping:
         answered(page)
         expect(page).not_to_have_url(re.compile("links="))
         expect(page.locator("#question")).to_be_hidden()
-
-    def test_from_a_word_to_the_sentences_where_the_head_links_alike(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=0-2&a=The+cat+sat.&b=")
-        page.click("#search")
-        expect(page.locator("#searched")).to_contain_text("Hold a word")
-        page.focus("#queries button[value='2']")
-        page.keyboard.press("Enter")
-        said = page.locator("#searched")
-        expect(said).to_contain_text(
-            "Where head 0-2 links alike (here “cat” is linked to “the”), in 12 pairs: “cat” stands there 24 times."
-        )
-        counts = page.locator("#matches table")
-        expect(counts.nth(0)).to_have_text("linked tothe12a12")
-        expect(counts.nth(1)).to_have_text("word beforethe12a12")
-        expect(counts.nth(2)).to_have_text("word afternumber12ran12")
-        lines = page.locator("#found li")
-        expect(lines).to_have_count(12)
-        for kind, text in (("query", "cat"), ("key", "the")):
-            assert set(lines.locator(f"mark.{kind}").all_text_contents()) == {text}
-        assert violations(page) == []
-        lines.first.locator("a").click()
-        expect(page.locator("#sentence-a")).to_have_value(re.compile("^The cat number"))
-        answered(page)
-        expect(page.locator("#queries [aria-selected=true]")).to_contain_text("cat")
-        page.click("#keys button[value='2']")
-        expect(said).to_contain_text("words are linked to “cat”")
-        page.click("#search")
-        expect(page.locator("#matches")).to_be_hidden()
 
     def test_what_cannot_be_read_is_said_and_nothing_is_lost(self, page: Page, address: str) -> None:
         opened(page, address)
@@ -474,43 +427,6 @@ class TestComingBack:
         opened(page, address).route("**/answer", lambda route: route.abort())
         page.fill("#sentence-a", "The dog ran.")
         expect(page.locator("#refused")).to_contain_text("start attnscan serve again")
-
-
-class TestPairs:
-    def test_from_many_pairs_to_one_of_them(self, page: Page, address: str) -> None:
-        opened(page, address).click("a[href=corpus]")
-        page.wait_for_url("**/corpus")
-        expect(page.locator("html[data-settled=yes]")).to_be_attached()
-        intervals = page.locator("#thumbnails button:not(.mixed) .face small").all_text_contents()
-        labelled = [text for text in intervals if text]  # statements have none
-        assert len(labelled) > 3
-        assert all(re.fullmatch(r"[01]\.\d\d–[01]\.\d\d", text) for text in labelled)
-        assert page.locator("#thumbnails .face canvas").count() == 72
-        page.click("#thumbnails button[value='1-8']")
-        rows = page.locator(".examples li")
-        expect(rows).to_have_count(12)
-        scores = [float(text) for text in rows.locator("span").all_text_contents()]
-        assert scores[:8] == sorted(scores[:8], reverse=True)
-        assert min(scores[:8]) >= max(scores[8:])
-        lists = page.locator(".examples")
-        expect(lists.nth(0).locator("figcaption")).to_contain_text("follows next-word most")
-        expect(lists.nth(1).locator("figcaption")).to_contain_text("follows next-word least")
-        expect(lists.nth(0).locator("li")).to_have_count(8)
-        expect(lists.last.locator("li:last-child mark.key")).to_have_count(1)
-        marked = [link.locator("mark").all_text_contents() for link in lists.nth(0).locator("a").all()]
-        texts = lists.nth(0).locator("a").all_inner_texts()
-        for (query, key), text in zip(marked, texts, strict=True):  # 1-8 links each word to the next one
-            assert f"{query} {key}" in text or f"{query}{key}" in text
-        text = rows.first.locator("a").inner_text()
-        rows.first.locator("a").click()
-        expect(page.locator("#sentence-a")).to_have_value(text.split(" | ")[0])
-        answered(page)
-        expect(page.locator("#heads")).to_have_value("1-8")
-        page.click("a[href=corpus]")
-        page.wait_for_url("**/corpus")
-        page.click("text=One input")
-        page.wait_for_url(re.compile(re.escape(address) + "(#.*)?$"))
-        answered(page)
 
 
 class TestOtherHands:

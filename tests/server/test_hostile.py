@@ -7,14 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from live import PORT, TOKEN, StandIn, asked, body_of, session_of
+from live import TOKEN, StandIn, asked, body_of
 
-from attnscan.errors import OptionError
-from attnscan.results.grid import Head
 from attnscan.safe_text import plain
-from attnscan.server.app import App, app_of
-from attnscan.server.corpus import Corpus
-from attnscan.server.search import Search
+from attnscan.server.app import App
 
 STATUSES = (200, 202, 400, 413, 422)
 TEXTS = (
@@ -86,34 +82,6 @@ def _tried(app: App, model: StandIn, seeds: range) -> dict[int, int]:
 def test_hostile_bodies(app: App, model: StandIn) -> None:
     found = _tried(app, model, range(150))
     assert all(found[status] for status in (200, 400, 413, 422)), found
-
-
-class _Links:
-    """In place of an index: there is one head to ask for."""
-
-    is_done = True
-
-    def search(self, asked: Search) -> dict[str, Any]:
-        """Raises: OptionError for all other heads."""
-        if asked.head != Head(0, 2):
-            raise OptionError("there is no such head", "ask for another")
-        return {"word": asked.word}
-
-
-def test_hostile_searches(model: StandIn, bugs: list[Exception]) -> None:
-    counts = dict.fromkeys(STATUSES, 0)
-    names = ("head", "word", "side", "linked", "offset", "client", "turn", "__class__")
-    with session_of(model, corpus=Corpus("pairs", None, [], _Links())) as session:  # type: ignore[arg-type]
-        app = app_of(session, TOKEN, PORT, bugs.append)
-        for seed in range(300):
-            draw = random.Random(seed)
-            fields = {"head": "0-2", "word": "cat", "side": "q", "client": "me"} | {draw.choice(names): _value(draw)}
-            said = asked(app, f"/{TOKEN}/search", json.dumps(fields).encode())
-            counts[said.status] += 1
-            assert said.body.isascii() and len(said.body) < 1000, (seed, said)
-            assert said.status == 200 or list(said.json) == ["error"], (seed, said)
-        assert asked(app, f"/{TOKEN}/search", b"x" * 70_000).status == 413
-    assert counts[200] and counts[400], counts
 
 
 @pytest.mark.long

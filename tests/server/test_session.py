@@ -49,10 +49,6 @@ def test_what_was_never_answered_is_gone(session: Session) -> None:
         session.numbers("0" * 16, Head(0, 0))
     with pytest.raises(Gone):
         session.answer(ask(beside="0" * 16)).result(WAIT)
-    with pytest.raises(Gone):
-        session.corpus_page()
-    with pytest.raises(Gone):
-        session.pairs((0, 0))
 
 
 def test_the_last_answers_are_held_by_bytes_and_two_in_any_case(model: StandIn, result: Classification) -> None:

@@ -6,14 +6,8 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from attnscan.results.ranking import Ranking
-from attnscan.run.engine import run
-from attnscan.run.events import Result
-from attnscan.run.requests import Rank
 from attnscan.scan import one_input
-from attnscan.scan.events import PairScores, Progress, outcome
-from attnscan.scan.scanner import Scanner
-from attnscan.server.corpus import PairKeeper
+from attnscan.scan.events import Progress, outcome
 from attnscan.studies import ablation, comparison, explanation, similarity
 
 Taken = ParamSpec("Taken")
@@ -39,13 +33,3 @@ def heard(work: Generator[Any, None, Found]) -> tuple[Found, list[Progress]]:
     told: list[Any] = []
     found = outcome(work, told.append)
     return found, [event for event in told if isinstance(event, Progress)]
-
-
-def kept(keeper: PairKeeper, scanner: Scanner) -> Ranking:
-    """The pairs of a keeper ranked by a model that is open, the first of them kept."""
-    for event in run(Rank(keeper, scanner.options, pair_scores=True), scanner):
-        if isinstance(event, PairScores):
-            keeper.take(event)
-        elif isinstance(event, Result):
-            ranking: Ranking = event.value
-    return ranking

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.bars import answered, done, working
+from attnscan.cli.bars import done, working
 from attnscan.cli.bundles import Without, complete_models, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, OfAttention, PairFiles, SentenceA, SentenceB
+from attnscan.cli.options import Model, OfAttention, OnLongOption, SentenceA, SentenceB, on_long_of
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
-from attnscan.inputs.places.names import shown
-from attnscan.results.terms import counted
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Rank
 from attnscan.run.running import Running, notes_of_inputs, opened_all
 from attnscan.scan.options import ScanOptions
 
@@ -31,9 +27,6 @@ if TYPE_CHECKING:
     from socket import socket
     from threading import Event
 
-    from attnscan.scan.options import OnLong
-    from attnscan.scan.scanner import Scanner
-    from attnscan.server.corpus import Corpus
     from attnscan.server.session import Session
 
 EXAMPLES = (
@@ -63,15 +56,11 @@ def serve(
         typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    on_long: OnLongOption = None,
     of: OfAttention,
-    files: PairFiles,
     scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
     of = of.resolved()
-    if not files.pairs:
-        files.check_unused()
-    elif of.attention != "encoder":
-        raise typer.BadParameter("--pairs is of an encoder's attention: leave out --attention")
     for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
@@ -81,23 +70,21 @@ def serve(
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
     links = of.pair(pair, "cross") if of.alignments is not None else None
-    on_long: OnLong = "truncate" if files.on_long == "truncate" else "error"
     names = (model, *([against] if against else []))
-    asked = [replace(scan, model=name, on_long=on_long) for name in names]
+    asked = [replace(scan, model=name, on_long=on_long_of(on_long, many=False)) for name in names]
     wanted = [of.options(options, kind, None)[1] for options in asked for kind in of.kinds]
     from attnscan.server.app import listening
 
     with ExitStack() as stack:
         own = stack.enter_context(listening(port))
         scanners = done(opened_all(Running(stack=stack), wanted, [None] * len(wanted)))
-        corpus = _corpus(scanners[0], files.source(), files.when_long()) if files.pairs else None
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
 
         several = len(of.kinds)
         models = [Loaded.of(*scanners[i : i + several], links=links) for i in range(0, len(scanners), several)]
         first = Question(pair, attention=of.kinds[0] if several > 1 else "")
-        session = Session(models, first, corpus)
+        session = Session(models, first)
         with working("answering the first question"):
             signatures = session.signatures()
         for note in notes_of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):
@@ -131,15 +118,3 @@ def _say_bug(error: Exception) -> None:
     """A bug of ours, for a report: the lines of its traceback, with what a terminal would obey made visible."""
     for line in "".join(traceback.format_exception(error)).splitlines():
         say(line)
-
-
-def _corpus(scanner: Scanner, files: FilePairs, on_long: OnLong) -> Corpus:
-    """The ranking of the files' pairs, and the first of them."""
-    from attnscan.server.corpus import PairKeeper
-
-    keeper = PairKeeper(files)
-    other = scanner.with_options(on_long=on_long, labelled=True, profile=True, predictive_part=False)
-    ranking = answered(Rank(keeper, other.options, pair_scores=True), take=keeper.take, scanner=other)
-    first, *others = map(shown, files.paths)
-    name = f"{first} and {counted(len(others), 'other file')}" if others else first
-    return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking, other)

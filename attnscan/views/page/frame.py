@@ -42,8 +42,7 @@ Kind = Literal["input", "trees", "kinds", "pairs"]
 """What a page is of: one input, some sentences with trees, kinds of attention on one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
 _VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
-_LIVE = {"input": ("server", "live", "beside", "search"), "pairs": ("server", "examples")}
-_LIVE["kinds"] = _LIVE["input"]
+_LIVE = ("server", "live", "beside")
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
     ("weight", "looks", "Attention weights"),
@@ -258,7 +257,7 @@ def without_comments(path: Path) -> str:
 @cache
 def _template(kind: Kind, live: bool, has_neurons: bool) -> Any:
     """The frame, with style and scripts in it."""
-    added = _LIVE[kind] if live else ()
+    added = _LIVE if live else ()
     views = (*_VIEWS[kind], *(("neuron",) * has_neurons))
     scripts = ("dom", "data", "state", "heads", "model", *views, "table", *added, "main")
     styles = ("style", *(["live"] if live else []), *(["tree"] if kind == "trees" else []))

@@ -15,11 +15,10 @@ import numpy as np
 
 from attnscan.results.classification import Classification
 from attnscan.results.grid import AttentionKind, Head
-from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
-from attnscan.views.page.page import InputPage, attention_of, corpus_page, shown
+from attnscan.views.page.page import InputPage, attention_of, shown
 from attnscan.views.page.table import tables
 
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ class LiveFacts:
     """By model, of each kind of change: why it cannot be made there; empty if it can."""
     model: int = 0
     """Which of the models the page is of."""
-    corpus: str = ""
-    """What is said of the pairs that can be browsed; empty if there are none."""
     kinds: tuple[str, ...] = ()
     """The kinds of attention of an encoder-decoder that can be asked about, if there are several."""
 
@@ -61,7 +58,6 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
     known = asdict(live) | {
         "models": [plain(name) for name in live.models],
         "available": [{kind: plain(why) for kind, why in changes.items()} for changes in live.available],
-        "corpus": plain(live.corpus),
         "words": [shown(word) for word in words],
     }
     cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
@@ -153,8 +149,3 @@ def aligned(here: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
         if kind == "equal" or (kind == "replace" and last - first == stop - other):
             together += zip(range(start + first, start + last), range(start + other, start + stop), strict=True)
     return together + [(len(here) - at, len(there) - at) for at in range(end, 0, -1)]
-
-
-def live_corpus_page(ranking: Ranking) -> str:
-    """The page of many pairs, from which a click leads to the pairs. Raises: OptionError if it has no labels."""
-    return corpus_page(ranking, PageOptions(size=None), live={}).html

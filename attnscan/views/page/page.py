@@ -246,8 +246,8 @@ def _reads_right_to_left(tokens: Sequence[str]) -> bool:
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
 
 
-def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] | None = None) -> Page:
-    """`live` is what its scripts know of a server. Raises: OptionError if the ranking has no labels."""
+def corpus_page(result: Ranking, options: PageOptions) -> Page:
+    """Labels, scores and profiles over many pairs. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
     why: dict[By, str] = {
         "weight": "this page was made by what heads carry alone (--by carried)",
@@ -258,16 +258,16 @@ def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] |
     subject = Subject(result.signature, readings, why_not, not_measured)
     room = float("inf")
     for table in tables(readings):
-        html = _html(result, subject, table, (), live)
+        html = _html(result, subject, table, ())
         if options.size is not None:
             room = options.size - len(html.encode()) - NOTES
         if room >= 0:
             break
     notes = tuple(left_out_of(table, options.size, room))
-    return Page(_html(result, subject, table, notes, live) if notes else html, notes)
+    return Page(_html(result, subject, table, notes) if notes else html, notes)
 
 
-def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None) -> str:
+def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
     lines = (summary(result), *remarks(result), ranked_by(result))
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
@@ -279,7 +279,7 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str],
         "rightToLeft": False,
         "best": _best(subject).name,
     }
-    return html_of(frame, subject.facts(table) | facts, kind="pairs", live=live)
+    return html_of(frame, subject.facts(table) | facts, kind="pairs")
 
 
 def _best(subject: Subject) -> Head:

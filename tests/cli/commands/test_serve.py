@@ -133,11 +133,9 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
     ("arguments", "code", "said"),
     [
         (["a", "b", "c"], 2, "Got unexpected extra argument(s) (c)"),
-        (["--skip-bad"], 2, "--skip-bad is for --pairs"),
         (["--port", "65536"], 2, "'--port'"),
         ([""], 1, "sentence A is empty; give it at least one word, in quotes"),
         (["cat " * 600], 1, "the input is 602 tokens long and the model reads at most 512"),
-        (["--pairs", "no-such.csv"], 1, "there is no file no-such.csv; check the path"),
         (["--against", "./nowhere"], 1, "there is no directory ./nowhere"),
     ],
 )
@@ -187,17 +185,6 @@ def _served(*arguments: str) -> Iterator[str]:
             enough.set()
             thread.join(WAIT)
     assert done[0].exit_code == 0
-
-
-def test_pairs_come_with_their_page_and_each_head_with_its_pairs(tmp_path: Path) -> None:
-    (tmp_path / "pairs.txt").write_text("\n".join(f"the cat number {i} sat on a mat" for i in range(8)))
-    with _served("--pairs", str(tmp_path / "pairs.txt"), *BUNDLED) as url:
-        status, page = _asked(url, "corpus")
-        assert status == 200 and b"<html" in page
-        status, found = _asked(url, "pairs/0-2")
-        pairs = json.loads(found)["pairs"]
-        assert status == 200 and len(pairs) == 8 and pairs[0]["where"].startswith(str(tmp_path))
-        assert b"8 pairs of" in _asked(url)[1]
 
 
 def test_two_models_are_asked_the_same() -> None:

@@ -30,13 +30,13 @@ from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
 from attnscan.views.page.frame import PageOptions, without_comments
-from attnscan.views.page.live import LiveFacts, live_corpus_page, live_page
+from attnscan.views.page.live import LiveFacts, live_page
 from attnscan.views.page.page import page
 
 WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
-LIVE = LiveFacts(QUESTION, "0" * 16, ("one", "other"), (ANYTHING, ANYTHING), corpus="12 pairs")
+LIVE = LiveFacts(QUESTION, "0" * 16, ("one", "other"), (ANYTHING, ANYTHING))
 READINGS = {"weight": False, "words": True, "carried": False, "carried-words": True}
 """Whether among words."""
 
@@ -94,7 +94,7 @@ class TestSafety:
         offline = page(small[0]).html + page(ranking).html + trees.html
         of_kinds = attnscan.report("bado fela", "ALEF ODAB", attention="all", model=TRANSLATOR, predictive="off")
         offline += of_kinds.html
-        alive = live_page(small[0], LIVE, ()) + live_corpus_page(ranking)
+        alive = live_page(small[0], LIVE, ())
         assert "fetch(" not in offline
         for path in WEB.iterdir():
             assert path.suffix == ".j2" or without_comments(path).strip() in offline + alive
