@@ -1,7 +1,8 @@
 """What a model is, whatever its name and place: hashes of its weights, its config, its modules and its tokenizer.
 
 They are taken of what was loaded, not of files: a copied checkpoint is the same model, an overwritten one is another.
-Of modules counts what they print. Hashing takes about a second for each GB of weights.
+Of modules counts what they print, and the numbers, switches and names of functions that they hold. Hashing takes about
+a second for each GB of weights.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -23,6 +25,7 @@ _NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "d
     "output_attentions",
     "output_hidden_states",
 }
+_OF_TRAINING = {"training", "gradient_checkpointing"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Fingerprint:
     """Of those that run: names, shapes and bytes, in the number format of the run."""
     config: str
     modules: str
-    """Of what they print: their classes and sizes."""
+    """Of what they print, their classes and sizes, and of their buffers, numbers, switches and functions' names."""
     tokenizer: str
 
     def __str__(self) -> str:
@@ -47,8 +50,19 @@ def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
 
 
 def of_modules(model: Any) -> str:
-    """A hash of what a model prints."""
-    return hashed(repr(model).encode())
+    """A hash of what a model prints, of its buffers, and of what its modules hold, such as an attention's `scaling`."""
+    held = (_json_of(_held(module)) for module in model.modules())
+    buffers = (part for name, values in model.named_buffers() for part in (name.encode(), content(values)))
+    return hashed(repr(model).encode(), *held, *buffers)
+
+
+def _held(module: torch.nn.Module) -> dict[str, object]:
+    """A module's numbers and switches, and the names of its class and functions, as a score may depend on them."""
+    functions = FunctionType | MethodType | BuiltinFunctionType
+    own = {name: value for name, value in vars(module).items() if name not in _OF_TRAINING and not name.startswith("_")}
+    named = {name: value.__qualname__ for name, value in own.items() if isinstance(value, functions)}
+    named[""] = type(module).__qualname__  # which not every class prints
+    return named | {name: value for name, value in own.items() if isinstance(value, bool | int | float)}
 
 
 def of_numbers(model: Any) -> str:

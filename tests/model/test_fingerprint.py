@@ -99,13 +99,16 @@ def model() -> Any:
 
 
 CHANGES: dict[str, Callable[[Any], object]] = {
+    "a scale": lambda bert: setattr(bert.encoder.layer[0].attention.self, "scaling", 0.1),
     "an epsilon": lambda bert: setattr(bert.embeddings.LayerNorm, "eps", 1.0),
     "an activation": lambda bert: setattr(bert.encoder.layer[0].intermediate, "intermediate_act_fn", torch.nn.ReLU()),
+    "positions": lambda bert: bert.embeddings.position_ids.copy_(bert.embeddings.position_ids.flip(1)),
+    "a forward": lambda bert: setattr(bert.encoder.layer[0].output.dense, "forward", lambda states: states),
     "a layer": lambda bert: bert.encoder.layer.append(bert.encoder.layer[0]),
 }
 
 
-def test_modules_count_as_they_are_printed() -> None:
+def test_modules_count_by_what_they_print_and_hold() -> None:
     digests = {of_modules(model())}
     for change in CHANGES.values():
         change(bert := model())
@@ -119,6 +122,7 @@ def test_modules_count_as_they_are_printed() -> None:
         lambda bert: bert.train(),
         lambda bert: bert.requires_grad_(False),
         lambda bert: bert.double().float(),
+        lambda bert: bert.activation_checkpointing_enable(),
         lambda bert: bert.set_attn_implementation("eager"),
         lambda bert: setattr(bert.config, "_name_or_path", "elsewhere"),
         lambda bert: bert(input_ids=torch.tensor([[2, 5, 6, 3]]), output_attentions=True),

@@ -111,6 +111,7 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
     original, activation, norm = weight.detach().clone(), layer.intermediate.intermediate_act_fn, layer.output.LayerNorm
     changes += [
         lambda: setattr(layer.intermediate, "intermediate_act_fn", torch.nn.ReLU()),
+        lambda: setattr(layer.attention.self, "scaling", layer.attention.self.scaling * 4),
         lambda: setattr(norm, "eps", 1.0),
     ]
     for change in changes:
@@ -120,6 +121,7 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
     model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1))
     weight.data.copy_(original)
     layer.intermediate.intermediate_act_fn = activation
+    layer.attention.self.scaling /= 4
     norm.eps = model.model.config.layer_norm_eps
     asked.clear()
     assert _same(_help(model), before) and not asked

@@ -39,6 +39,17 @@ def wordpiece() -> PreTrainedTokenizerFast:
     return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
 
 
+def whole_words() -> PreTrainedTokenizerFast:
+    """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained is not."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = sorted({word for text in CORPUS for word in text.lower().split()})
+    vocabulary = {word: number for number, word in enumerate([*special, *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
+
+
 def byte_level() -> PreTrainedTokenizerFast:
     """As RoBERTa's: cased, `Ġ` before words, <s> A </s></s> B </s>, no segments."""
     tokenizer = Tokenizer(models.BPE())

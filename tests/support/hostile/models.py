@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 from families import TAPPED, UNTAPPED
-from tokenizers_of_kinds import wordpiece
+from tokenizers_of_kinds import whole_words
 
 import attnscan
 from attnscan.errors import AttnscanError
@@ -37,7 +37,7 @@ KINDS = {
 """Classes of transformers, and the families that they are of: with the tap and without it, encoders and decoders."""
 
 
-_tokenizer = functools.cache(wordpiece)  # trained anew, it breaks some words otherwise
+_tokenizer = functools.cache(whole_words)
 
 
 def made(kind: str) -> Any:
@@ -76,7 +76,7 @@ def holds(kind: str, changes: list[Change], draw: random.Random) -> str:
     Raises: AssertionError if it is neither.
     """
     model = made(kind)
-    given: Any = model
+    before, given = attention(own(model)), model
     for change in changes:
         with warnings.catch_warnings(action="ignore"):
             changed = change(given, draw)
@@ -102,11 +102,18 @@ def holds(kind: str, changes: list[Change], draw: random.Random) -> str:
     if whole is not None:
         logits, predicted = own(whole).logits.float(), output.logits.float()
         assert torch.allclose(logits, predicted, atol=30 * near, rtol=30 * near), "it predicts otherwise"
+    if before.shape != expected.shape or not torch.allclose(before, expected, atol=1e-3):
+        assert result.signature.fingerprint != _fingerprint_of(kind), "its fingerprint is that of the unchanged model"
     return ""
 
 
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-1}
 """How far what is read may be from what the model shows, which is rounded to its own number format."""
+
+
+@functools.cache
+def _fingerprint_of(kind: str) -> str:
+    return str(adopted(made(kind), _tokenizer()).fingerprint)
 
 
 def trials(count: int) -> Iterator[tuple[str, list[str]]]:
