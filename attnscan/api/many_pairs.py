@@ -29,10 +29,10 @@ from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.classification import Classification
+from attnscan.results.files import local_path
 from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.stored_file import StoredFile, place_of
 from attnscan.run.reading import FilePairs, Ledger, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank
@@ -119,11 +119,11 @@ def heads(
     return OfKinds({kind: ranked(own) for kind, own in of.kinds().items()})
 
 
-def state_of(state: File | None) -> Path | StoredFile | None:
-    """A state file, here or in a store. Raises: OptionError, OutputError for what is none."""
+def state_of(state: File | None) -> Path | None:
+    """A state file. Raises: OptionError, OutputError for what is none."""
     if state is None or file_of("state", state) is None:
         return None
-    return place_of(os.fspath(state))
+    return local_path(os.fspath(state))
 
 
 def _ranked_options(

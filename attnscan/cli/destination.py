@@ -23,8 +23,7 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import Growing, check_writable, descriptor, write_file, written_by_and_by
-from attnscan.results.stored_file import place_of
+from attnscan.results.files import Growing, check_writable, descriptor, local_path, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Picture, PictureFile
 
@@ -94,8 +93,7 @@ def option_named(roles: Mapping[str, FileRole], files: Mapping[str, Any]) -> Ite
 
 def _here(name: Path | str | None) -> Path | None:
     """The file on this machine that a name of something to write stands for. Raises: OutputError."""
-    place = place_of(name) if isinstance(name, str) else name
-    return place if isinstance(place, Path) else None
+    return local_path(name) if isinstance(name, str) else name
 
 
 def _file_read(name: Path | str) -> Path:

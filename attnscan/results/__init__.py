@@ -27,5 +27,4 @@ checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names
 tables.py          tables to CSV, JSON, Parquet, Markdown, Excel workbooks; only this module rounds
 files.py           a file is written whole or not at all
-stored_file.py     the same in a store: S3, GCS, Azure, HDFS
 """

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from attnscan.errors import OutputError
-from attnscan.inputs.places.names import open_file
+from attnscan.inputs.places.files import path_of
+from attnscan.inputs.places.names import open_file, scheme_of, shown
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -147,6 +148,23 @@ def _check_open(path: Path, number: int) -> None:
         raise OutputError(f"cannot write {path}: it is not open", "open it, or name a file", path) from None
     if mode == os.O_RDONLY:
         raise OutputError(f"cannot write {path}: it is open for reading only", "name a file", path)
+
+
+def local_path(name: str) -> Path:
+    """The file on this machine that a path or a `file://` stands for.
+
+    Raises: OutputError for an address of anything else, or a name that no file can have.
+    """
+    scheme = scheme_of(name)
+    if scheme == "file":
+        return Path(path_of(name))
+    if scheme:
+        raise OutputError(f"cannot write {shown(name)}: it is not on this machine", "name a file on this machine")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        raise OutputError(f"cannot write {shown(name)}: no file can have this name", "choose another") from None
+    return Path(name)
 
 
 def check_writable(path: Path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnscan.errors import StateError
 from attnscan.results.files import descriptor
-from attnscan.results.stored_file import StoredFile
 from attnscan.run.events import PairScores, Progress, Work
-from attnscan.run.reading import Ledger, OnePair, on_bad_of
+from attnscan.run.reading import OnePair, on_bad_of
 from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
@@ -24,9 +22,10 @@ if TYPE_CHECKING:
     from attnscan.scan.per_pair import PerPairWriter
     from attnscan.scan.scanner import Scanner
     from attnscan.scan.state import ScanState
+    from attnscan.scan.stored import Keeper
 
 T = TypeVar("T")
-_SAVE_EVERY, _SAVE_IN_STORE = 5.0, 60.0  # seconds between two states of a scan
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
 
 
 def rank(request: Rank, running: Running) -> Work[Ranking]:
@@ -39,7 +38,7 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     from attnscan.scan.per_pair import PerPairWriter
 
     if request.state is not None:
-        stack.enter_context(held(request.state))
+        check_holds_state(request.state)
     if request.per_pair is not None:
         patterns, kind = [pattern.id for pattern in request.options.patterns], request.options.kind
         how: dict[str, Any] = {"ids": pairs.has_ids(), "kind": kind}
@@ -78,7 +77,7 @@ def scanned_here(
     state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
     doing = "scoring pairs" if isinstance(request, Rank) else "comparing heads with trees"
     tell = isinstance(request, Rank) and request.pair_scores
-    keep = _keeper(request.state, scanner, state, running.ledger)
+    keep = _keeper(request.state, scanner, state)
     yield Progress(doing)
     try:
         if request.state is not None and request.state.exists():
@@ -117,52 +116,21 @@ def _written(steps: Steps[T], writer: PerPairWriter | None, *, tell: bool) -> Wo
             yield event
 
 
-def _keeper(place: Path | StoredFile | None, scanner: Scanner, first: ScanState, ledger: Ledger) -> Callable[..., None]:
-    """What keeps a state in its file or store. A store that fails ends no scan, and is told."""
+def _keeper(path: Path | None, scanner: Scanner, first: ScanState) -> Keeper[ScanState]:
+    """What keeps a state in its file, if it has one."""
     from attnscan.scan.stored import Keeper, save_state
 
     def save(state: ScanState) -> None:
-        if place is not None and state.sums.any is not None:
-            save_state(place, state, scanner)
+        if path is not None and state.sums.any is not None:
+            save_state(path, state, scanner)
 
-    is_stored = isinstance(place, StoredFile)
-    return Keeper(save, _SAVE_IN_STORE if is_stored else _SAVE_EVERY, ledger.say if is_stored else None, first)
+    return Keeper(save, _SAVE_EVERY, first)
 
 
-@contextmanager
-def held(path: Path | StoredFile) -> Iterator[None]:
-    """Keep other runs off a state file, until this one ends or is killed.
-
-    The lock is the system's, on a file beside: the state file itself is replaced whenever a state is saved. In a store
-    there is none.
-    Raises: StateError if another run holds it, or the path is no regular file.
-    """
-    if isinstance(path, StoredFile):
-        yield
-        return
-    from filelock import FileLock, Timeout
-
-    target = path.resolve()  # through a link: both names mean one file
-    try:
-        if descriptor(path) is not None or (target.exists() and not stat.S_ISREG(target.stat().st_mode)):
-            raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
-        beside = target.with_name(f".{target.name}.lock")
-        lock = FileLock(beside)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StateError(
-            f"another run holds the state file {path}", "wait until it ends, or name another --state file"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise StateError(
-            f"cannot lock {path}: {getattr(error, 'strerror', None) or error}", "put the --state file elsewhere"
-        ) from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # Windows does not let go of an open file
-            beside.unlink()  # before its release, so that whoever opened it meanwhile finds it gone
-        lock.release()
+def check_holds_state(path: Path) -> None:
+    """Raises: StateError if a path cannot hold a state, which is replaced as a whole file."""
+    if descriptor(path) is not None or (path.exists() and not path.is_file()):
+        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
 
 
 def make_shard(request: MakeShard, running: Running) -> Work[ScanState]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.pairs import Pair
     from attnscan.results.head_weights import Selection
-    from attnscan.results.stored_file import StoredFile
     from attnscan.scan.state import ScanState
 
 
@@ -99,7 +98,7 @@ class Predictive(Request):
 class Rank(OfPairs):
     """Every head's scores over many pairs and, by options, labels and profiles: a `Ranking`."""
 
-    state: Path | StoredFile | None = None
+    state: Path | None = None
     """Keeps the sums, and is gone on from if it is there."""
     per_pair: Path | None = None
     """Takes every pair's own scores."""
@@ -171,7 +170,7 @@ class HoldAgainst(OfPairs):
     """What will be shown, which must be there; the result has all."""
     subtypes: bool = False
     """Whether `nsubj:pass` is a relation of its own, beside `nsubj`."""
-    state: Path | StoredFile | None = None
+    state: Path | None = None
     """Keeps the sums of the first treebank, and is gone on from if it is there."""
 
 

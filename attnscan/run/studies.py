@@ -12,7 +12,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.results.terms import counted
 from attnscan.run.events import Loading, Note, Progress, Work
-from attnscan.run.ranking import held, rank, scanned_here
+from attnscan.run.ranking import check_holds_state, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
 from attnscan.run.requests import (
     Ablate,
@@ -174,7 +174,7 @@ def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Synt
     treebanks = [bank.pairs for bank in banks]
     counts = yield from _checked(treebanks, ledger, request.relation, subtypes=request.subtypes)
     if request.state is not None:
-        running.stack.enter_context(held(request.state))
+        check_holds_state(request.state)
     scanner = yield from opened(running, request.options, request.memory)
     results: list[Syntax] = []
     for bank, count in zip(banks, counts, strict=True):

@@ -18,13 +18,12 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 
-from attnscan.errors import OutputError, StateError
+from attnscan.errors import StateError
 from attnscan.inputs.option import words_of
 from attnscan.results.behaviour import COLUMNS
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
 from attnscan.scan.scanner import Scanner
@@ -50,7 +49,7 @@ _OF_MODEL = {
 _OF_ATTENTION = ("attention", "query")  # told first: with them, patterns and the model's parts differ, too
 
 
-def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
+def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
     state = with_signature(scanner, state)
     assert state.signature is not None and state.sums.any is not None
@@ -63,13 +62,10 @@ def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> N
     }
     file = BytesIO()
     np.savez(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(told))}, **arrays_of(state.sums))
-    if isinstance(path, StoredFile):
-        path.write_bytes(file.getvalue())
-    else:
-        write_file(path, file.getvalue())
+    write_file(path, file.getvalue())
 
 
-def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
+def load_state(path: Path, scanner: Scanner) -> ScanState:
     """Read a state that was written by the same model with the same options.
 
     Raises: StateError if it was not, is of another format, or is damaged.
@@ -101,7 +97,7 @@ def _about(scanner: Scanner) -> dict[str, Any]:
     return about | asdict(scanner.loaded.fingerprint) | scanner.options.deciding | {"predictive": scanner.measure}
 
 
-def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raises: StateError for what is not equal."""
     unlike = (name for name, value in ours.items() if theirs.get(name) != value)
     for name in sorted(unlike, key=lambda name: name not in _OF_ATTENTION):
@@ -121,11 +117,11 @@ def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mappi
         )
 
 
-def _arrays_in(path: Path | StoredFile) -> dict[str, Any]:
+def _arrays_in(path: Path) -> dict[str, Any]:
     """What is in a file, by name. Raises: StateError; whatever a damaged file makes of it."""
-    content = _whole(path)
-    if content is None:
+    if path.stat().st_size > _MAX_BYTES:
         raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
+    content = path.read_bytes()
     if content.startswith(b'{"format"'):  # as earlier versions wrote states
         raise _of_another_version(path)
     with np.load(BytesIO(content), allow_pickle=False) as file:
@@ -134,16 +130,8 @@ def _arrays_in(path: Path | StoredFile) -> dict[str, Any]:
         return dict(file)
 
 
-def _of_another_version(path: Path | StoredFile) -> StateError:
+def _of_another_version(path: Path) -> StateError:
     return StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
-
-
-def _whole(path: Path | StoredFile) -> bytes | None:
-    """What is in a file; None of one that is too large. Raises: OSError; StateError."""
-    if isinstance(path, StoredFile):
-        content = path.read_bytes(_MAX_BYTES)
-        return content if len(content) <= _MAX_BYTES else None
-    return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
 
 
 def _signature_read(said: Any) -> Signature:
@@ -167,31 +155,18 @@ def _signature_read(said: Any) -> Signature:
 
 
 class Keeper(Generic[State]):
-    """Keeps how far a scan is, now and then and at the end."""
+    """Writes how far a scan is, now and then and at the end."""
 
-    def __init__(
-        self, write: Callable[[State], None], every: float, say: Callable[[str], None] | None, first: State
-    ) -> None:
-        """`every` is in seconds; `say` is told what cannot be written, which without it ends the scan."""
-        self._write, self._every, self._say, self._kept = write, every, say, first
-        self._when, self._failed = time.monotonic(), False
+    def __init__(self, write: Callable[[State], None], every: float, first: State) -> None:
+        """`every` is in seconds; the `first` state needs no writing."""
+        self._write, self._every, self._kept, self._when = write, every, first, time.monotonic()
 
     def __call__(self, state: State, *, last: bool = False) -> None:
-        """Keep a state, if it is another one, and time for that or the `last`. Raises: OutputError."""
+        """Write a state, if it is another one, and time for that or the `last`. Raises: OutputError."""
         if state is self._kept or not (last or time.monotonic() - self._when > self._every):
             return
-        try:
-            self._write(state)
-            self._kept, self._failed = state, False
-        except OutputError as error:
-            if self._say is None:
-                raise
-            if last:
-                self._say(f"{error.what}; a state that is there is from earlier in this scan")
-            elif not self._failed:
-                self._say(f"{error.what}; the scan continues and retries every minute")
-            self._failed = True
-        self._when = time.monotonic()
+        self._write(state)
+        self._kept, self._when = state, time.monotonic()
 
 
 def arrays_of(sums: ScanSums) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from scans import PAIRS, assert_equal_profiles, assert_equal_sums, ranked, records_of, states_of
 from torch import Tensor
 
-from attnscan.errors import OutputError, StateError
+from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.sentence import Sentence
@@ -234,23 +234,12 @@ def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
         assert [place for _, place, _ in seen.sample] == [first[1]]
 
 
-def test_the_first_failure_of_several_is_told_and_the_last_in_any_case() -> None:
-    said: list[str] = []
-    fails = True
-
-    def write(_: int) -> None:
-        if fails:
-            raise OutputError("cannot write x: gone", "do this")
-
-    keep = Keeper(write, 0.0, said.append, 0)
-    keep(1)
-    keep(1)
-    fails = False
-    keep(1)
-    fails = True
-    keep(2)
-    assert said == ["cannot write x: gone; the scan continues and retries every minute"] * 2
-    keep(2, last=True)
-    assert len(said) == 3 and "is from earlier in this scan" in said[2]
-    with pytest.raises(OutputError):
-        Keeper(write, 0.0, None, 0)(1)
+def test_a_state_is_written_when_it_is_another_and_at_the_last() -> None:
+    written: list[int] = []
+    keep, rarely = (Keeper(written.append, every, 0) for every in (-1.0, 3600.0))
+    for state in (0, 1, 1, 2):
+        keep(state)
+    rarely(3)
+    rarely(4, last=True)
+    rarely(4, last=True)
+    assert written == [1, 2, 4]

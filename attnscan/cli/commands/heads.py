@@ -25,8 +25,7 @@ from attnscan.cli.options import (
     check_usage,
 )
 from attnscan.inputs.places.names import STDIN
-from attnscan.results.files import check_writable
-from attnscan.results.stored_file import place_of
+from attnscan.results.files import check_writable, local_path
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank
@@ -90,9 +89,9 @@ def heads(
             ),
         }
     )
-    keeping = None if state is None else place_of(state)
+    keeping = None if state is None else local_path(state)
     for path in (per_pair, keeping):
-        if isinstance(path, Path):
+        if path is not None:
             check_writable(path)
     destination = where.destination()
     results: list[Ranking] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,9 +21,8 @@ from attnscan.cli.options import (
     heads_option,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.results.files import check_writable
+from attnscan.results.files import check_writable, local_path
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
 from attnscan.run.requests import Classify, Rank, WeightsInput
 from attnscan.scan.options import ScanOptions, check_engine
@@ -68,13 +66,13 @@ def profile(
         given.check()
     if is_alone and (files.pairs or state):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
-    keeping = None if state is None else place_of(state)
+    keeping = None if state is None else local_path(state)
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     kind = of.kinds[0]
     if heads is not None:
         check_heads_are_named(heads)
-    if isinstance(keeping, Path):
+    if keeping is not None:
         check_writable(keeping)
     destination = where.destination(draws=True)
     _, options = of.options(replace(scan, model=given.model, on_long=files.when_long()), kind, pattern)

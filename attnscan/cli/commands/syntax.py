@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,9 +14,8 @@ from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOpti
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
-from attnscan.results.files import check_writable
+from attnscan.results.files import check_writable, local_path
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
 from attnscan.scan.options import ScanOptions, check_engine
@@ -57,8 +55,8 @@ def syntax(
     destination = where.destination()
     if heads is not None and destination.format == "table":
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
-    keeping = None if state is None else place_of(state)
-    if isinstance(keeping, Path):
+    keeping = None if state is None else local_path(state)
+    if keeping is not None:
         check_writable(keeping)
     options = replace(scan, on_long=on_long or "error")
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)

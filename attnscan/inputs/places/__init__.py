@@ -2,6 +2,4 @@
 
 files.py   files, globs, directories and URIs -> files, opened; gzip, bzip2, xz and Zstandard
 names.py   the format, the compression and the scheme that a name says
-remote.py  requests to stores that are written, with timeouts
-stores.py  S3, GCS, Azure and HDFS, as they are written; why one could not be reached
 """

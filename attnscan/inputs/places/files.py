@@ -103,33 +103,6 @@ def unpacked(file: IO[bytes], name: str, suffix: str) -> Iterator[IO[bytes]]:
         raise PairsError(what, "copy or compress it again") from None
 
 
-def size_of(file: str) -> int | None:
-    """The size of a file in bytes; None where a server does not say it.
-
-    Raises: PairsError if it cannot be looked at.
-    """
-    if not scheme_of(file):
-        return _looked_at(file).st_size
-    with opened(file) as stream:
-        return stream.seek(0, os.SEEK_END) if stream.seekable() else None
-
-
-def version_of(file: str) -> str:
-    """What changes when a file does: its size and, on this machine, the time of its last change.
-
-    Raises: PairsError if it cannot be looked at.
-    """
-    when = "" if scheme_of(file) else _looked_at(file).st_mtime_ns
-    return f"{size_of(file)} {when}"
-
-
-def _looked_at(file: str) -> os.stat_result:
-    try:
-        return Path(file).stat()
-    except OSError as error:
-        raise PairsError(f"cannot read {file}: {error.strerror or error}", "check the file") from None
-
-
 def called(file: str) -> str:
     """The name of a file for messages and results, without secrets."""
     return "standard input" if file == STDIN else shown(file)

@@ -16,15 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run
-from pyarrow import fs
 from toy import save_toy_bert
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
-from attnscan.inputs.places import stores
-from attnscan.results import stored_file
 from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
@@ -171,35 +168,12 @@ def test_heads_with_a_state_and_every_pairs_file(toy: str, tmp_path: Path) -> No
     assert both.exit_code == 2
 
 
-def test_a_state_in_a_store(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gone on from as one in a file; a store that fails does not take the result, and shows no secret."""
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text(PAIRS_CSV)
-    (tmp_path / "bucket").mkdir()
-    options = ("heads", "--model", toy, "--pairs", str(pairs), "-p", "next-word", "--csv")
-    expected, state = run(*options).stdout, ("--state", "s3://KEY:SECRET@bucket/scan.state?region=x")
-    store = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
-    monkeypatch.setattr(stores, "file_system", lambda _: (store, "scan.state"))
-    assert run(*options, *state).stdout == expected
-    kept = (tmp_path / "bucket" / "scan.state").read_bytes()
-    assert run(*options, *state).stdout == expected  # nothing is left to do
-    assert [path.name for path in (tmp_path / "bucket").iterdir()] == ["scan.state"] and kept
-    (tmp_path / "bucket" / "scan.state").unlink()
-    monkeypatch.setattr(stored_file, "_upload", _full)
-    failed = run(*options, *state)
-    assert (
-        failed.stdout == expected
-        and "cannot write s3://bucket/scan.state: it is full; a state that is there" in failed.stderr
-    )
-    assert "SECRET" not in failed.stderr
-    refused = CliRunner().invoke(app, [*options, "--state", "https://me:SECRET@host/scan.state"])
-    assert refused.exit_code == 1 and "https:// takes no files; use one of s3://" in refused.stderr
+@pytest.mark.parametrize("place", ["s3://KEY:SECRET@bucket/scan.state", "https://me:SECRET@host/scan.state"])
+def test_a_state_is_a_file_on_this_machine(tmp_path: Path, place: str) -> None:
+    (tmp_path / "pairs.csv").write_text(PAIRS_CSV)
+    refused = CliRunner().invoke(app, ["heads", "--pairs", str(tmp_path / "pairs.csv"), "--state", place])
+    assert refused.exit_code == 1 and "it is not on this machine; name a file on this machine" in refused.stderr
     assert "SECRET" not in refused.stderr
-    assert not list((tmp_path / "bucket").iterdir())
-
-
-def _full(*_: object) -> None:
-    raise OSError("it is full")
 
 
 def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:

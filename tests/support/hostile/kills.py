@@ -27,7 +27,7 @@ from attnscan.run import ranking
 from attnscan.scan import local as windows
 
 # So that a fork finds them: a run imports them only when it needs them
-for _name in ("attnscan.scan.state", "attnscan.scan.scanner", "attnscan.results.tables", "filelock"):
+for _name in ("attnscan.scan.state", "attnscan.scan.scanner", "attnscan.results.tables"):
     importlib.import_module(_name)
 
 
@@ -215,23 +215,6 @@ def out_of_space(scene: Scene, draw: random.Random) -> bool:
     return ended.status != 0
 
 
-def at_once(scene: Scene, draw: random.Random) -> bool:
-    """Two runs on one state file: one does all of it, and the other says so or finds it done."""
-    scene.clear()
-    first = scene.start(scene.resumable)
-    time.sleep(draw.uniform(0, scene.seconds))
-    ended = scene.run(scene.resumable)
-    _, status = os.waitpid(first, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, 1)
-    assert 0 in (os.waitstatus_to_exitcode(status), ended.status)
-    if ended.status:
-        (line,) = ended.stderr.splitlines()
-        assert f"another run holds the state file {scene.state}" in line, ended
-    (scene.directory / f"{first}.stderr").unlink()
-    assert scene.table.read_bytes() == scene.expected
-    return ended.status != 0
-
-
 def clock_set_back(scene: Scene, _: random.Random) -> bool:
     """A clock that runs backwards changes nothing."""
     scene.clear()
@@ -241,4 +224,4 @@ def clock_set_back(scene: Scene, _: random.Random) -> bool:
     return True
 
 
-FAULTS = (killed, killed_while_keeping, interrupted_twice, out_of_space, at_once, clock_set_back)
+FAULTS = (killed, killed_while_keeping, interrupted_twice, out_of_space, clock_set_back)
