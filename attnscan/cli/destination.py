@@ -1,7 +1,7 @@
 """Where a result goes: standard output or a file, in the format that was asked for, whole or not at all.
 
 No file that a run writes may overwrite one that it reads: an option's annotation says the role of its file. Does not
-handle: directories, patterns of names, redirections and files in stores.
+handle: redirections and files in stores.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
@@ -22,7 +22,8 @@ import typer
 from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.errors import OutputError, needs
+from attnscan.errors import AttnscanError, OutputError, needs
+from attnscan.inputs.places.files import local_files
 from attnscan.results.files import Growing, check_writable, descriptor, local_path, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Picture, PictureFile
@@ -70,7 +71,7 @@ def check_not_overwritten(roles: Mapping[str, FileRole], given: Mapping[str, Any
     for name, role in roles.items():
         values = given[name] if isinstance(given[name], list) else [given[name]]
         named[role] += [value for value in values if value is not None]
-    taken = list(map(_file_read, named[FileRole.READ]))
+    taken = [file for name in named[FileRole.READ] for file in _files_read(str(name))]
     for path in filter(None, map(_here, named[FileRole.WRITTEN])):
         if any(_is_same(path, other) for other in taken):
             raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
@@ -96,10 +97,13 @@ def _here(name: Path | str | None) -> Path | None:
     return local_path(name) if isinstance(name, str) else name
 
 
-def _file_read(name: Path | str) -> Path:
-    """The file that a name of something to read means, without the function of FILE.py:FUNCTION."""
-    file, suffix, _ = str(name).removeprefix("file://").partition(".py:")
-    return Path(file + suffix.removesuffix(":"))
+def _files_read(name: str) -> list[Path]:
+    """The files that a path, glob, directory or file URI stands for; of FILE.py:FUNCTION, the file."""
+    with suppress(AttnscanError):  # what stands for no file that can be read is refused where it is read
+        if (files := local_files([name])) is not None:
+            return list(map(Path, files))
+    file, suffix, _ = name.partition(".py:")
+    return [Path(file + suffix.removesuffix(":"))]
 
 
 def _is_same(path: Path, other: Path) -> bool:

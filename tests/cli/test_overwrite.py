@@ -24,6 +24,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files that are all of the user's, none of which is weights or the like: nothing gets as far as to read them."""
     for name in ("pairs.csv", "trees.conllu", "w.npz", "every.parquet", "links.txt", "mine.py"):
         (tmp_path / name).write_text(OLD)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.tsv").write_text(OLD)
     (tmp_path / "to-pairs.json").symlink_to("pairs.csv")
     (tmp_path / "same.html").hardlink_to(tmp_path / "w.npz")
     monkeypatch.chdir(tmp_path)
@@ -67,7 +69,12 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
         ["heads", *MANY, "--state", "to-pairs.json"],
         ["heads", *MANY, "--per-pair", "pairs.csv"],
         ["heads", *MANY, "--signature", "pairs.csv"],
+        ["heads", "--pairs", "more", "-o", "more/x.tsv"],
+        ["heads", "--pairs", "m*/?.tsv", "-o", "more/x.tsv"],
+        ["heads", "--pairs", "file://{place}/pairs.csv", "-o", "pairs.csv"],
         ["heads", "--state", "new.csv", "-o", "new.csv"],
+        ["heads", "-o", "new.parquet", "--per-pair", "./new.parquet"],
+        ["plot", "--weights", "w.npz", "-o", "same.html"],
         ["heads", "--pattern", "mine.py:two_back", "-o", "mine.py"],
         ["profile", "--pattern", "mine.py", "-o", "mine.py"],
         ["explain", "0-0", *ONE, "--pattern", "mine.py:two_back", "-o", "mine.py"],
@@ -79,6 +86,7 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
     ids=" ".join,
 )
 def test_no_file_is_read_and_written(place: Path, arguments: list[str]) -> None:
+    arguments = [argument.format(place=place) for argument in arguments]
     assert "is named twice, and would be overwritten" in _refusal(place, *arguments)
 
 
