@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
-.PHONY: demo test test-long test-all lint types check docs bench readme answers release-check lock clean
+.PHONY: demo test test-long test-all lint types check docs bench readme release-check lock clean
 
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
@@ -47,9 +47,6 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/support/readme.py
 	$(BIN)/python tests/support/pictures.py
-
-answers: $(VENV)/dev.stamp  ## ask the bundled model again for the answers about predictive words that are shipped
-	$(BIN)/python tests/support/shipped_answers.py
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

@@ -1,9 +1,8 @@
 """What a model has said of predictive words before, so that it is not asked again.
 
 An answer is found by a hash of all that decides it: weights and config as they are now, and what was asked. A model in
-memory is asked each time, as is one that was loaded by its name and then given other modules or hooks. Answers of the
-bundled model on the shipped pairs ship with attnscan; others are kept in the user's cache. There is no text in any of
-them.
+memory is asked each time, as is one that was loaded by its name and then given other modules or hooks. Answers are kept
+in the user's cache, without any text.
 """
 
 from __future__ import annotations
@@ -11,13 +10,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +30,6 @@ from attnscan.scoring.predictive import Questions
 
 VERSION = 1
 """Of what the numbers mean, and of how they are found: raise it when either changes."""
-SHIPPED = "data/answers.npz"
-"""Where the shipped answers stand; `make answers` makes them."""
 _WORTH = 1 << 15  # tokens: to ask fewer takes a GPU less time than to hash the model
 _OFF = ("off", "0", "no", "false")
 _NAME = re.compile(r"[0-9a-f]{64}\.npz$|\.[0-9a-f]{50}\.")  # of a file that is whole, or was begun
@@ -49,8 +43,6 @@ class Answers:
     """A hash of the model and the measure; None if nothing may be kept of it."""
     computed_by: str = ""
     """What else decides the numbers: versions, the device, how products are rounded."""
-    exact: bool = True
-    """Whether products are rounded as float32 does."""
     cache: Cache = field(default_factory=lambda: Cache(None))
 
     @classmethod
@@ -65,7 +57,6 @@ class Answers:
         return cls(
             hashed(*(part.encode() for part in parts)),
             " ".join((str(torch.__version__), str(transformers.__version__), device, precision)),
-            exact=precision == "highest",
             cache=Cache(place and place / "predictive"),
         )
 
@@ -74,9 +65,7 @@ class Answers:
         if self.origin is None:
             return None
         cells = questions.cells
-        numbers = shipped().get(self.shipped_key(questions)) if self.exact else None
-        if numbers is None:
-            numbers = self.cache.get(self._key(questions), int(cells.sum()))
+        numbers = self.cache.get(self._key(questions), int(cells.sum()))
         if numbers is None:
             return None
         values = np.full(cells.shape, np.nan)
@@ -87,10 +76,6 @@ class Answers:
         """Keep an answer."""
         if self.origin is not None and questions.count:
             self.cache.put(self._key(questions), answer.values[questions.cells])
-
-    def shipped_key(self, questions: Questions) -> str:
-        """What a shipped answer is found by: shipped ones count on every device and for all versions."""
-        return hashed(str(self.origin).encode(), questions.digest.encode())
 
     def _key(self, questions: Questions) -> str:
         return hashed(str(self.origin).encode(), self.computed_by.encode(), questions.digest.encode())
@@ -113,28 +98,9 @@ def _runs_its_own_code(module: torch.nn.Module) -> bool:
     return own and not module.training and "forward" not in vars(module)
 
 
-def worth_keeping(loaded: LoadedModel, inputs: list[Questions]) -> bool:
+def worth_keeping(loaded: LoadedModel, inputs: Sequence[Questions]) -> bool:
     """Whether it takes longer to ask than to look up."""
     return loaded.device.type == "cpu" or sum(questions.count * questions.length for questions in inputs) >= _WORTH
-
-
-@cache
-def shipped() -> dict[str, NDArray[np.float64]]:
-    """The answers that come with attnscan, by their keys."""
-    content = resources.files("attnscan.scan").joinpath(SHIPPED).read_bytes()
-    with np.load(BytesIO(content), allow_pickle=False) as arrays:
-        keys, ends, numbers = (arrays[name] for name in ("keys", "ends", "numbers"))
-    parts = (numbers[start:end].astype(np.float64) for start, end in pairwise([0, *ends.tolist()]))
-    return dict(zip((bytes(key).hex() for key in keys), parts, strict=True))
-
-
-def packed(answers: dict[str, NDArray[np.float64]]) -> bytes:
-    """Answers as a file that `shipped` reads, to single precision, in which models compute."""
-    file = BytesIO()
-    keys = np.array([list(bytes.fromhex(key)) for key in answers], np.uint8)
-    ends = np.cumsum([len(numbers) for numbers in answers.values()], dtype=np.int64)
-    np.savez_compressed(file, keys=keys, ends=ends, numbers=np.concatenate([*answers.values()]).astype(np.float32))
-    return file.getvalue()
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,15 @@ from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
+from attnscan.results.terms import counted
 from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.state import Drawn, ScanState, ScanSums, Seen, half
+from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
 from attnscan.scoring.alignment import AlignmentScorer
 from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.cross import ALIGNED
+from attnscan.scoring.predictive import Questions, within_budget
 from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.resampling import LabelSums
 from attnscan.scoring.scorer import Scorer
@@ -119,7 +121,8 @@ class Stream:
         seen, tokens = self.seen, 0
         for record, encoded in self._encoded():
             truncated, skipped = encoded is not None and encoded.truncated, encoded is None
-            seen = seen.and_then(record, self.scanner.options, truncated=truncated, skipped=skipped)
+            tokens_read = 0 if encoded is None else len(encoded.tokens)
+            seen = seen.and_then(record, self.scanner.options, truncated=truncated, skipped=skipped, tokens=tokens_read)
             if encoded is not None:
                 inputs.append(replace(encoded, number=seen.read, place=record.place))
                 tokens += len(encoded.tokens)
@@ -255,16 +258,16 @@ def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
 def finished(
     scanner: Scanner,
     state: ScanState,
-    doing: str = "pairs asked for predictive words",
+    doing: str = "",
 ) -> Steps[Ranking]:
     """Measure `predictive` on the sample of a state, and rank heads.
 
-    Tells of each pair asked, as what is `doing`, and its scores for `predictive`.
+    Tells of hidden sequences, `doing` first, and each asked pair's scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
     state, asked = with_signature(scanner, state), None
     if state.asks:
-        asked = yield from predictive_sums(scanner, state.seen.sample, doing)
+        asked = yield from predictive_sums(scanner, state.seen, doing)
     return state.ranking(asked)
 
 
@@ -389,19 +392,28 @@ def _each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
         consumer(block)
 
 
-def predictive_sums(scanner: Scanner, sample: Sequence[Drawn], doing: str = "") -> Steps[ScanSums]:
-    """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it.
+def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "") -> Steps[ScanSums]:
+    """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
-    Tells how many pairs have been asked, as what is `doing`, and each pair's own sums.
+    Tells how many hidden sequences are done, `doing` first, and each pair's own sums.
     """
-    cutting = replace(scanner.options, on_long="truncate")
-    inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in sample]
-    helps = yield from scanner.asking(inputs, doing)
+    if scanner.measure is None:
+        return ScanSums()
+    cutting, options = replace(scanner.options, on_long="truncate"), scanner.options
+    inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in seen.sample]
+    if options.predictive_words is options.predictive_pairs is None:
+        keys = [key for key, _, _ in seen.sample]
+        questions = within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
+    else:
+        questions = [Questions(encoded, options.predictive_words) for encoded in inputs]
+    words, pairs = sum(len(asked.queries) for asked in questions), len(questions)
+    told = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
+    helps = yield from scanner.answering(questions, told)
     total = ScanSums()
-    for encoded, own in zip(inputs, helps, strict=True):
-        sums, kept = _kept(scanner, [encoded], [own], ["predictive"])
+    for asked, own in zip(questions, helps, strict=True):
+        sums, kept = _kept(scanner, [asked.encoded], [own], ["predictive"])
         yield from kept
-        total += _with_votes(scanner, encoded, own, sums)
+        total += _with_votes(scanner, asked.encoded, own, sums)
     return total
 
 

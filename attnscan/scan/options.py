@@ -20,6 +20,8 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
+_DRAWN, _ASKED = 128, 16
+"""Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,16 @@ class ScanOptions:
     ] = "auto"
     predictive_words: Annotated[
         int | None,
-        Option("Ask about at most N words of an input. [default: 32, fewer beyond 1,024 tokens]", least=2),
+        Option("Ask about at most N words of an input. [default: 32, fewer of long inputs and of many pairs]", least=2),
     ] = None
-    predictive_pairs: Annotated[int, Option("Ask about N pairs.", "They are a sample drawn with `seed`.", least=1)] = 16
+    predictive_pairs: Annotated[
+        int | None,
+        Option(
+            "Ask about N pairs. [default: as many as take twice as long as all others]",
+            "They are a sample drawn with `seed`.",
+            least=1,
+        ),
+    ] = None
     batch_tokens: Annotated[
         int | None,
         Option(
@@ -145,6 +154,12 @@ class ScanOptions:
     def behaviour(self) -> Reading:
         """By what is told what a head does: as asked for, else what it carries among words, where that is measured."""
         return Reading(self.by or BEHAVIOUR.by, self.special or BEHAVIOUR.special)
+
+    @property
+    def sampled_pairs(self) -> int:
+        """How many pairs, at most, are drawn to be asked for `predictive`."""
+        by_default = _DRAWN if self.predictive_words is None else _ASKED
+        return self.predictive_pairs or by_default
 
     @property
     def asks_every_pair(self) -> bool:

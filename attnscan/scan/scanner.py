@@ -261,15 +261,18 @@ class Scanner:
         """Which words of each input help to predict which; nothing if that is not measured."""
         return outcome(self.asking(inputs))
 
-    def asking(self, inputs: Sequence[EncodedInput], of_inputs: str = "") -> Steps[list[Help]]:
+    def asking(self, inputs: Sequence[EncodedInput]) -> Steps[list[Help]]:
         """Which words of each input help to predict which; nothing if that is not measured.
 
-        Tells how many hidden sequences are done, of all inputs together; or of `of_inputs`, if that says what these
-        are, how many inputs.
+        Tells how many hidden sequences are done, of all inputs together.
         """
         if self.measure is None:
             return []
-        questions = [Questions(encoded, self.options.predictive_words) for encoded in inputs]
+        return (yield from self.answering([Questions(encoded, self.options.predictive_words) for encoded in inputs]))
+
+    def answering(self, questions: Sequence[Questions], doing: str = "") -> Steps[list[Help]]:
+        """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
+        assert self.measure is not None
         answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
         known = {
             asked.digest: answer for asked in questions if (answer := answers.get(asked, self.measure)) is not None
@@ -280,10 +283,8 @@ class Scanner:
             for index, answer in complete:
                 known[rest[index].digest] = answer
                 answers.put(rest[index], answer)
-            if of_inputs:
-                yield Progress(of_inputs, sum(asked.digest in known for asked in questions), len(inputs))
-            elif total:
-                yield Progress("predictive words: hidden sequences", done, total)
+            if total:
+                yield Progress(doing or "predictive words: hidden sequences", done, total)
         if rest:
             answers.cache.prune()
         return [known[asked.digest] for asked in questions]

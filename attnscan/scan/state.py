@@ -35,7 +35,7 @@ from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
-_FORMAT = 4  # rises whenever what a pickled state holds has other fields
+_FORMAT = 5  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -50,6 +50,8 @@ class Seen:
     """Records, those that were skipped included."""
     truncated: int = 0
     skipped: int = 0
+    tokens: int = 0
+    """Of the pairs that were scored, as the model reads them."""
     digest: str = ""
     """The sum, modulo 2**256, of the hashes of all records: the same in any order. 64 hexadecimal digits, or none."""
     sample: tuple[Drawn, ...] = ()
@@ -66,16 +68,26 @@ class Seen:
         }
 
     @classmethod
-    def of(cls, pair: Pair, *, truncated: bool = False, skipped: bool = False, sample: tuple[Drawn, ...] = ()) -> Seen:
+    def of(
+        cls,
+        pair: Pair,
+        *,
+        truncated: bool = False,
+        skipped: bool = False,
+        tokens: int = 0,
+        sample: tuple[Drawn, ...] = (),
+    ) -> Seen:
         """A single record."""
-        return cls(1, int(truncated), int(skipped), pair.key, sample)
+        return cls(1, int(truncated), int(skipped), tokens, pair.key, sample)
 
-    def and_then(self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False) -> Seen:
+    def and_then(
+        self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
+    ) -> Seen:
         """What has been read one record later."""
         pair = record.pair
         drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
-        later = Seen.of(pair, truncated=truncated, skipped=skipped, sample=drawn)
-        return self.joined(later, options.predictive_pairs)
+        later = Seen.of(pair, truncated=truncated, skipped=skipped, tokens=tokens, sample=drawn)
+        return self.joined(later, options.sampled_pairs)
 
     def joined(self, other: Seen, most: int) -> Seen:
         """What has been read by both, with a sample of at most so many pairs."""
@@ -86,6 +98,7 @@ class Seen:
             read=self.read + other.read,
             truncated=self.truncated + other.truncated,
             skipped=self.skipped + other.skipped,
+            tokens=self.tokens + other.tokens,
             digest=f"{(int(self.digest or '0', 16) + int(other.digest or '0', 16)) % _DIGESTS:064x}",
             sample=sample,
         )
@@ -96,12 +109,14 @@ class Seen:
         return {**asdict(self), "sample": drawn}
 
     @classmethod
-    def loaded(cls, *, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
+    def loaded(
+        cls, *, read: int, truncated: int, skipped: int, tokens: int, digest: str, sample: list[list[Any]]
+    ) -> Seen:
         """Read what `dumped` made. Raises: ValueError for counts or places of another type."""
-        counts = read, truncated, skipped
+        counts = read, truncated, skipped, tokens
         if not all(type(count) is int and count >= 0 for count in counts) or type(digest) is not str:
             raise ValueError("counts of another type")
-        return cls(read, truncated, skipped, digest, tuple(_drawn(*dumped) for dumped in sample))
+        return cls(read, truncated, skipped, tokens, digest, tuple(_drawn(*dumped) for dumped in sample))
 
 
 def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
@@ -212,7 +227,7 @@ class ScanState:
         _check_same(self.options.deciding, other.options.deciding)
         if other.signature is not None:
             self.check(other.signature)
-        seen = self.seen.joined(other.seen, self.options.predictive_pairs)
+        seen = self.seen.joined(other.seen, self.options.sampled_pairs)
         return ScanState(self.options, seen, self.sums + other.sums, self.signature or other.signature)
 
     def __radd__(self, other: int) -> ScanState:

@@ -36,7 +36,7 @@ from attnscan.scoring.resampling import BlockSums, LabelSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 State = TypeVar("State")
-_FORMAT = 15
+_FORMAT = 16
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
 _MAX_TEXT = 1 << 16
 _ABOUT = "about"

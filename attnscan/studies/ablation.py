@@ -93,7 +93,7 @@ def _by_patterns(
     chosen = _choosing(records, options.seed, counts)
     state = yield from scanned(scanner, chosen, on_bad, doing="labels: scoring one half of the pairs")
     _check_halves(counts)
-    ranking = yield from finished(scanner, state, "labels: pairs asked for predictive words")
+    ranking = yield from finished(scanner, state, "labels: ")
     scores = ranking.scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]

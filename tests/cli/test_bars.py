@@ -44,10 +44,10 @@ def _shown(text: str) -> str:
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_what_runs_is_there_at_once_and_whole_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     shown = terminal(monkeypatch, width)
-    with working("labels: pairs asked for predictive words") as step:
+    with working("labels: predictive words, 9 of 3 pairs: hidden sequences") as step:
         first = _shown(shown.getvalue())
-        step("labels: pairs asked for predictive words", 3, 16)
-    assert "labels: pairs asked for predictive words (--predictive off skips this)" in first
+        step("labels: predictive words, 9 of 3 pairs: hidden sequences", 3, 16)
+    assert "labels: predictive words, 9 of 3 pairs: hidden sequences (--predictive off skips this)" in first
     assert "3 of 16, 0:00 left (--predictive off skips this)" in _shown(shown.getvalue())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import subprocess
 import sys
@@ -15,23 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
-from scans import ranked
-from shipped_answers import questions_of
 from tiny_checkpoints import SMALL, loaded, save
 from transformers import BertConfig, BertForMaskedLM
 from typer.testing import CliRunner
 from work import heard
 
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.inputs.pairs import Pair
 from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
-from attnscan.scan.answers import Answers, Cache, cache_directory, packed, shipped, switched_off, worth_keeping
-from attnscan.scan.events import Progress
-from attnscan.scan.local import scan
+from attnscan.scan.answers import Answers, Cache, cache_directory, switched_off, worth_keeping
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
@@ -93,9 +87,10 @@ def test_what_was_asked_once_is_not_asked_again(model: LoadedModel, asked: list[
 def test_an_input_that_is_there_twice_is_asked_once(model: LoadedModel, asked: list[int]) -> None:
     with Scanner(OPTIONS, model) as scanner:
         inputs = [scanner.encode(pair) for pair in (PAIR, OTHER, PAIR)]
-        (one, other, again), told = heard(scanner.asking(inputs, "pairs"))
+        (one, other, again), told = heard(scanner.asking(inputs))
     assert sum(asked) == one.sequences + other.sequences and _same(one, again)
-    assert told == [Progress("pairs", done, 3) for done in (0, 2, 3)]
+    in_all = one.sequences + other.sequences
+    assert [(step.done, step.total) for step in told][:: len(told) - 1] == [(0, in_all), (in_all, in_all)]
 
 
 def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, asked: list[int]) -> None:
@@ -260,78 +255,6 @@ def test_a_gpu_is_asked_a_little_rather_than_hashed(model: LoadedModel) -> None:
     assert worth_keeping(model, few)
     on_gpu: Any = types.SimpleNamespace(device=torch.device("cuda"))
     assert not worth_keeping(on_gpu, few) and worth_keeping(on_gpu, many)
-
-
-# What is shipped
-
-
-def test_shipped_answers_are_what_the_model_says() -> None:
-    """Another processor may round the last bits otherwise. Should the numbers' meaning change, so must VERSION."""
-    with Scanner(ScanOptions(model="bundled")) as scanner:
-        questions = questions_of(scanner)
-        keys = [scanner.answers.shipped_key(each) for each in questions]
-        assert set(keys) == set(shipped())
-        shortest = sorted(range(len(keys)), key=lambda index: questions[index].length)[:6]
-        assert scanner.measure is not None
-        found = predictive.help_between_words(
-            scanner.loaded, [questions[index] for index in shortest], scanner.measure, batch_tokens=None
-        )
-        for place_of, said in (answer for _, _, answers in found for answer in answers):
-            each = questions[shortest[place_of]]
-            known = scanner.answers.get(each, scanner.measure)
-            assert known is not None
-            assert_allclose(known.matrix, said.matrix, rtol=1e-3, atol=1e-4)
-            assert replace(known, values=said.values) == said
-            assert np.nanmax(said.matrix) > 0.1  # a control
-
-
-def test_the_default_run_asks_nothing_and_writes_nothing(asked: list[int], place: Path) -> None:
-    with Scanner(ScanOptions(model="bundled", related=False)) as scanner:
-        *_, state = scan(scanner, shipped_pairs())
-        ranking = ranked(scanner, state)
-    assert ranking.signature.predictive == "distance"
-    p = ranking.scores.patterns.index("predictive")
-    assert int(ranking.scores.every_key.pairs[0, 0, p]) == 16
-    assert not asked and not place.exists()
-
-
-def test_off_asks_the_model_what_is_shipped(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNSCAN_CACHE", "off")
-    shortest = min((record.pair for record in shipped_pairs()), key=lambda pair: len(" ".join(pair.texts)))
-    with Scanner(ScanOptions(model="bundled")) as scanner:
-        scanner.helps([scanner.encode(shortest)])
-    assert asked
-
-
-@pytest.mark.loads_anew
-def test_no_other_model_number_format_or_precision_is_told_what_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Scanner(ScanOptions(model="bundled")) as scanner:
-        measure = scanner.measure
-        assert measure is not None
-        question = questions_of(scanner)[0]
-        answers_now = scanner.answers
-        assert answers_now.get(question, measure) is not None
-        assert replace(answers_now, exact=False).get(question, measure) is None
-        doubled = replace(scanner.loaded, model=copy.deepcopy(scanner.loaded.model).double())
-        assert Answers.of(doubled, measure).get(question, measure) is None
-        assert Answers.of(scanner.loaded, "cpmi").get(question, "cpmi") is None
-        with monkeypatch.context() as patch:
-            patch.setattr(answers, "VERSION", 99)
-            assert Answers.of(scanner.loaded, measure).get(question, measure) is None
-        assert Answers.of(scanner.loaded, measure).get(question, measure) is not None  # a control
-        scanner.loaded.model.encoder.layer[0].output.dense.weight.data[0, 0] += 1e-3
-        assert Answers.of(scanner.loaded, measure).get(question, measure) is None
-
-
-def test_what_is_packed_is_read_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    known = {"a1" * 32: np.array([1.0, 2.5]), "b2" * 32: np.array([]), "c3" * 32: np.array([-4.0])}
-    (tmp_path / "answers.npz").write_bytes(packed(known))
-    monkeypatch.setattr(answers.resources, "files", lambda _: tmp_path)
-    monkeypatch.setattr(answers, "SHIPPED", "answers.npz")
-    found = shipped.__wrapped__()
-    assert {key: numbers.tolist() for key, numbers in found.items()} == {
-        key: numbers.tolist() for key, numbers in known.items()
-    }
 
 
 # The command line

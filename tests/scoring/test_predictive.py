@@ -30,7 +30,13 @@ from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
-from attnscan.scoring.predictive import Questions, average_product_corrected, help_between_words, spread
+from attnscan.scoring.predictive import (
+    Questions,
+    average_product_corrected,
+    help_between_words,
+    spread,
+    within_budget,
+)
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -442,6 +448,46 @@ def test_batches_are_shared_out_evenly(workers: int, room: int, sizes: list[int]
     inputs = [Questions(encode_pair(loaded.tokenizer, Pair("a b c d e f g h"), "token", 512, False), 32)]
     batches = predictive._batches(inputs, [0], predictive._room(inputs, room, workers))
     assert [len(batch) for batch in batches] == sizes
+
+
+# Of many pairs: what is asked costs about twice what scoring costs
+
+
+def _sample(lengths: list[int]) -> list[EncodedInput]:
+    """Inputs of so many words between two special tokens."""
+    tokenizer = load(choose("bundled")).tokenizer
+    return [encode_pair(tokenizer, Pair("a " * length), "token", 512, False) for length in lengths]
+
+
+@pytest.mark.parametrize("measure", ["cpmi", "distance"])
+@pytest.mark.parametrize("scored_tokens", [0, 3_000, 10_000, 10**6])
+def test_asking_about_many_pairs_keeps_to_its_budget(measure: HelpMeasure, scored_tokens: int) -> None:
+    inputs = _sample([3, 40, 12, 1, 300, 7, 25])
+    asked = within_budget(inputs, ["5" * 8] * 7, measure, scored_tokens=scored_tokens)
+    costs = [questions.count * questions.length for questions in asked]
+    assert 0 < sum(costs) <= max(4096, 2 * scored_tokens)
+    left_out = [encoded for encoded in inputs if encoded not in [questions.encoded for questions in asked]]
+    assert left_out == [encoded for encoded in inputs if Questions(encoded).count == 0] or scored_tokens < 10**6
+    order = [inputs.index(questions.encoded) for questions in asked]
+    assert order == sorted(order)
+
+
+def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> None:
+    """From the place that the pair's hash draws."""
+    inputs = _sample([30] * 3 + [5])
+    keys = [f"{number:x}" for number in (0, 22, 23, 4)]
+    asked = within_budget(inputs, keys, "cpmi", scored_tokens=10**6)
+    windows = [(questions.chosen[0], len(questions.chosen)) for questions in asked]
+    assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
+    assert asked[0].count == 8 + 28
+    known = asked[0].help(np.ones(asked[0].cells.shape), "cpmi")
+    assert (known.words, known.words_in_all) == (8, 30) and not known.by_length
+
+
+def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
+    inputs = _sample([40, 6, 40, 9])
+    asked = within_budget(inputs, list("abcd"), "distance", scored_tokens=0)
+    assert [len(questions.chosen) for questions in asked] == [6, 9]
 
 
 # The short way: what is not hidden goes no further than the last layer's attention
