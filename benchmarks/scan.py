@@ -24,7 +24,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import multiplies_bfloat16
 from attnscan.model.sources import Dtype, bundled
 from attnscan.model.threads import side_by_side

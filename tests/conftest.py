@@ -184,7 +184,7 @@ def attention() -> Any:
     """Every weight of the bundled model on the article's pair."""
     from one_run import classify_and_keep
 
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
     from attnscan.scan.options import ScanOptions
 
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

@@ -43,7 +43,7 @@ NO_TORCH = {
     *(
         f"attnscan.inputs.{name}"
         for name in (
-            *("pairs", "columns", "places", "formats", "objects"),
+            *("read", "frames", "conllu", "sentence"),
             *("library_calls", "weights", "tokens"),
         )
     ),

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.option import check_known, declared
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.tokens import QuerySide
 from attnscan.results.grid import attention_named
 from attnscan.results.terms import AttentionName

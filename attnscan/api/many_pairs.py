@@ -21,10 +21,9 @@ from attnscan.api.arguments import (
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Callbacks, OnFrame, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import check_known
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.read import FileReading
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import CaptureError, ModelError, OptionError
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.objects import pair_of
+from attnscan.inputs.frames import pair_of
+from attnscan.inputs.read import FileReading
 from attnscan.inputs.sentence import Text
 from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer

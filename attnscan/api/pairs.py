@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attnscan.api.arguments import columns_of, listed
 from attnscan.errors import OptionError, PairsError
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.objects import objects_in, pair_of
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.places.names import scheme_of, suffix_in
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.frames import objects_in, pair_of
+from attnscan.inputs.read import FileReading, format_of, scheme_of
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.run.engine import run
 from attnscan.run.events import Note, PairScores, Progress, Result, Skipped
 from attnscan.run.reading import FilePairs, ObjectPairs
@@ -42,7 +40,7 @@ Path = str | os.PathLike[str]
 Objects = Iterable[Text | Sequence[Text | None] | Mapping[str, Any] | Columns] | Mapping[str, Iterable[Any]] | Columns
 Pairs = Path | Sequence[Path] | Objects | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
-`inputs/objects.py` says; None for the pairs that attnscan ships."""
+`inputs/frames.py` says; None for the pairs that attnscan ships."""
 OnProgress = Callable[[str, int, int | None], None]
 """Told what runs now, how much of it is done, and how much there is, or None where that is not known."""
 OnFrame = Callable[["pd.DataFrame"], None]
@@ -68,6 +66,7 @@ def pairs_of(
         columns_of("columns", options["columns"]),
         options["header"],
         options["quoting"],
+        options["encoding"],
         None if keys is None else keys[0],
         labelled=labels is not None and not classes,
     )
@@ -112,7 +111,7 @@ def _names_file(item: object) -> bool:
     if not isinstance(item, str):
         return isinstance(item, os.PathLike)
     try:
-        return bool(scheme_of(item) or suffix_in(item))
+        return bool(scheme_of(item) or format_of(item))
     except PairsError:  # a suffix of another kind of files, or the end of a sentence
         return False
 

@@ -13,10 +13,9 @@ from attnscan.api.arguments import OfAttention, Patterns, library, listed, memor
 from attnscan.api.many_pairs import File, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import Option, check_known, check_within
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.read import FileReading
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.model.catalog import Catalog
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.sources import Device
@@ -272,7 +271,7 @@ def _shard_of(held: Any) -> ScanState:
 
 def _treebank_of(treebank: Pairs, options: Mapping[str, Any], on_bad: OnBad | None) -> ReadPairs:
     """Sentences with trees. Raises: as `pairs_of`."""
-    reading = {"columns": None, "header": None, "quoting": "auto", "skip_bad": options["skip_bad"]}
+    reading = {"columns": None, "header": None, "quoting": "auto", "encoding": None, "skip_bad": options["skip_bad"]}
     return pairs_of(treebank, reading, on_bad=on_bad)
 
 

@@ -11,9 +11,9 @@ from attnscan.api.arguments import OfAttention, check_kind, file_of, library, li
 from attnscan.api.one_input import Weights, weights_input, window_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError, needs
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.objects import pair_of
+from attnscan.inputs.frames import pair_of
 from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.inputs.read import FileReading
 from attnscan.inputs.sentence import Sentence, Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification

@@ -23,7 +23,7 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import AttnscanError, OutputError, needs
-from attnscan.inputs.places.files import local_files
+from attnscan.inputs.read import local_files
 from attnscan.results.files import Growing, check_writable, descriptor, local_path, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Picture, PictureFile

@@ -24,9 +24,8 @@ from attnscan.cli.destination import (
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.errors import nearest
-from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared
-from attnscan.inputs.places.names import STDIN, shown
+from attnscan.inputs.read import STDIN, FileReading, Quoting, shown
 from attnscan.inputs.tokens import QuerySide
 from attnscan.model.sources import Device
 from attnscan.results.files import check_suffix
@@ -41,7 +40,7 @@ from attnscan.scoring.patterns import PATTERNS, called, is_own, with_own
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
     from attnscan.results.head_weights import Selection
 
 
@@ -135,7 +134,7 @@ USUAL = ("pairs", "model", "csv", "output", "help")
 """What most users need, which help names behind a command's own options."""
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to read": (
-        *("weights", "window", "treebank", "held", "columns", "header", "no_header", "quoting", "id"),
+        *("weights", "window", "treebank", "held", "columns", "header", "no_header", "quoting", "encoding", "id"),
         *("skip_bad", "on_long"),
     ),
     "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
@@ -185,7 +184,7 @@ class OneInput:
         """What is read. Raises: InputError for a sentence that cannot be."""
         if self.weights is not None:
             return WeightsInput(self.weights, self.weights.name)
-        from attnscan.inputs.pairs import Pair
+        from attnscan.inputs.sentence import Pair
 
         return Pair(*self.sentences)
 
@@ -216,6 +215,7 @@ class PairFiles:
     )
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.")] = False
     quoting: Annotated[Quoting, _READING["quoting"].option] = "auto"
+    encoding: Annotated[str | None, _READING["encoding"].option] = None
     skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False
     on_long: OnLongOption = None
 
@@ -237,7 +237,7 @@ class PairFiles:
         except csv.Error:
             raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
         header = True if self.header else False if self.no_header else None
-        return FileReading(None if columns is None else tuple(columns), header, self.quoting)
+        return FileReading(None if columns is None else tuple(columns), header, self.quoting, self.encoding)
 
     def typed(self) -> tuple[str, ...]:
         """The options as another command takes them; standard input is gone, and an address may hold what is secret."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscan.inputs.places.names import STDIN, shown
+from attnscan.inputs.read import STDIN, shown
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 

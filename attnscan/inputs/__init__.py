@@ -1,12 +1,10 @@
 """What goes in: files and objects -> pairs -> tokens -> batches.
 
-sentence.py         a text and, if they are known, its words and what is said of each
-pairs.py            pairs of sentences, and files of them by their formats
+sentence.py         a text and, if they are known, its words and what is said of each; pairs, and where they were read
 option.py           options declared once, and held to what they take
-columns.py          rows, and which columns of a file hold the sentences
-places/             names -> files -> streams of bytes, wherever they are
-formats/            streams of bytes -> rows, one module a format
-objects.py          objects of Python and data frames of any library -> pairs
+read.py             names -> files -> lines or cells -> rows -> records with file and line
+conllu.py           treebanks in CoNLL-U
+frames.py           objects of Python and data frames of any library -> records
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens; which are whole words, and which of these are frequent
 library_calls.py    other libraries: timeouts, what they raise as one line, what they print hidden

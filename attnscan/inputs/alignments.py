@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput

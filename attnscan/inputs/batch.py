@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, nearest
-from attnscan.inputs.pairs import Pair, Place
-from attnscan.inputs.sentence import NO_WORD, Sentence, Span, Tag
+from attnscan.inputs.sentence import NO_WORD, Pair, Place, Sentence, Span, Tag
 from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:

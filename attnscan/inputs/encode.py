@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD, Sentence, Span
+from attnscan.inputs.sentence import NO_WORD, Pair, Sentence, Span
 from attnscan.inputs.tokens import (
     WORD_END,
     WORD_STARTS,

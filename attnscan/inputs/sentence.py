@@ -1,8 +1,11 @@
-"""A sentence as somebody gives it: its text and, if they are known, its words and what is said of each."""
+"""A sentence as somebody gives it: its text and, if they are known, its words and what is said of each; pairs of them,
+and where these were read.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +13,8 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
-from attnscan.errors import InputError
+from attnscan.errors import InputError, PairsError
+from attnscan.hashing import hashed
 
 Span = tuple[int, int]
 """Which characters of a text: the first, and the one behind the last."""
@@ -90,6 +94,101 @@ class Sentence:
 
 Text = str | Sentence
 """What functions take where a text stands."""
+
+
+@dataclass(frozen=True, init=False)
+class Pair:
+    """One input: sentence A, and sentence B if there are two.
+
+    Raises: InputError if a sentence is blank, has a NUL character, or is not text that can be written as UTF-8.
+    """
+
+    sentences: tuple[Sentence, ...]
+    """The one or two sentences."""
+
+    def __init__(self, a: str | Sentence, b: str | Sentence | None = None) -> None:
+        given = (a,) if b is None else (a, b)
+        sentences = tuple([text if isinstance(text, Sentence) else Sentence(text) for text in given])
+        object.__setattr__(self, "sentences", sentences)
+        for name, text in zip("AB", self.texts, strict=False):
+            if not text.strip():
+                raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
+            if "\0" in text:
+                raise InputError(f"sentence {name} has a NUL character", "leave it out")
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise _not_unicode(name, text[error.start], error.start + 1) from None
+
+    @property
+    def source(self) -> Pair:
+        """Sentence A alone: of a translation, what the encoder reads."""
+        return Pair(self.sentences[0])
+
+    @property
+    def a(self) -> str:
+        """The text of sentence A."""
+        return self.sentences[0].text
+
+    @property
+    def b(self) -> str | None:
+        """The text of sentence B; None if there is none."""
+        return self.sentences[1].text if len(self.sentences) > 1 else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of the one or two sentences."""
+        return tuple([sentence.text for sentence in self.sentences])
+
+    @property
+    def key(self) -> str:
+        """The hash that identifies the pair on every machine: equal pairs have equal keys. 64 hexadecimal digits."""
+        return self.key_after()
+
+    def key_after(self, *texts: str) -> str:
+        """Hash the pair together with texts before it: a seed to draw by, or the hash of all pairs read so far."""
+        parts = (part for sentence in self.sentences for part in sentence.parts)
+        return hashed(*(text.encode() for text in texts), *parts)
+
+
+def _not_unicode(name: str, character: str, place: int) -> InputError:
+    what = f"sentence {name} is not valid Unicode: its character {place} is"
+    if not "\udc80" <= character <= "\udcff":
+        return InputError(f"{what} half of a pair", "save or paste the text as UTF-8")
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return InputError(f"{what} a byte that is not UTF-8", "save or paste the text as UTF-8")
+    # Python keeps bytes that the locale cannot decode as U+DC80 to U+DCFF (PEP 383)
+    return InputError(f"{what} not known to the locale, which is {encoding}", "set LC_ALL=C.UTF-8 or PYTHONUTF8=1")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a pair comes from, by which its scores can be joined with the input."""
+
+    file: str = ""
+    """The file, as it was named; empty for a pair from no file."""
+    row: int = 0
+    """The number of the record in it, from 1, bad and skipped records counted."""
+    id: str | None = None
+    """The cell of the column of ids, if one was named."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A pair and where it was read."""
+
+    pair: Pair
+    where: str
+    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+    label: str | None = None
+    """The cell of the column `label`, if that was asked for and is there."""
+    place: Place = Place()
+
+
+def bad_record(where: str, why: str) -> PairsError:
+    """The error for a record that `--skip-bad` would skip."""
+    return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
 
 
 def _checked_words(words: Any, length: int) -> tuple[Span, ...]:

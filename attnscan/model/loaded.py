@@ -17,8 +17,8 @@ from attnscan.errors import DeviceError, InputError, ModelError
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
 from attnscan.inputs.encode import encode_pairs, whole_words
-from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model.fingerprint import Fingerprint, content, fingerprint
 from attnscan.model.running import free_memory

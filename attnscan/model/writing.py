@@ -16,8 +16,7 @@ import torch
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
 from attnscan.inputs.encode import called, encode_pairs, token_texts
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD, Sentence
+from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.running import failed, quiet_transformers
 

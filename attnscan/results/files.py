@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from attnscan.errors import OutputError
-from attnscan.inputs.places.files import path_of
-from attnscan.inputs.places.names import open_file, scheme_of, shown
+from attnscan.inputs.read import path_of, scheme_of, shown
+
+_MAX_LINKS = 40  # as many as the system itself follows
+_OPEN_FILES = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -108,13 +111,30 @@ def descriptor(path: Path) -> int | None:
     Raises: OutputError if it is a descriptor of another process, or cannot be looked at.
     """
     with explained(path):
-        place = open_file(path)
+        place = _open_file(path)
     if place is None:
         return None
     own = (os.path.realpath(folder) for folder in ("/proc/self", "/dev/fd"))
     if not any(place.is_relative_to(folder) for folder in own):
         raise OutputError(f"{path} is a file that another process has open", "name the file itself", path)
     return int(place.name)
+
+
+def _open_file(path: Path) -> Path | None:
+    """The entry among a process's open files that a path stands for, such as `/proc/12/fd/0`; None for all others.
+
+    `/dev/fd/7` is a link to the file that descriptor 7 was opened on, and so does not stand for itself.
+    Raises: OSError, RuntimeError if it cannot be looked at.
+    """
+    for _ in range(_MAX_LINKS):
+        parent = os.path.realpath(path.parent)
+        is_listed = _OPEN_FILES.fullmatch(parent) or parent == os.path.realpath("/dev/fd")  # the second without /proc
+        if is_listed and path.name.isdecimal():
+            return Path(parent, path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(parent, path.readlink())
+    return None
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:

@@ -11,7 +11,7 @@ from attnscan.scan.events import PairScores as PairScores
 from attnscan.scan.events import Progress as Progress
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Record
+    from attnscan.inputs.sentence import Record
     from attnscan.results.signature import Signature
 
 

@@ -16,7 +16,7 @@ from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Record
+    from attnscan.inputs.sentence import Record
     from attnscan.results.ranking import Ranking
     from attnscan.scan.events import Steps
     from attnscan.scan.per_pair import PerPairWriter

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Self
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import Option
-from attnscan.inputs.places.names import STDIN
+from attnscan.inputs.read import STDIN, FileReading
 from attnscan.run.events import Note, Skipped
 
 if TYPE_CHECKING:
     from attnscan.inputs.alignments import Alignments
-    from attnscan.inputs.objects import Objects
-    from attnscan.inputs.pairs import Pair, Record
+    from attnscan.inputs.frames import Objects
+    from attnscan.inputs.sentence import Pair, Record
     from attnscan.scan.local import OnBad
 
 
@@ -103,7 +102,7 @@ class FilePairs(Pairs):
 
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin a pass over all pairs, as `Pairs.read`."""
-        from attnscan.inputs.pairs import read_pairs, shipped_pairs
+        from attnscan.inputs.read import read_pairs, shipped_pairs
 
         if not self.paths:
             return shipped_pairs()
@@ -121,7 +120,7 @@ class FilePairs(Pairs):
 
     def how_many(self) -> int | None:
         """About how many pairs there are, by lines of text, if that is what the files hold."""
-        from attnscan.inputs.pairs import about_how_many
+        from attnscan.inputs.read import about_how_many
 
         return about_how_many(self.paths, self.reading)
 
@@ -221,7 +220,7 @@ class OnePair(Pairs):
 
     def read(self, ledger: Ledger) -> Iterator[Record]:  # noqa: ARG002 (nothing is told of it)
         """Yield the single record."""
-        from attnscan.inputs.pairs import Record
+        from attnscan.inputs.sentence import Record
 
         yield Record(self.pair, "the input")
 
@@ -238,6 +237,6 @@ class LinePairs(Pairs):
 
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin the one pass over all lines, as `Pairs.read`."""
-        from attnscan.inputs.pairs import lines_of_stdin
+        from attnscan.inputs.read import lines_of_stdin
 
         return lines_of_stdin(on_bad_of(self, ledger))

@@ -15,7 +15,7 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
     from attnscan.results.head_weights import Selection
     from attnscan.scan.state import ScanState
 
@@ -127,7 +127,7 @@ class Explain(Request):
     @property
     def pairs(self) -> Pairs | None:
         """Those that are read, if there are many."""
-        from attnscan.inputs.pairs import Pair
+        from attnscan.inputs.sentence import Pair
 
         return None if isinstance(self.input, Pair) else self.input
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from attnscan.errors import SelectionError, TooLongError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.results.terms import counted
 from attnscan.run.events import Loading, Note, Progress, Work

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Place
+    from attnscan.inputs.sentence import Place
     from attnscan.results.scores import FloatArray
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
-from attnscan.inputs.pairs import Place, Record
+from attnscan.inputs.sentence import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side

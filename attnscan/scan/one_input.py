@@ -16,7 +16,7 @@ from attnscan.hashing import hashed
 from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Cut

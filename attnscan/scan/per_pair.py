@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, needs
-from attnscan.inputs.pairs import Place
+from attnscan.inputs.sentence import Place
 from attnscan.results.files import begun, check_suffix, descriptor, explained, settle
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray

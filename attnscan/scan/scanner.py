@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, CaptureError, InputError, MemoryFullError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
+from attnscan.inputs.sentence import Pair, Place
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut, OutputProjections, output_projections
 from attnscan.model.attention_function import OnOutput

@@ -15,8 +15,7 @@ import torch
 from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 from attnscan.results.behaviour import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half

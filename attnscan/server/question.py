@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from attnscan.hashing import hashed
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.safe_text import plain

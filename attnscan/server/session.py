@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import linked_as
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.signature import Signature

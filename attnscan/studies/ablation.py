@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, in_halves

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen

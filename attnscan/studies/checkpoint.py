@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from attnscan.inputs.batch import EncodedInput, collate
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.loaded import NO_LIMIT, position_rows
 from attnscan.results.attention import Attention

@@ -12,8 +12,8 @@ import torch
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
+from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head

@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Cut, Visible
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen

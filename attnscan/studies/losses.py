@@ -26,7 +26,7 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.loaded import LoadedModel, replicated
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import TaskHead, task_head

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
 from attnscan.results.grid import Grid

@@ -19,7 +19,7 @@ from attnscan.errors import CaptureError, ModelError, OptionError
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.output_tap import OutputTap

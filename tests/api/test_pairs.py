@@ -126,7 +126,7 @@ def test_what_are_no_pairs(call: Callable[..., Any], pairs: Any, message: str, m
 
 
 def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
-    options = {"columns": columns, "header": None, "quoting": "auto", "skip_bad": skip_bad}
+    options = {"columns": columns, "header": None, "quoting": "auto", "encoding": None, "skip_bad": skip_bad}
     return pairs_of(pairs, options, id=id, labels=labels)
 
 

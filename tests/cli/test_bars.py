@@ -16,7 +16,7 @@ import pytest
 from toy import save_toy_bert
 
 from attnscan.cli.bars import answered, done, working
-from attnscan.inputs.objects import objects_in
+from attnscan.inputs.frames import objects_in
 from attnscan.run.events import Loading, Progress
 from attnscan.run.reading import ObjectPairs
 from attnscan.run.requests import Rank

@@ -8,8 +8,7 @@ import pytest
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.alignments import Alignments, linked, links_of
-from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 
 PAIR = Pair("le chat noir", "the black cat")
 

@@ -22,8 +22,7 @@ from attnscan.inputs import encode
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, given_words, unknown_words
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD, Sentence
+from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.writing import encode_translations

@@ -15,7 +15,7 @@ from tokenizers_of_kinds import wordpiece
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.encode import called, check_reads_sentences, encode_pair, whole_words
 from attnscan.inputs.library_calls import TokenizerFailed, asked, hushed
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 
 
 def splitting(regex: str) -> Any:

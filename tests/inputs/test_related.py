@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnscan.inputs.encode import encode_pair, whole_words
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.related import Both, Relatedness
 from attnscan.inputs.tokens import NO_WORD, Unit, Units, WholeWords
 

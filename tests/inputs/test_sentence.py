@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnscan.errors import InputError
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD, Sentence
+from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 
 TEXT, WORDS = "Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]
 

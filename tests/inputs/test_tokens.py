@@ -13,7 +13,7 @@ from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.errors import SelectionError
 from attnscan.inputs.encode import encode_pair, whole_words
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import NO_WORD, Unit, WholeWords, continues_word, token_named
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]

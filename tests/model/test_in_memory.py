@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertF
 from work import classify
 
 from attnscan.errors import CaptureError, DeviceError, ModelError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import choose

@@ -10,7 +10,7 @@ from tiny_checkpoints import loaded, refusal, save
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import load_to_tokenize
 from attnscan.model.sources import Source, choose
 

@@ -22,7 +22,7 @@ from work import similar
 import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import CaptureError, ModelError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

@@ -12,8 +12,8 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError, WeightsError
-from attnscan.inputs.objects import objects_in
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.frames import objects_in
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.classification import Classification
 from attnscan.results.explanation import Explanations

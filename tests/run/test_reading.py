@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.objects import objects_in
-from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.inputs.frames import objects_in
+from attnscan.inputs.read import FileReading, shipped_pairs
+from attnscan.inputs.sentence import Pair
 from attnscan.run.events import Note, Skipped
 from attnscan.run.reading import FilePairs, Ledger, ObjectPairs, OnePair
 

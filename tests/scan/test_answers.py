@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from work import heard
 
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help

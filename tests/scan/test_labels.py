@@ -14,7 +14,7 @@ from scans import BUNDLED, PAIRS, ranked, records_of, states_of
 from work import classify
 
 import attnscan
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.behaviour import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.scan import local as reading

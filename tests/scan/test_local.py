@@ -29,7 +29,7 @@ from transformers import BertConfig, BertModel
 
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OptionError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores

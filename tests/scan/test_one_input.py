@@ -19,7 +19,7 @@ from toy import save_toy_bert
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2Model
 
 from attnscan.errors import ModelError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.patterns import PATTERNS, Pattern

@@ -9,7 +9,7 @@ from one_run import classify
 from scans import ARTICLE, BUNDLED
 
 from attnscan.errors import MemoryFullError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model import running
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.threads import most_workers

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 from attnscan.scan import local as reading
 from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions

@@ -14,7 +14,7 @@ from scans import PAIRS, RECORDS, assert_equal_sums, ranked, records_of, states_
 from toy import save_toy_bert
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import threads as side_by_side
 from attnscan.scan import local as reading
 from attnscan.scan.events import PairScores

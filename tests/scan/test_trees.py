@@ -18,7 +18,7 @@ from treebanks import line, planted_file
 
 import attnscan
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, StateError, TooLongError
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scoring.resampling import FEWEST_BLOCKS, MOST_BLOCKS, ROOM, BlockSums, most_blocks, squeezed
 
 COUNT = 100

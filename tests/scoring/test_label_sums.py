@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 import pytest
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.behaviour import RESAMPLINGS, Labels
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored

@@ -20,7 +20,7 @@ from work import ablate
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pair
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, load
 from attnscan.model.sources import Source, choose

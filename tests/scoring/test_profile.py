@@ -23,7 +23,7 @@ from written import input_of
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit
 from attnscan.model.attention_block import AttentionBlock, OutputProjections
 from attnscan.results.dependencies import Help

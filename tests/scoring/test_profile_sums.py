@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 from attnscan.results.profile import Fit, parts_of
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

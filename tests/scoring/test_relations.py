@@ -14,8 +14,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.pairs import Pair, read_pairs
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.syntax import DEPENDENT, FAR, HEAD, OFFSETS, Row

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scans import BUNDLED
 
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.results.behaviour import RESAMPLINGS
 from attnscan.results.scores import Race, Scores
 from attnscan.results.terms import Scored

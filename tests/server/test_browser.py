@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.results.behaviour import CANDIDATES
 from attnscan.scan.options import ScanOptions

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import attnscan
 from attnscan.inputs.alignments import linked
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.cross import patterns_of

@@ -9,7 +9,7 @@ import pytest
 from live import body_of
 
 from attnscan.errors import AttnscanError, InputError, OptionError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
 from attnscan.results.grid import Head
 from attnscan.server.question import Malformed, Question, head_of, is_id, question_of

@@ -15,7 +15,7 @@ from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 from work import ablate, heard
 
 from attnscan.errors import CaptureError, InputError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Ablation
 from attnscan.results.grid import Head
 from attnscan.results.terms import Replacement

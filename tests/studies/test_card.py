@@ -14,7 +14,7 @@ from toy import Plan, save_toy_bert
 from work import classify
 
 from attnscan.errors import InputError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.tokens import Unit
 from attnscan.model import tap
 from attnscan.results.card import DISTANCES, Look, Measure

@@ -16,8 +16,8 @@ from two_models import AFTER, BEFORE, PAIRS
 from work import compare
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.related import Units
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
 from attnscan.results.terms import Match

@@ -20,7 +20,8 @@ from work import explain, explain_input
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Record, shipped_pairs
+from attnscan.inputs.read import shipped_pairs
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations

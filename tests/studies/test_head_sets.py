@@ -19,7 +19,7 @@ from toy import save_toy_bert
 from work import ablate, heard, requested_sets
 
 from attnscan.errors import InputError, SelectionError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Grid, Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner

@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertFor
 from work import ablate
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.task_heads import task_head
 from attnscan.results.grid import Head
 from attnscan.scan.options import AblationRequest, ScanOptions

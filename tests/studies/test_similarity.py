@@ -16,7 +16,7 @@ from toy import _tokenizer, save_toy_bert
 from work import similar
 
 from attnscan.errors import InputError, MemoryFullError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.grid import Head

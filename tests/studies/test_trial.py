@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change, Guesses
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head

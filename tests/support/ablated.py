@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from toy import _tokenizer
 
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
 from attnscan.results.grid import Head, names
 from attnscan.results.terms import Replacement

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from openpyxl import Workbook
 
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.read import FileReading
+from attnscan.inputs.sentence import Pair
 
 _PARSE = "( ( The cat ) ( sat . ) )"
 _TREE = "(ROOT (S (NP (DT The) (NN cat)) (VP (VBD sat)) (. .)))"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnscan.errors import InputError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
 from attnscan.server.app import App, app_of, listening, served

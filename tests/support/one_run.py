@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import work
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies

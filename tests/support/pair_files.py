@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.pairs import Pair, Record, read_pairs
+from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.sentence import Pair, Record
 
 HEADER = "sentence_a,sentence_b\n"
 AB, CD, EF = Pair("a", "b"), Pair("c", "d"), Pair("e", "f")

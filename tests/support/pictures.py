@@ -24,7 +24,8 @@ from transformers import AutoModel, AutoTokenizer
 import attnscan
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.commands.plot import Kind
-from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.inputs.read import shipped_pairs
+from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import PictureFile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 
 PAIRS = [
     Pair("the cat sat on the mat", "a dog ran"),

@@ -10,8 +10,7 @@ from typing import Any
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
-from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD
+from attnscan.inputs.sentence import NO_WORD, Pair
 from attnscan.inputs.tokens import Unit
 
 _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}

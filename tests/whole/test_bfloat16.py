@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

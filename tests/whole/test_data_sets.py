@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.errors import PairsError
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 
 
 @pytest.fixture(params=DATA_SETS, ids=list(DATA_SETS))

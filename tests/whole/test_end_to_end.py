@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

@@ -12,8 +12,8 @@ from hostile.files import PAIRS, Kind, bombs, broken, pair_kinds, scan_kinds, su
 from hostile.runs import check, loaded_once, run, save_tiny_model
 
 from attnscan.errors import AttnscanError
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

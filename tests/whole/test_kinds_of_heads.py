@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 
 import attnscan
 from attnscan.errors import CaptureError, ModelError, OptionError, SelectionError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.output_tap import OutputTap
 from attnscan.results.card import DISTANCES
 from attnscan.results.grid import AttentionKind

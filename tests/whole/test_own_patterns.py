@@ -15,7 +15,7 @@ from torch import Tensor
 import attnscan
 from attnscan.errors import InputError, OptionError, SelectionError, WeightsError
 from attnscan.inputs.encode import encode_pair
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen

@@ -13,8 +13,7 @@ from readme import PAGES, README, updated
 
 import attnscan
 from attnscan.cli.app import COMMANDS
-from attnscan.inputs.columns import COLUMNS
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import COLUMNS, shipped_pairs
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"

@@ -14,7 +14,7 @@ from families import TAPPED, UNTAPPED, Collected, tiny_inputs
 from tokenizers_of_kinds import wordpiece
 from transformers import AutoConfig
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
 from attnscan.model.sources import choose

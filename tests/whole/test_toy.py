@@ -74,7 +74,7 @@ def test_content_labels_find_the_same_heads_but_for_the_delimiter(
 def test_a_head_that_attends_evenly_is_at_chance(planted: tuple[Path, Plan, int, int]) -> None:
     from one_run import classify
 
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
     from attnscan.scan.options import ScanOptions
 
     directory, plan, _, _ = planted

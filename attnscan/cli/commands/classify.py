@@ -16,7 +16,7 @@ from attnscan.cli.destination import Destination, FileRole, Shown
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError, ModelError
-from attnscan.inputs.places.names import STDIN
+from attnscan.inputs.read import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Head, check_heads_are_named, heads_of_kind
 from attnscan.results.tables import of_kinds

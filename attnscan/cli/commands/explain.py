@@ -29,7 +29,7 @@ from attnscan.run.requests import Explain
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
 
 EXAMPLES = (
     'attnscan explain 0-2 "I went to the store." --token store',
@@ -85,7 +85,7 @@ def explain(
     pattern = names[0] if names else None
     read: Pair | Pairs = of.pairs(files.source(), kind)
     if a is not None:
-        from attnscan.inputs.pairs import Pair
+        from attnscan.inputs.sentence import Pair
 
         read = of.pair(Pair(a, b), kind)
     result = answered(Explain(read, options, heads=heads, pattern=pattern, token=token))

@@ -21,7 +21,7 @@ from attnscan.cli.options import (
     Where,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
-from attnscan.inputs.places.names import shown
+from attnscan.inputs.read import shown
 from attnscan.results.card import Card
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.reading import FilePairs, OnePair, Pairs
@@ -84,7 +84,7 @@ def _pairs(a: str | None, b: str | None, files: PairFiles, of: OfOneAttention) -
     kind = of.kinds[0]
     if a is None:
         return of.pairs(files.source(), kind)
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
 
     return OnePair(of.pair(Pair(a, b), kind))
 

@@ -24,7 +24,7 @@ from attnscan.cli.options import (
     Where,
     check_usage,
 )
-from attnscan.inputs.places.names import STDIN
+from attnscan.inputs.read import STDIN
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import THRESHOLD, counted

@@ -34,7 +34,7 @@ def predictive(
         raise typer.BadParameter("--predictive off measures nothing: leave it out, or choose cpmi or distance")
     destination = where.destination()
     options = replace(scan, on_long=on_long_of(on_long, many=False))
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
 
     pair = Pair(a, b)
     result = answered(Predictive(pair, options), skips={})

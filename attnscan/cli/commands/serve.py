@@ -66,7 +66,7 @@ def serve(
             import_module(package)
     if sys.stdout is None:  # the shell's `>&-`
         raise OutputError("standard output is closed", "leave it open: the address is printed there")
-    from attnscan.inputs.pairs import Pair
+    from attnscan.inputs.sentence import Pair
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
     links = of.pair(pair, "cross") if of.alignments is not None else None

@@ -13,7 +13,7 @@ from attnscan.cli.destination import FileRole, Shown
 from attnscan.cli.options import KEEPS, TREEBANK, EngineOption, Held, OnLongOption, State, Where
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
-from attnscan.inputs.places.names import STDIN, shown
+from attnscan.inputs.read import STDIN, shown
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.grid import check_heads_are_named
 from attnscan.run.reading import FilePairs

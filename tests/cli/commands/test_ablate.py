@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.scan.events import Steps
 from attnscan.scan.state import ScanSums
 

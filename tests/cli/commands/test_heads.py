@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
@@ -41,7 +41,7 @@ def test_heads_ranks_the_pairs_that_come_along() -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of the pairs that ship with attnscan."""
     first = [*islice(shipped_pairs(), 12)]
-    monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(first))
+    monkeypatch.setattr("attnscan.inputs.read.shipped_pairs", lambda: iter(first))
 
 
 @pytest.mark.usefixtures("few")

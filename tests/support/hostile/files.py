@@ -18,7 +18,8 @@ import pyarrow.parquet
 from openpyxl import Workbook
 
 from attnscan.errors import AttnscanError
-from attnscan.inputs.pairs import Pair, Record, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.local import scan
 from attnscan.scan.scanner import Scanner

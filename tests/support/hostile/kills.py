@@ -22,7 +22,7 @@ from pathlib import Path
 import pandas as pd
 
 from attnscan.cli.app import main
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.read import shipped_pairs
 from attnscan.run import ranking
 from attnscan.scan import local as windows
 

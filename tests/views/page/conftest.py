@@ -7,7 +7,7 @@ from one_run import classify_and_keep
 from pages import made_up
 
 from attnscan import Ranking, heads
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.scan.options import ScanOptions

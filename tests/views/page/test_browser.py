@@ -23,7 +23,7 @@ from written import encoded_tokens
 
 from attnscan import Ranking
 from attnscan.inputs.batch import collate
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.behaviour import CANDIDATES, Behaviours
 from attnscan.results.classification import Classification

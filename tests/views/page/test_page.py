@@ -22,7 +22,7 @@ from treebanks import planted_file
 import attnscan
 from attnscan import Ranking
 from attnscan.errors import OptionError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS
 from attnscan.results.signature import By, Special

@@ -8,7 +8,7 @@ import pytest
 from command_line import A, B
 from one_run import classify_and_keep
 
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.scan.options import ScanOptions

@@ -17,7 +17,7 @@ from rich.console import Group
 from small_results import result_of
 
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head

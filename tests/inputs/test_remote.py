@@ -10,7 +10,7 @@ import pytest
 from pair_files import AB, CD, HEADER, gzipped, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 
 TEXT = HEADER.encode() + b"a,b\nc,d\n"
 TABLE = parquet({"sentence_a": ["a", "c"], "sentence_b": ["b", "d"]})

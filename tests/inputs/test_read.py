@@ -18,9 +18,10 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import COLUMNS, MAX_BYTES, FileReading
-from attnscan.inputs.formats import lines
-from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
+from attnscan.inputs import read as lines
+from attnscan.inputs.read import _MAX_TEXT as MAX_BYTES
+from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs, shipped_pairs
+from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]
 
@@ -153,9 +154,9 @@ BAD = {
         ("nothing", ",", "sentence A is empty"),
         ("empty quotes", '""', "its number of fields is 1"),
         ("white space", "c,\u3000\xa0", "sentence B is empty"),
-        ("not UTF-8", b"c,d\xff", "is not valid UTF-8 at byte 4 of line 3"),
-        ("half a character", b"c,\xc3", "is not valid UTF-8 at byte 3 of line 3"),
-        ("a coded surrogate", b"c,\xed\xa0\x80", "is not valid UTF-8"),
+        ("not UTF-8", "éé".encode() + b",d\xff", "is not valid UTF-8 at byte 7 of line 3"),
+        ("half a character", "éé".encode() + b",\xc3", "is not valid UTF-8 at byte 6 of line 3"),
+        ("a coded surrogate", "éééé".encode() + b",\xed\xa0\x80", "is not valid UTF-8"),
         ("NUL", "c,d\0", "has a NUL character in line 3"),
         ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
         ("an open quote", '"c,d', "is not valid CSV: unexpected end"),
@@ -166,7 +167,8 @@ BAD = {
         ("three fields", "c\td\te", "its number of fields is 3"),
         ("no second sentence", "c\t", "sentence B is empty"),
         ("nothing", "\t", "sentence A is empty"),
-        ("not UTF-8", b"c\t\xe9t\xe9", "is not valid UTF-8 at byte 3 of line 3"),
+        ("not UTF-8", "éé".encode() + b"\t\xe9t", "is not valid UTF-8 at byte 6 of line 3"),
+        ("neither UTF-8 nor Windows-1252", b"c\t\x81", "is not valid UTF-8 at byte 3 of line 3"),
         ("NUL", "c\0\td", "has a NUL character in line 3"),
     ],
     "jsonl": [
@@ -181,7 +183,7 @@ BAD = {
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
         ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
         ("a NUL byte", '{"sentence_a": "c\0", "sentence_b": "d"}', "has a NUL character in line 3"),
-        ("not UTF-8", b'{"sentence_a": "c", "sentence_b": "\xff"}', "is not valid UTF-8"),
+        ("not UTF-8", "{'éé': \"".encode() + b'\xff"}', "is not valid UTF-8"),
         ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not valid JSON at character 39"),
         ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON at character 21: Extra data"),
         ("an array", '["c", "d"]', "is not a JSON object"),
@@ -219,7 +221,7 @@ class TestBadRecords:
         assert bad == ["p.csv:3: is not valid CSV: ',' expected after '\"'"]
 
     def test_bad_bytes_in_a_row_of_lines_are_of_that_row(self, make: Make) -> None:
-        good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\xff\ny",z\nc,d\n'))
+        good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\x81\ny",z\nc,d\n'))
         assert [record.pair for record in good] == [CD]
         assert bad == ["p.csv:2: is not valid UTF-8 at byte 1 of line 3"]
 
@@ -352,7 +354,7 @@ class TestPair:
     def test_a_locale_without_the_character_is_what_to_change(self) -> None:
         """What a shell hands over is decoded by the locale before attnscan sees it."""
         surroundings = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
-        script = "import sys; from attnscan.inputs.pairs import Pair; Pair(sys.argv[1])"
+        script = "import sys; from attnscan.inputs.sentence import Pair; Pair(sys.argv[1])"
         command = [sys.executable, "-c", script, "the \U0001f600"]
         done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
         assert done.stderr.splitlines()[-1].endswith(

@@ -10,8 +10,8 @@ import openpyxl
 import pytest
 from pair_files import AB, CD, Make, refusal
 
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.sentence import Pair
 
 
 def book(*rows: list[object], gap: int = 0) -> bytes:

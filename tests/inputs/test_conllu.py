@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pair_files import Make, refusal, skipping
+from pair_files import Make, Stdin, refusal, skipping
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.inputs.encode import encode_pair
-from attnscan.inputs.pairs import pairs_in, read_pairs
+from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 
 NO = -1
@@ -90,12 +91,12 @@ class TestReader:
         assert han.tags["document"][0] == arabic.tags["document"][0] != "d1"
         assert [record.place.id for record in read_pairs([path])] == ["s1", None, None, None]
 
-    def test_globs_and_standard_input(self, tmp_path: Path) -> None:
+    def test_globs_and_standard_input(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("a.conllu", "b.conllu"):
             (tmp_path / name).write_text(TREEBANK, encoding="utf-8")
         assert len(sentences(str(tmp_path / "*.conllu"))) == 8
-        with (tmp_path / "a.conllu").open("rb") as file:
-            assert len(list(pairs_in(file, "a.conllu"))) == 4
+        monkeypatch.setattr(sys, "stdin", Stdin(TREEBANK.encode()))
+        assert len(sentences("-")) == 4
 
     def test_lines_of_windows_and_more_blank_lines(self, make: Make) -> None:
         assert sentences(make("t.conllu", "\n\n" + TREEBANK.replace("\n", "\r\n") + "\n")) == sentences(

@@ -7,9 +7,8 @@ import json
 import pytest
 from pair_files import AB, CD, Make, pairs_in, refusal, skipping
 
-from attnscan.inputs import pairs as pairs_module
-from attnscan.inputs.formats import json_records
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs import read as read_module
+from attnscan.inputs.sentence import Pair
 
 
 class TestDocuments:
@@ -40,7 +39,6 @@ class TestDocuments:
             ('{"text": "a",\n"x": 1}\n{"text": "b"}', "is not valid JSON at character 23: Extra data"),
             ("[" * 40_000, "nested too deeply"),
             ("[" + "1" * 5000 + "]", "has a number of more than 4,300 digits"),
-            (b'[{"text": "\xff"}]', "is not valid UTF-8"),
             ("[1, 2]", "is not a JSON object"),
             ('[{"x": "a", "y": "b"}]', "the columns are 'x', 'y'"),
             (b"\x1f\x8b[]", "is gzip"),
@@ -64,18 +62,8 @@ class TestDocuments:
         assert [record.pair for record in good] == [AB, CD]
         assert bad == ["p.json: record 2: sentence B is missing", "p.json: record 4: sentence A is missing"]
 
-    def test_a_document_beyond_the_bound(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(json_records, "MAX_DOCUMENT", 1 << 20)
-        content = json.dumps(["x" * 1000] * 1100)
-        assert len(pairs_in(make("p.json", content[: 1 << 20].rpartition(",")[0] + "]"))) > 1000
-        error = refusal(make("q.json", content))
-        assert error.what.endswith("q.json is a JSON document of more than 1 MiB")
-        assert error.remedy == "write it as JSON lines"
-        lines = "".join(json.dumps({"text": "x" * 1000}) + "\n" for _ in range(1100))
-        assert len(pairs_in(make("r.json", lines))) == 1100
-
     def test_a_text_beyond_the_bound_of_rows(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pairs_module, "MAX_BYTES", 1000)
+        monkeypatch.setattr(read_module, "_MAX_TEXT", 1000)
         good, bad = skipping(make("p.json", json.dumps(["a", "x" * 1001, "c"])))
         assert [record.pair.a for record in good] == ["a", "c"]
         assert bad == ["p.json: record 2: sentence A is longer than 0 MiB"]

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from pair_files import HEADER, Make, Stdin, gzipped, parquet, refusal
 
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 
 TEXT = "text\na\n"
 
@@ -22,31 +22,23 @@ TEXT = "text\na\n"
     ("content", "why"),
     [
         *((content, "is empty") for content in (b"", b"\n", b"\r\n \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")),
-        (b"text\xff\na\n", "is not valid UTF-8 at byte 5 of line 1"),
+        ("é".encode() + b"text\xff\na\n", "is not valid UTF-8 at byte 7 of line 1"),
         (b"te\0xt\na\n", "has a NUL character in line 1"),
         (b'"text"x,y\na\n', "is not valid CSV"),
         (b'"text\na\n', "is not valid CSV"),
         (b"text\ra\nb\nc\n", "is not valid CSV: new-line character"),
-        (TEXT.encode("utf-16"), "is UTF-16"),
-        (TEXT.encode("utf-32"), "is UTF-32"),
-        (b"\0\0\xfe\xff" + TEXT.encode("utf-32-be"), "is UTF-32"),
         (gzipped(TEXT.encode()), "is gzip"),
         (parquet({"text": ["a"]}), "is Parquet"),
     ],
-    ids=range(15),
+    ids=range(12),
 )
 @pytest.mark.parametrize("skip", [False, True], ids=["", "skip"])
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv.gz"])
 def test_a_bad_first_line_ends_reading(make: Make, name: str, content: bytes, why: str, skip: bool) -> None:
     if "tsv" in name and "CSV" in why:
-        content, why = b"\xff\n", "is not valid UTF-8"
+        content, why = b"\x81\n", "is not valid UTF-8"
     error = refusal(make(name, content), skip=skip)
     assert why in error.what and "--skip-bad" not in error.remedy
-
-
-@pytest.mark.parametrize("name", ["p.jsonl", "p.txt"])
-def test_utf_16(make: Make, name: str) -> None:
-    assert "is UTF-16" in refusal(make(name, '{"text": "a"}\n'.encode("utf-16"))).what
 
 
 class TestStream:
@@ -101,7 +93,7 @@ class TestStream:
 
 def test_reading_text_needs_neither_pandas_nor_pyarrow(make: Make) -> None:
     script = (
-        "import sys\nfrom attnscan.inputs.pairs import read_pairs, shipped_pairs\n"
+        "import sys\nfrom attnscan.inputs.read import read_pairs, shipped_pairs\n"
         "print(len(list(read_pairs(sys.argv[1:]))), len(list(shipped_pairs())) > 9)\n"
         "print(sorted({'pandas', 'pyarrow', 'numpy', 'torch', 'transformers', 'pickle'} & set(sys.modules)))\n"
     )

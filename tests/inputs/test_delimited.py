@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pair_files import AB, CD, HEADER, LINES, Make, pairs_in, parquet
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import FileReading, Quoting
-from attnscan.inputs.formats.delimited import SAMPLE
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.read import _SAMPLE as SAMPLE
+from attnscan.inputs.read import FileReading, Quoting, read_pairs
+from attnscan.inputs.sentence import Pair
 
 X = "x" * (1 << 17)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pair_files import LINES, gzipped, pairs_in, parquet
 
 from attnscan.errors import PairsError
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.read import read_pairs
 
 characters = st.characters(codec="utf-8", exclude_characters="\0")
 texts = st.text(characters, min_size=1, max_size=30).filter(str.strip)

@@ -7,14 +7,12 @@ sentence's tags are `upos`, `deprel`, `head` (the number of a word, from 0; None
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from attnscan.errors import PairsError
 from attnscan.hashing import hashed
-from attnscan.inputs.columns import Row, Rows, bad_record
-from attnscan.inputs.formats.lines import Lines, whole
-from attnscan.inputs.sentence import Sentence, Span, Tag
+from attnscan.inputs.sentence import Sentence, Span, Tag, bad_record
 
 _COLUMNS = 10
 _ID, _FORM, _UPOS, _HEAD, _DEPREL, _MISC = 0, 1, 3, 6, 7, 9
@@ -41,35 +39,34 @@ def is_conllu(line: str) -> bool:
     return _COMMENT.match(line) is not None or (line.split("\t")[0] == "1" and line.count("\t") == _COLUMNS - 1)
 
 
-def conllu_rows(lines: Lines) -> Rows:
-    """The sentences of a treebank, a row each, with their `sent_id`; a PairsError in the place of each bad one."""
-    number, document = 0, None
-    for block in whole(lines, _blocks(lines)):
-        number += 1
+def sentences_of(
+    blocks: Iterable[list[Line] | PairsError], name: str
+) -> Iterator[tuple[int, int, Sentence, str | None] | PairsError]:
+    """The number, line, sentence and `sent_id` of each block; a PairsError in the place of a bad one."""
+    document = None
+    for number, block in enumerate(blocks, 1):
         if isinstance(block, PairsError):
             yield block
             continue
-        start = f"{lines.name}:{block[0][0]}"
         said = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
         if "newdoc" in said:  # one without an id goes by its first sentence, wherever the file lies
             document = said["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
         try:
-            sentence = _sentence(block, lines.name, said.get("text"), document)
-            yield Row(start, number, (sentence,), said.get("sent_id"))
+            yield number, block[0][0], _sentence(block, name, said.get("text"), document), said.get("sent_id")
         except PairsError as error:
             yield error
 
 
-def _blocks(lines: Lines) -> Iterator[list[Line]]:
+def blocks_of(lines: Iterator[str]) -> Iterator[list[Line]]:
+    """The lines of each sentence, without the blank ones between."""
     block: list[Line] = []
-    for text in lines:
+    number = 0
+    for number, text in enumerate(lines, 1):
         if line := text.strip("\r\n"):
-            block.append((lines.number, line))
+            block.append((number, line))
         elif block:
             yield block
             block = []
-        else:
-            lines.begin()
     if block:
         yield block
 
