@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
 
 _TAG = "aligned"
-_WORD = re.compile(r"\S+")
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 
@@ -86,7 +85,7 @@ def linked(pair: Pair, line: str) -> Pair:
     """
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
-    source, target = map(_in_words, pair.sentences)
+    source, target = pair.by_spaces.sentences
     assert source.words is not None and target.words is not None
     links: list[set[int]] = [set() for _ in target.words]
     for written in line.split():
@@ -109,7 +108,7 @@ def linked_as(pair: Pair, other: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
     if len(pair.sentences) < 2:
         return pair
-    source, target = map(_in_words, pair.sentences)
+    source, target = pair.by_spaces.sentences
     linked_words = [sentence.words or () for sentence in other.sentences]
     if [len(source.words or ()), len(target.words or ())] != list(map(len, linked_words)):
         return pair
@@ -131,9 +130,3 @@ def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
     return tuple(
         (unit, key) for unit, word in words[first:] if word in linked for key, to in words[:first] if to in linked[word]
     )
-
-
-def _in_words(sentence: Sentence) -> Sentence:
-    if sentence.words is not None:
-        return sentence
-    return Sentence(sentence.text, [match.span() for match in _WORD.finditer(sentence.text)])

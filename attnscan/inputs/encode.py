@@ -7,34 +7,30 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
-from attnscan.inputs.sentence import NO_WORD, Pair, Sentence, Span
+from attnscan.inputs.sentence import NO_WORD, Pair, Span
 from attnscan.inputs.tokens import (
     WORD_END,
     WORD_STARTS,
     Unit,
     WholeWords,
     continues_word,
+    is_part_of_character,
     is_punctuation,
     splits_words,
     surface,
 )
 from attnscan.inputs.weights import SavedWeights
 
-# Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
-# fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
-_CHARACTERS = 256  # at most that many for each token that the model reads
-_TOKENS = 4  # ... and that many tokens, where the text is to be cut
 _PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
 _READS = {
     "boxes": "words with their boxes on a page",
@@ -45,7 +41,9 @@ _READS = {
 }
 """What a tokenizer reads that takes a parameter of such a name."""
 
-_gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+# Scripts that put no space between words: Thai to Khmer, kana, Han.
+_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
+_NAMED = 5  # words in a note, at most
 
 
 @dataclass(frozen=True)
@@ -70,69 +68,50 @@ class Tokenized:
 
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: TokenizerFailed."""
-    if tokenizer not in _gives_up_at_times:
-        rust = getattr(tokenizer, "backend_tokenizer", None)
-        steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
-        own_rules = any(step is not None and b'"Regex"' in step.__getstate__() for step in steps)
-        _gives_up_at_times[tokenizer] = own_rules
-    with hushed() if _gives_up_at_times[tokenizer] else nullcontext():
+    with hushed():
         return asked(tokenizer, *texts, verbose=False, **options)
 
 
-def tokenized(tokenizer: Any, pair: Pair, max_length: int | None) -> Tokenized:
+def tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tokenized:
     """One input; a cut takes from the longer sentence first. Raises: as `called`."""
-    encoding = called(tokenizer, pair.a, pair.b, **_cut(max_length))
+    truncation: Any = "longest_first" if max_length else False
+    encoding = called(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
     inputs = {name: list(encoding[name]) for name in encoding}
     return Tokenized(inputs, encoding.encodings[0] if encoding.is_fast else None)
 
 
-def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, truncate: bool) -> list[Tokenized | None]:
+def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:
     """Some inputs in one call; None in place of each that is to be read by itself.
 
-    That is all of them where the call fails, so that only what cannot be read is an error; if the tokenizer is written
-    in Python; and inputs that are far too long.
+    That is all of them where the call fails, so that only what cannot be read is an error, or if the tokenizer is
+    written in Python.
     """
     together: list[Tokenized | None] = [None] * len(pairs)
     if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False):
         return together
-    short = [i for i, pair in enumerate(pairs) if max(map(len, pair.texts)) <= _TOKENS * limit]
-    for places in ([i for i in short if pairs[i].b], [i for i in short if not pairs[i].b]):
-        if not places:
-            continue
+    for places in ([i for i, pair in enumerate(pairs) if pair.b], [i for i, pair in enumerate(pairs) if not pair.b]):
         a, b = ([getattr(pairs[i], name) for i in places] for name in ("a", "b"))
         try:
-            encoding = called(tokenizer, a, b if b[0] else None, **_cut(limit if truncate else None))
+            encoding = called(tokenizer, a, b if b[0] else None) if places else None
         except TokenizerFailed:
             continue
-        if len(encoding.encodings) == len(places):
+        if encoding is not None and len(encoding.encodings) == len(places):
             for row, place in enumerate(places):
                 inputs = {name: encoding[name][row] for name in encoding}
                 together[place] = Tokenized(inputs, encoding.encodings[row])
     return together
 
 
-def _cut(max_length: int | None) -> dict[str, Any]:
-    return {"truncation": "longest_first" if max_length else False, "max_length": max_length}
+def _start_of(pair: Pair, read: Tokenized, sentence: Sequence[int], limit: int) -> Pair:
+    """The pair's start, with more tokens than the model reads.
 
-
-def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
-    """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
-    longest = max(map(len, pair.texts))
-    if longest > _CHARACTERS * limit and not truncate:
-        raise TooLongError(
-            f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
-            "shorten it, or pass --on-long truncate to cut it",
-        )
-    if longest <= _TOKENS * limit or not truncate:
-        return pair
-    return Pair(*(_start(tokenizer, known.start(_CHARACTERS * limit), _TOKENS * limit) for known in pair.sentences))
-
-
-def _start(tokenizer: Any, sentence: Sentence, tokens: int) -> Sentence:
-    encoding = called(tokenizer, sentence.text, add_special_tokens=False)
-    if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
-        return sentence
-    return sentence.start(max(end for _, end in encoding.encodings[0].offsets[:tokens]))
+    A fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
+    """
+    starts = []
+    for number, known in enumerate(pair.sentences):
+        ends = [end for own, (_, end) in zip(sentence, read.spans, strict=False) if own == number]
+        starts.append(known.start(ends[2 * limit]) if len(ends) > 2 * limit else known)
+    return Pair(*starts)
 
 
 def sentences_of(tokenizer: Any, read: Tokenized, pair: Pair) -> list[int]:
@@ -217,12 +196,12 @@ def check_reads_sentences(tokenizer: Any) -> None:
 
     with explained(failed):
         try:
-            tokenized(tokenizer, Pair(_PLAIN), None)
+            tokenized(tokenizer, Pair(_PLAIN))
         except TokenizerPanicked:
             raise
         except TokenizerFailed:
             own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
-            tokenized(tokenizer, Pair(min(own, default=_PLAIN)), None)
+            tokenized(tokenizer, Pair(min(own, default=_PLAIN)))
 
 
 def whole_words(tokenizer: Any) -> WholeWords:
@@ -300,7 +279,7 @@ def encode_pairs(
         )
 
     texts: dict[int, str] = {}
-    for pair, read in zip(pairs, _tokenized_together(tokenizer, pairs, limit, truncate), strict=True):
+    for pair, read in zip(pairs, _tokenized_together(tokenizer, pairs), strict=True):
         try:
             with explained(failed):
                 encoded = _encoded(tokenizer, pair, unit, limit, truncate, read, texts)
@@ -314,14 +293,16 @@ def _encoded(
     tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool, read: Tokenized | None, texts: dict[int, str]
 ) -> EncodedInput:
     """One input, which may have been `read`; `texts` of tokens that were met are kept, by their numbers."""
-    whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
-    read = read or tokenized(tokenizer, pair, limit if truncate else None)
+    read = read or tokenized(tokenizer, pair)
+    if truncated := len(read.ids) > limit:
+        if not truncate:
+            raise TooLongError(
+                f"the input is {len(read.ids)} tokens long and the model reads at most {limit}",
+                "shorten it, or pass --on-long truncate to cut it",
+            )
+        start = pair if read.fast is None else _start_of(pair, read, sentences_of(tokenizer, read, pair), limit)
+        read = tokenized(tokenizer, start, limit)
     ids = read.ids
-    if len(ids) > limit:
-        raise TooLongError(
-            f"the input is {len(ids)} tokens long and the model reads at most {limit}",
-            "shorten it, or pass --on-long truncate to cut it",
-        )
     sentence = sentences_of(tokenizer, read, pair)
     for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
         if number not in sentence:
@@ -347,8 +328,7 @@ def _encoded(
         words=words,
         merged=_merged(tokenizer, ids, numbers) if merges else (),
         model_inputs=read.model_inputs,
-        truncated=pair != whole
-        or (truncate and len(ids) == limit and len(tokenized(tokenizer, pair, None).ids) > limit),
+        truncated=truncated,
     )
     if not (words and merges):
         return encoded
@@ -365,6 +345,27 @@ def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     if not encoded.spans or encoded.pair is None:
         return [encoded.tokens[place] for place in places]
     return [encoded.pair.texts[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
+
+
+def notes_of(tokenizer: Any, encoded: EncodedInput) -> list[str]:
+    """What to tell of how an input was read: special tokens that were typed, and runs without spaces as one word."""
+    notes = []
+    special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
+    typed = dict.fromkeys(
+        t for t, own in zip(encoded.tokens, encoded.sentence, strict=True) if own >= 0 and t in special
+    )
+    if typed:
+        one = len(typed) == 1
+        what = f"{', '.join(typed)} in the text {'is a special token' if one else 'are special tokens'} to the model"
+        notes.append(f"{what} and {'a word' if one else 'words'} to attnscan")
+    if encoded.merges and not encoded.words:
+        counts = Counter(encoded.unit)
+        runs = [text for unit, text in enumerate(encoded.units) if counts[unit] > 1 and _NO_SPACES.search(text)]
+        if runs:
+            named = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in runs[:_NAMED])
+            how = "put spaces between words and pass --words spaces"
+            notes.append(f"scored as one word, since no space divides it: {named} ({how})")
+    return notes
 
 
 def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
@@ -411,12 +412,17 @@ def _units(
 ) -> tuple[int, ...]:
     """The unit of each token, words merged: those that are given or, in a sentence where none are, the tokenizer's.
 
-    A tokenizer's words end at punctuation.
+    A tokenizer's words end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
     """
     given = [bool(words) and own >= 0 and pair.sentences[own].words is not None for own in sentence]
     ids = _by_spelling(sentence, tokens) if read.fast is None else read.fast.word_ids
+    spans = read.spans
 
     def goes_on(i: int) -> bool:
+        if (spans and spans[i][0] < spans[i - 1][1] and spans[i - 1][0] < spans[i][1]) or (
+            read.fast is not None and is_part_of_character(surfaces[i - 1], surfaces[i])
+        ):
+            return True
         if given[i]:
             return words[i] == words[i - 1] != NO_WORD
         return ids[i] == ids[i - 1] and (read.fast is None or not splits_words(surfaces[i - 1], surfaces[i]))

@@ -5,6 +5,7 @@ and where these were read.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +58,13 @@ class Sentence:
         yield self.text.encode()
         if self.words is not None:  # no text has a NUL character
             yield b"\0" + json.dumps([self.words, self.tags], sort_keys=True).encode()
+
+    @property
+    def by_spaces(self) -> Sentence:
+        """The sentence with its words or, where none are given, with what stands between spaces as words."""
+        if self.words is not None:
+            return self
+        return Sentence(self.text, [match.span() for match in re.finditer(r"\S+", self.text)])
 
     def word(self, number: int) -> str:
         """The characters of a word, by its number.
@@ -124,6 +132,11 @@ class Pair:
     def source(self) -> Pair:
         """Sentence A alone: of a translation, what the encoder reads."""
         return Pair(self.sentences[0])
+
+    @property
+    def by_spaces(self) -> Pair:
+        """The pair with what stands between spaces as words, where no words are given."""
+        return Pair(*(sentence.by_spaces for sentence in self.sentences))
 
     @property
     def a(self) -> str:

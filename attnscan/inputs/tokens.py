@@ -37,6 +37,11 @@ Unit = Literal["token", "word"]
 QuerySide = Literal["predicts", "reads"]
 """Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 
+_BYTE_INSIDE = re.compile(
+    "<0x[89AB][0-9A-F]>"
+)  # a byte behind the first one of a character, as SentencePiece writes it
+_JOINER = "\u200d"
+_TIED = frozenset((_JOINER, *map(chr, range(0x1F3FB, 0x1F400))))  # and shades of skin
 _FREQUENT = 100
 _ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
 NO_WORD = -1
@@ -90,9 +95,23 @@ def surface(token: str) -> str:
     return token.lstrip("".join(WORD_STARTS)).removeprefix(_CONTINUES).removesuffix(_GOES_ON).removesuffix(WORD_END)
 
 
+def is_part_of_character(before: str, text: str) -> bool:
+    """Whether a text goes on with the character before it: an accent by itself, or what a joiner ties to an emoji.
+
+    >>> is_part_of_character("e", "\u0301"), is_part_of_character("\u200d", "👩"), is_part_of_character("e", "s")
+    (True, True, False)
+    """
+    ties = unicodedata.category(text[:1] or "x")[0] == "M" or text[:1] in _TIED
+    return before.endswith(_JOINER) or (ties and bool(before.strip()))
+
+
 def splits_words(previous: str, token: str) -> bool:
-    """Whether a word ends between two tokens because one of them is punctuation: `mat` `.`"""
-    return any(is_punctuation(text) and bare(text) for text in (previous, token))
+    """Whether a word ends between two tokens because one of them is punctuation, as `mat` `.`; a space ends none.
+
+    >>> splits_words("mat", "."), splits_words("▁", "."), splits_words("straw", "berries")
+    (True, False, False)
+    """
+    return bool(bare(previous)) and any(is_punctuation(text) and bare(text) for text in (previous, token))
 
 
 def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
@@ -105,6 +124,8 @@ def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bo
     """
     if token.startswith(_CONTINUES):
         return len(token) > len(_CONTINUES)
+    if _BYTE_INSIDE.fullmatch(token):
+        return True
     if previous.endswith(_GOES_ON) and len(previous) > len(_GOES_ON):
         return True
     if marks_ends:

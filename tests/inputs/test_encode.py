@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +15,14 @@ import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers_of_kinds import KINDS, marian, written_in_python
-from transformers import PhobertTokenizer
+from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
-from attnscan.inputs import encode
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, given_words, unknown_words
+from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, given_words, notes_of, unknown_words
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
@@ -110,6 +111,16 @@ def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
 
 
 @cache
+def bytes_alone() -> PreTrainedTokenizerFast:
+    """Byte-level BPE without a merge: a token is a byte, and each byte of a character has all of it."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", model_input_names=["input_ids"])
+
+
+@cache
 def _cached(make: Any) -> Any:
     return make()
 
@@ -131,21 +142,82 @@ def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer:
         encode_pair(tokenizer, Pair("the cat " * 60), "token", 12, truncate=False)
 
 
-def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(
-    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But it is given their start alone: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
-    given_to: list[Pair] = []
-    tokenize = encode.tokenized
-    monkeypatch.setattr(encode, "tokenized", lambda t, pair, most: given_to.append(pair) or tokenize(t, pair, most))
+def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: Any) -> None:
+    """In little memory: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
     for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
         expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
         cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
         assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
-        encode_pair(tokenizer, Pair("ab" * 50_000, "c " * 50_000), "token", 12, truncate=True)
-    assert max(len(text) for pair in given_to for text in pair.texts) <= 256 * 12
-    with pytest.raises(TooLongError, match="100000 characters long"):
-        encode_pair(tokenizer, Pair("ab" * 50_000), "token", 12, truncate=False)
+    long = encode_pair(tokenizer, Pair("a b " * 25_000, "c " * 50_000), "token", 12, truncate=True)
+    assert long.truncated and len(long.tokens) == 12
+    with pytest.raises(TooLongError, match=r"\d{5,6} tokens long"):
+        encode_pair(tokenizer, Pair("a b " * 25_000), "token", 12, truncate=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("I love 😂 it", ["I", "love", "😂", "it"]),
+        ("我，你", ["我", "，", "你"]),
+        ("naïve ☃.", ["naïve", "☃", "."]),
+        ("a 👩‍👩‍👧 b", ["a", "👩‍👩‍👧", "b"]),
+    ],
+)
+def test_one_character_is_never_several_words(text: str, words: list[str]) -> None:
+    """Tokens of bytes alone, without a merge."""
+    tokenizer = bytes_alone()
+    encoded = _encoded(tokenizer, text, unit="word")
+    assert [unit.strip() for unit in encoded.units] == words
+    assert "".join(encoded.units) == text and len(encoded.tokens) > len(words)
+    given = _encoded(tokenizer, Sentence(text, [(0, 1)]), unit="word")
+    shared = [(a, b) for a, b in zip(given.unit, given.unit[1:], strict=False) if a != b]
+    assert len(shared) + 1 == len(given.units) and "".join(given.units) == text
+
+
+@settings(deadline=None, max_examples=draws(100))
+@given(text=st.text(min_size=1, max_size=20))
+def test_tokens_that_share_a_character_share_a_word(text: str) -> None:
+    for tokenizer in (bytes_alone(), _cached(KINDS["byte-level"]), _cached(KINDS["unigram"])):
+        try:
+            encoded = _encoded(tokenizer, text, unit="word")
+        except InputError:
+            continue
+        places = [i for i, own in enumerate(encoded.sentence) if own == 0]
+        for i, j in pairwise(places):
+            (first, end), (start, last) = encoded.spans[i], encoded.spans[j]
+            if start < end and first < last:
+                assert encoded.unit[i] == encoded.unit[j]
+
+
+def test_what_is_told_of_an_input() -> None:
+    wordpiece, byte_level = KINDS["wordpiece"](), bytes_alone()
+    typed = _encoded(wordpiece, "the [SEP] cat [MASK]")
+    assert notes_of(wordpiece, typed) == [
+        "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
+    ]
+    run = _encoded(byte_level, "我爱猫 cat", unit="word")
+    told = "scored as one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
+    assert notes_of(byte_level, run) == [told]
+    for quiet in (
+        _encoded(byte_level, "我爱猫"),
+        _encoded(byte_level, Pair("我 爱").by_spaces.sentences[0], unit="word"),
+    ):
+        assert notes_of(byte_level, quiet) == []
+    assert notes_of(wordpiece, _encoded(wordpiece, A, B, "word")) == []
+
+
+def test_words_between_spaces(tokenizer: Any) -> None:
+    pair = Pair("the cat's mat.", "a, cat").by_spaces
+    read = encode_pair(tokenizer, pair, "word", NO_LIMIT, truncate=False)
+    assert [u for u, s in zip(read.units, read.unit_sentence, strict=True) if s >= 0] == [
+        "the",
+        "cat's",
+        "mat.",
+        "a,",
+        "cat",
+    ]
+    own = Sentence("the cat", [(0, 7)])
+    assert Pair(own).by_spaces == Pair(own)
 
 
 def test_truncation_cuts_the_longer_sentence_and_says_so(tokenizer: Any) -> None:
@@ -163,7 +235,7 @@ MANY = [
     Pair(". !", "naïve café ☃"),
     Pair("\u200b", "the"),  # no token
     Pair("the cat " * 60),  # too long, or cut
-    Pair("ab" * 50_000, "the"),  # far too long
+    Pair("a b " * 20_000, "the"),  # far too long
     Pair("a cat", "\u200b"),
     Pair("a b c d e f", "g h i"),
 ]
@@ -397,7 +469,6 @@ def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
 
 
 def test_a_cut_input_keeps_the_words_that_are_left(tokenizer: Any) -> None:
-    """A text that is far too long is cut before it is tokenized."""
     for times in (4, 400):
         long = annotated("the cat sat . " * times)
         read = encode_pair(tokenizer, Pair(long), "word", 12, truncate=True)
