@@ -143,7 +143,9 @@ def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...])
             on_bad(event.error)
 
 
-@library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"), shared=OfAttention)
+@library(
+    ScanOptions(predictive="off"), without=("unit", "words", "predictive_words", "predictive_pairs"), shared=OfAttention
+)
 def show(
     heads: Heads,
     a: Text | None = None,

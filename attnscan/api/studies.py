@@ -48,7 +48,7 @@ _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
     ScanOptions(predictive="off"),
     FileReading(),
     FilePairs(),
-    without=("unit", "by", "special", "threshold", *_OF_PREDICTIVE),
+    without=("unit", "words", "by", "special", "threshold", *_OF_PREDICTIVE),
     shared=OfAttention,
 )
 def explain(
@@ -186,7 +186,13 @@ def ablate(
     return Callbacks(on_bad, on_progress).answer(request, Ablation)
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE), shared=OfAttention)
+@library(
+    ScanOptions(),
+    FileReading(),
+    FilePairs(),
+    without=("unit", "words", "predictive", *_OF_PREDICTIVE),
+    shared=OfAttention,
+)
 def similar(
     pairs: Pairs = None,
     *,
@@ -217,7 +223,7 @@ def similar(
 @library(
     ScanOptions(predictive="off", unit="word", related=False),
     FilePairs(),
-    without=("unit", "related", "threshold", "predictive", *_OF_PREDICTIVE),
+    without=("unit", "words", "related", "threshold", "predictive", *_OF_PREDICTIVE),
 )
 def syntax(
     treebank: Pairs | ScanState,

@@ -137,7 +137,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("weights", "window", "treebank", "held", "columns", "header", "no_header", "quoting", "encoding", "id"),
         *("skip_bad", "on_long"),
     ),
-    "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
+    "What to score": ("by", "special", "unit", "words", "no_related", "threshold", "split", "seed"),
     "Encoder-decoders": ("attention", "query", "alignments", "max_target_tokens"),
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),

@@ -347,24 +347,25 @@ def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     return [encoded.pair.texts[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
 
 
-def notes_of(tokenizer: Any, encoded: EncodedInput) -> list[str]:
-    """What to tell of how an input was read: special tokens that were typed, and runs without spaces as one word."""
-    notes = []
+def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
+    """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
-    typed = dict.fromkeys(
-        t for t, own in zip(encoded.tokens, encoded.sentence, strict=True) if own >= 0 and t in special
-    )
+    typed: dict[str, None] = {}
+    runs: dict[str, None] = {}
+    for encoded in inputs:
+        tokens = zip(encoded.tokens, encoded.sentence, strict=True)
+        typed |= dict.fromkeys(token for token, own in tokens if own >= 0 and token in special)
+        if encoded.merges and not encoded.words:
+            counts, units = Counter(encoded.unit), enumerate(encoded.units)
+            runs |= dict.fromkeys(text for unit, text in units if counts[unit] > 1 and _NO_SPACES.search(text))
+    notes = []
     if typed:
-        one = len(typed) == 1
-        what = f"{', '.join(typed)} in the text {'is a special token' if one else 'are special tokens'} to the model"
-        notes.append(f"{what} and {'a word' if one else 'words'} to attnscan")
-    if encoded.merges and not encoded.words:
-        counts = Counter(encoded.unit)
-        runs = [text for unit, text in enumerate(encoded.units) if counts[unit] > 1 and _NO_SPACES.search(text)]
-        if runs:
-            named = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in runs[:_NAMED])
-            how = "put spaces between words and pass --words spaces"
-            notes.append(f"scored as one word, since no space divides it: {named} ({how})")
+        are, words = ("is a special token", "a word") if len(typed) == 1 else ("are special tokens", "words")
+        notes.append(f"{', '.join(typed)} in the text {are} to the model and {words} to attnscan")
+    if runs:
+        named = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in list(runs)[:_NAMED])
+        how = "put spaces between words and pass --words spaces"
+        notes.append(f"scored as one word, since no space divides it: {named} ({how})")
     return notes
 
 

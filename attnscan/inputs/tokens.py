@@ -34,6 +34,8 @@ DELIMITERS = frozenset(
 
 PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 Unit = Literal["token", "word"]
+Words = Literal["tokenizer", "spaces"]
+"""Where words end: where the tokenizer says, or at spaces."""
 QuerySide = Literal["predicts", "reads"]
 """Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,7 @@ from attnscan.results.files import descriptor
 from attnscan.run.events import PairScores, Progress, Work
 from attnscan.run.reading import OnePair, on_bad_of
 from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank
-from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
+from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, notes_of_words, opened
 
 if TYPE_CHECKING:
     from attnscan.inputs.sentence import Record
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from attnscan.scan.stored import Keeper
 
 T = TypeVar("T")
+_LOOKED_AT = 16  # pairs, for how their words are read
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
 
 
@@ -46,12 +48,15 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     scanner = yield from opened(running, request.options, request.memory)
     from attnscan.scan.local import finished
 
+    first = list(islice(records, _LOOKED_AT))
+    records = chain(first, records)
     state = yield from scanned_here(request, records, running, scanner, writer)
     yield Progress("ranking heads")
     result = yield from _written(finished(scanner, state), writer, tell=request.pair_scores)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid)
     yield from notes_of_inputs(result.signature, bad=running.ledger.bad)
+    yield from notes_of_words(scanner, [record.pair for record in first])
     if isinstance(pairs, OnePair):
         yield from notes_of_unknown_words(scanner, scanner.encode(pairs.pair))
     return result

@@ -17,6 +17,7 @@ from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
+    from attnscan.inputs.sentence import Pair
     from attnscan.model.loaded import LoadedModel
     from attnscan.model.sources import Dtype, Source
     from attnscan.results.classification import Classification
@@ -127,6 +128,14 @@ def notes_of_inputs(
         yield Note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")
 
 
+def notes_of_words(scanner: Scanner, pairs: Sequence[Pair]) -> Iterator[Note]:
+    """How some inputs were read: special tokens that were typed, and words that no space divides."""
+    from attnscan.inputs.encode import notes_of
+
+    encoded = [read for read in scanner.encode_all(pairs) if not isinstance(read, InputError)]
+    yield from map(Note, notes_of(scanner.loaded.tokenizer, encoded))
+
+
 def notes_of_unknown_words(scanner: Scanner, encoded: EncodedInput) -> Iterator[Note]:
     """Which words of one input the model cannot see for what they are."""
     from attnscan.inputs.encode import unknown_words
@@ -153,6 +162,7 @@ def classify(request: Classify, running: Running) -> Work[Classification]:
     encoded = scanner.encode(request.input)
     result = yield from one_input.classify(scanner, request.input, encoded, keep=request.keep)
     yield from notes_of_inputs(result.signature, length=scanner.loaded.limit)
+    yield from notes_of_words(scanner, [request.input])
     yield from notes_of_unknown_words(scanner, encoded)
     return result
 

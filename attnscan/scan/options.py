@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from attnscan.errors import EngineError, OptionError
 from attnscan.inputs.option import Option, check_declared, check_known, declared
-from attnscan.inputs.tokens import QuerySide, Unit
+from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
@@ -37,6 +37,10 @@ class ScanOptions:
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
+    words: Annotated[
+        Words,
+        Option("With --unit word, words end where the tokenizer says or, as given, at spaces."),
+    ] = "tokenizer"
     by: Annotated[
         By | None,
         Option(
@@ -195,6 +199,8 @@ class ScanOptions:
             raise OptionError(
                 "query is reads, which is for cross attention", "leave it out: a decoder's queries are what it reads"
             )
+        if self.words == "spaces" and self.unit == "token":
+            raise OptionError("words is spaces, which is for units of words", "give --unit word (unit='word'), too")
         if self.profile:
             self._check_profile()
 

@@ -230,6 +230,7 @@ class Scanner:
         """
         options = options or self.options
         cut = options.on_long == "truncate"
+        pairs = [pair.by_spaces for pair in pairs] if options.words == "spaces" else pairs
         if options.kind is AttentionKind.ONLY:
             return self.loaded.encode_all(pairs, options.unit, truncate=cut)
         query = options.query if options.kind is AttentionKind.CROSS else None

@@ -160,7 +160,9 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
         torch=str(torch.__version__),
         unit=options.unit,
         **asdict(options.reading),
-        pattern_set=PATTERN_SET_VERSION + _PATTERN_SETS[options.attention].format(options.query),
+        pattern_set=PATTERN_SET_VERSION
+        + _PATTERN_SETS[options.attention].format(options.query)
+        + (", words between spaces" if options.words == "spaces" else ""),
     )
 
 

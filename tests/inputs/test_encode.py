@@ -189,21 +189,17 @@ def test_tokens_that_share_a_character_share_a_word(text: str) -> None:
                 assert encoded.unit[i] == encoded.unit[j]
 
 
-def test_what_is_told_of_an_input() -> None:
+def test_what_is_told_of_inputs() -> None:
     wordpiece, byte_level = KINDS["wordpiece"](), bytes_alone()
-    typed = _encoded(wordpiece, "the [SEP] cat [MASK]")
-    assert notes_of(wordpiece, typed) == [
-        "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
-    ]
+    typed = [_encoded(wordpiece, "the [SEP] cat"), _encoded(wordpiece, "a [MASK] [SEP]")]
+    told = "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
+    assert notes_of(wordpiece, typed) == [told]
     run = _encoded(byte_level, "我爱猫 cat", unit="word")
     told = "scored as one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
-    assert notes_of(byte_level, run) == [told]
-    for quiet in (
-        _encoded(byte_level, "我爱猫"),
-        _encoded(byte_level, Pair("我 爱").by_spaces.sentences[0], unit="word"),
-    ):
-        assert notes_of(byte_level, quiet) == []
-    assert notes_of(wordpiece, _encoded(wordpiece, A, B, "word")) == []
+    assert notes_of(byte_level, [run, run]) == [told]
+    spaced = encode_pair(byte_level, Pair("我爱 猫").by_spaces, "word", NO_LIMIT, truncate=False)
+    assert notes_of(byte_level, [_encoded(byte_level, "我爱猫"), spaced]) == []
+    assert notes_of(wordpiece, [_encoded(wordpiece, A, B, "word"), _encoded(wordpiece, "我爱猫", unit="word")]) == []
 
 
 def test_words_between_spaces(tokenizer: Any) -> None:

@@ -59,7 +59,7 @@ def explain(
     files: PairFiles,
     of: OfOneAttention,
     scan: Annotated[
-        ScanOptions, Without("unit", "by", "special", "predictive_words", "predictive_pairs", "threshold")
+        ScanOptions, Without("unit", "words", "by", "special", "predictive_words", "predictive_pairs", "threshold")
     ] = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:

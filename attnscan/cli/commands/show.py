@@ -48,9 +48,9 @@ def show(
     given: OneInput,
     of: OfOneAttention,
     on_long: OnLongOption = None,
-    scan: Annotated[ScanOptions, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanOptions(
-        predictive="off"
-    ),
+    scan: Annotated[
+        ScanOptions, Without("model", "unit", "words", "predictive_words", "predictive_pairs")
+    ] = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:
     check_heads_are_named(heads)

@@ -36,7 +36,7 @@ def similar(
     matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
     files: PairFiles,
     of: OfOneAttention,
-    scan: Annotated[ScanOptions, Without("unit", "predictive", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("unit", "words", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     if heads is not None:

@@ -43,7 +43,8 @@ def syntax(
     skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False,
     on_long: OnLongOption = None,
     scan: Annotated[
-        ScanOptions, Without("unit", "related", "threshold", "predictive", "predictive_words", "predictive_pairs")
+        ScanOptions,
+        Without("unit", "words", "related", "threshold", "predictive", "predictive_words", "predictive_pairs"),
     ],
     state: State = None,
     engine: EngineOption = "local",
