@@ -34,7 +34,7 @@ from attnscan.views.notebook import classification_html
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike]"
+Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[ArrayLike]"
 """A file `.npz`, or the arrays that it would hold."""
 
 
@@ -55,6 +55,7 @@ def classify(
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
+    tokens: Sequence[str] | None = None,
     name: str | None = None,
     pattern: Patterns = (),
     truncate: bool = False,
@@ -76,7 +77,8 @@ def classify(
     is a file `.npz` for the weights.
 
     With `weights` in place of a sentence, heads are classified by these alone, from anywhere: a file `.npz`, or the
-    arrays that it would hold; `name` then stands for the model in the result. With `pairs`, an iterator gives the
+    arrays that it would hold, or `outputs.attentions` of transformers with its `tokens`; `name` then stands for the
+    model in the result. With `pairs`, an iterator gives the
     result of each, one by one, by a model that is loaded once.
 
     For encoder-decoders see `heads`; with `attention="all"` the encoder reads the source alone. Of cross attention,
@@ -100,6 +102,8 @@ def classify(
             source, target = own.texts(a, b)
             results[kind] = classify(source, target, weights=None, **how, **options | vars(own))
         return OfKinds(results)
+    if tokens is not None and weights is None and a is None:
+        weights = ()  # as models without attention show it
     names, every = of.patterns(pattern)
     asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every, **of.scanned)
     memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
@@ -115,7 +119,7 @@ def classify(
             raise OptionError("save_weights is of one input", "save each result's attention")
         read = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
         return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
-    given = weights_input(weights, name) if weights is not None else of.pair(pair_of(a, b))
+    given = weights_input(weights, name, tokens) if weights is not None else of.pair(pair_of(a, b))
     request = Classify(given, asked, memory, keep)
     result = Callbacks(on_bad).answer(request, Classification)
     if kept is not None:
@@ -127,8 +131,15 @@ def classify(
     return replace(result, html=classification_html, pattern=tuple(names))
 
 
-def weights_input(weights: Weights, name: str | None = None) -> WeightsInput:
+def weights_input(weights: Weights, name: str | None = None, tokens: Sequence[str] | None = None) -> WeightsInput:
     """Saved weights by a file or arrays, and what stands for the model in results."""
+    if not isinstance(weights, str | os.PathLike | Mapping):
+        if tokens is None:
+            remedy = "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])"
+            raise OptionError("weights are attention without its tokens", remedy)
+        weights = {"attention": weights}
+    if tokens is not None and isinstance(weights, Mapping):
+        weights = {**weights, "tokens": tokens}
     held = weights if isinstance(weights, Mapping) else file_of("weights", weights)
     if held is None:
         raise OptionError("weights are missing", "give a file .npz, or the arrays that it would hold")

@@ -29,7 +29,7 @@ MAX_HEADS = 1 << 16
 """The largest known models have 16,128 heads."""
 
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
-_REMEDY = "save it with numpy.savez(file, attention=..., tokens=..., segments=...)"
+_REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _NAMES = ("attention", "tokens", "segments", "special")
 _UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read
 
@@ -172,13 +172,13 @@ def write_weights(*kinds: SavedWeights) -> bytes:
 
 
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
-    """Saved weights from the arrays of such a file: `attention`, `tokens`, `segments` and perhaps `special`.
+    """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
 
     Of an encoder-decoder they are `encoder_attention`, `decoder_attention` and `cross_attention`, or the `kind` that is
     read; `encoder_tokens`, and `decoder_tokens`, which positions read; perhaps `predicted_tokens`; and for each of
     these lists perhaps which are special, such as `decoder_special`.
-    Shape: attention is [layer, head, query, key], or of encoder-decoders a list of [1, head, query, key]; the others
-    have an entry for each token.
+    Shape: attention is [layer, head, query, key], or a list of [1, head, query, key] for each layer, as transformers
+    shows it; the others have an entry for each token.
     Raises: WeightsError if they are anything else.
     """
     return _saved({name: _array(name, arrays[name]) for name in _wanted(arrays, kind)}, kind, query)
@@ -189,8 +189,10 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         return np.asarray(values.float() if values.is_floating_point() else values)
-    if isinstance(values, list | tuple) and any(hasattr(layer, "detach") for layer in values):
-        values = [_array(name, layer) for layer in values]
+    if isinstance(values, list | tuple):
+        if values and all(layer is None for layer in values):
+            values = ()
+        values = [_array(name, layer) if hasattr(layer, "detach") else layer for layer in values]
     try:
         return np.asarray(values)
     except ValueError:
@@ -213,13 +215,16 @@ def _wanted(names: Container[str], kind: Kind) -> list[str]:
 def _saved(arrays: dict[str, NDArray[Any]], kind: Kind, query: QuerySide) -> SavedWeights:
     if f"{kind}_attention" in arrays:
         return _of_kind(arrays, kind, query)
-    _check_there(("attention", "tokens", "segments"), arrays, _REMEDY)
+    _check_there(("attention", "tokens"), arrays, _REMEDY)
     attention, tokens = _floats(arrays, "attention"), _texts(arrays, "tokens")
     special = _special(arrays, "special", tokens)
+    segments = _segments(special)
+    if "segments" in arrays:
+        segments = tuple(int(segment) for segment in _numbers(arrays["segments"], "segments"))
     return SavedWeights(
         attention=attention,
         tokens=tokens,
-        segments=tuple(int(segment) for segment in _numbers(arrays["segments"], "segments")),
+        segments=segments,
         special=special,
         padding=_padding(tokens, special),
     )
@@ -230,8 +235,6 @@ def _of_kind(arrays: dict[str, NDArray[Any]], kind: Kind, query: QuerySide) -> S
     array, names = f"{kind}_attention", [f"{text}_tokens" for text in _TEXTS[kind]]
     _check_there(names, arrays, f"save it with numpy.savez(file, {array}=..., {'=..., '.join(names)}=...)")
     attention = _floats(arrays, array)
-    if attention.ndim == 5 and attention.shape[1] == 1:  # a batch of one in each layer, as transformers shows it
-        attention = attention[:, 0]
     texts = [_text_of(arrays, text) for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":
         tokens, special = texts[-1]
@@ -270,9 +273,28 @@ def _check_there(names: Sequence[str], arrays: Mapping[str, Any], remedy: str) -
 
 
 def _floats(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
-    if arrays[name].dtype.kind != "f":
-        raise WeightsError(f"'{name}' is of type {arrays[name].dtype}", "save float16, float32 or float64")
-    return arrays[name].astype(np.float32, copy=False)
+    values = arrays[name]
+    if values.size == 0 and values.ndim == 1:
+        what = f"'{name}' is empty: sdpa shows no attention"
+        raise WeightsError(what, "load the model with attn_implementation='eager'")
+    if values.dtype.kind != "f":
+        raise WeightsError(f"'{name}' is of type {values.dtype}", "save float16, float32 or float64")
+    if values.ndim == 5 and values.shape[1] != 1:
+        raise WeightsError(
+            f"'{name}' is of a batch of {values.shape[1]} inputs", "give one: [a[:1] for a in attentions]"
+        )
+    # a batch of one in each layer, as transformers shows it
+    return (values[:, 0] if values.ndim == 5 else values).astype(np.float32, copy=False)
+
+
+def _segments(special: Sequence[bool]) -> tuple[int, ...]:
+    """A segment for each token: the second one begins behind the special token that closes the first words."""
+    segments, words, closed = [], False, False
+    for extra in special:
+        segments.append(int(closed))
+        closed = closed or (extra and words)
+        words = words or not extra
+    return tuple(segments)
 
 
 def _special(arrays: Mapping[str, NDArray[Any]], name: str, tokens: Sequence[str]) -> tuple[bool, ...]:
