@@ -34,7 +34,7 @@ from attnscan.views.notebook import classification_html
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[ArrayLike]"
+Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]"
 """A file `.npz`, or the arrays that it would hold."""
 
 
