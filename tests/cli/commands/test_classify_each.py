@@ -133,7 +133,9 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
     text = b"the cat sat\nfour\tsentences\tin\tone\n\xff\nthe dog\t \n" + b"cat " * 600 + b"\nthe dog ran\n"
     done = piped(text, "-o", "every.csv")
     assert (done.exit_code, (place / "every.csv").read_bytes()) == (1, OLD)
-    assert done.stderr == ("attnscan: standard input:2: 4 sentences in a line; give one, or two with one tab between\n")
+    assert done.stderr == (
+        "attnscan: standard input:2: 4 sentences, and one tab may stand between two; correct it, or pass --skip-bad to go on without it\n"
+    )
     assert sorted(path.name for path in place.iterdir()) == ["every.csv", "pairs.csv"]
     done = piped(text, "--csv", "--skip-bad", "-p", "D", "--top", "1")
     assert list(pd.read_csv(io.StringIO(done.stdout))["sentence_a"]) == ["the cat sat", "the dog ran"]
