@@ -56,7 +56,8 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     if writer is not None:
         writer.finish(result.signature, result.scores.grid)
     yield from notes_of_inputs(result.signature, bad=running.ledger.bad)
-    yield from notes_of_words(scanner, [record.pair for record in first])
+    if request.options.attention == "encoder" and request.options.words == "tokenizer":
+        yield from notes_of_words(scanner, scanner.encode_all([record.pair for record in first]))
     if isinstance(pairs, OnePair):
         yield from notes_of_unknown_words(scanner, scanner.encode(pairs.pair))
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
-    from attnscan.inputs.sentence import Pair
     from attnscan.model.loaded import LoadedModel
     from attnscan.model.sources import Dtype, Source
     from attnscan.results.classification import Classification
@@ -128,11 +127,11 @@ def notes_of_inputs(
         yield Note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")
 
 
-def notes_of_words(scanner: Scanner, pairs: Sequence[Pair]) -> Iterator[Note]:
+def notes_of_words(scanner: Scanner, inputs: Iterable[EncodedInput | InputError]) -> Iterator[Note]:
     """How some inputs were read: special tokens that were typed, and words that no space divides."""
     from attnscan.inputs.encode import notes_of
 
-    encoded = [read for read in scanner.encode_all(pairs) if not isinstance(read, InputError)]
+    encoded = [read for read in inputs if not isinstance(read, InputError)]
     yield from map(Note, notes_of(scanner.loaded.tokenizer, encoded))
 
 
@@ -162,7 +161,7 @@ def classify(request: Classify, running: Running) -> Work[Classification]:
     encoded = scanner.encode(request.input)
     result = yield from one_input.classify(scanner, request.input, encoded, keep=request.keep)
     yield from notes_of_inputs(result.signature, length=scanner.loaded.limit)
-    yield from notes_of_words(scanner, [request.input])
+    yield from notes_of_words(scanner, [encoded])
     yield from notes_of_unknown_words(scanner, encoded)
     return result
 
