@@ -86,7 +86,8 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
             return Objects([frame], reading, frame.total)
         if hasattr(pairs, "select_columns"):  # a data set of Hugging Face: so no image is decoded
             names, total = pairs.column_names, len(pairs) if hasattr(pairs, "__len__") else None
-            if names is not None:
+            is_custom = (getattr(pairs, "format", None) or {}).get("type") == "custom"  # a function makes its rows
+            if names is not None and not is_custom:
                 pairs = pairs.select_columns([names[at] for at in picked(reading, names).indexes])
             return Objects(pairs, reading, total)
     except PairsError as error:

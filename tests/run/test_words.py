@@ -1,0 +1,39 @@
+"""How words are read is an option of every command that scores words, and is told where it may surprise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+import attnscan
+from attnscan.errors import OptionError
+
+OFF = ("--model", "bundled", "--predictive", "off", "--no-related")
+
+
+def test_typed_special_tokens_are_told_of_one_input_and_of_pairs(tmp_path: Path) -> None:
+    told = "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
+    assert told in run("classify", "the [SEP] cat [MASK]", "--csv", *OFF).stderr
+    (tmp_path / "p.txt").write_text("the cat [SEP]\na [MASK]\n")
+    heads = ("heads", "-p", "next-word", "--pairs", str(tmp_path / "p.txt"), "--csv", *OFF)
+    assert sum(told in line for line in run(*heads).stderr.splitlines()) == 1
+    assert "special tokens to the model" not in run("classify", "the cat", "--csv", *OFF).stderr
+
+
+def test_words_between_spaces_are_as_given() -> None:
+    of = {"model": "bundled", "predictive": "off", "related": False, "unit": "word"}
+    spaced = attnscan.classify("the cat's mat, 我 爱猫", words="spaces", **of)
+    expected = attnscan.classify(
+        attnscan.Sentence("the cat's mat, 我 爱猫", [(0, 3), (4, 9), (10, 14), (15, 16), (17, 19)]), **of
+    )
+    assert spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
+    assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
+    assert "words between spaces" in spaced.signature.pattern_set
+    assert "cat's" in run("classify", "the cat's mat", "--unit", "word", "--words", "spaces", *OFF).stdout
+
+
+def test_words_are_for_units_of_words() -> None:
+    with pytest.raises(OptionError, match="words is spaces, which is for units of words"):
+        attnscan.classify("the cat", words="spaces", model="bundled")
