@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.behaviour import Agreement, Labels, Stability, Statements
+    from attnscan.results.behaviour import Labels, Statements
     from attnscan.results.card import Card, Cards, Example, Link, Look, Measure, Spent
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PATTERNS",
     "Ablation",
-    "Agreement",
     "Attention",
     "AttentionKind",
     "AttnscanError",
@@ -90,7 +89,6 @@ __all__ = [
     "Signature",
     "Similarity",
     "Spent",
-    "Stability",
     "Statements",
     "Syntax",
     "__version__",
@@ -127,7 +125,7 @@ _HOMES = {
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "model.catalog": ("Catalog",),
-    "results.behaviour": ("Agreement", "Labels", "Stability", "Statements"),
+    "results.behaviour": ("Labels", "Statements"),
     "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure", "Spent"),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),

@@ -19,6 +19,7 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, EngineError, InputError, ModelError, OptionError, SelectionError
 from attnscan.results.classification import Classification
+from attnscan.views.behaviour import kinds_of
 from attnscan.views.notebook import classification_html
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
@@ -66,8 +67,8 @@ def test_classify_is_what_the_command_line_says(article: Classification) -> None
     result = CliRunner().invoke(app, ["classify", A, B, "--model", "bundled", "--predictive", "off", "--csv"])
     lines = [line.split(",") for line in result.stdout.splitlines()[1:]]
     frame = article.to_frame()
-    assert [line[3] for line in lines] == list(frame["label"])
-    assert [float(line[6]) for line in lines] == pytest.approx(list(frame["next-word"]), abs=1e-6)
+    assert [line[4] for line in lines] == list(frame["label"])
+    assert [float(line[9]) for line in lines] == pytest.approx(list(frame["next-word"]), abs=1e-6)
 
 
 def test_options_are_those_of_a_scan() -> None:
@@ -104,13 +105,13 @@ def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -
     assert [bdi.text for bdi in root.iter("bdi")] == list(article.units)
     table, grid = root.iter("table")
     rows = ["".join(row[0].itertext()) for row in table][1:]
-    assert rows[0] == "N next-word" and len(rows) == len([kind for kind in article.behaviours.kinds if kind.heads])
+    assert rows[0] == "ahead" and len(rows) == len(kinds_of(article.labels))
     cells = list(grid.iter("td"))
     assert len(cells) == 72
     previous = cells[2]
     assert previous.text == "P"
-    assert previous.attrib["title"].startswith("0-2: previous-word next-word 0.0")
-    score = article.behaviours.strength[0, 2]
+    assert previous.attrib["title"].startswith("0-2: the previous word 1.00, average head 0.")
+    score = article.labels.share[0, 2]
     assert f"previous-word {score:.2f}" in previous.attrib["title"]
     assert np.isclose(score, 1, atol=0.01)
     assert len(html) < 60_000 and not any(text in html for text in ("<script", "http", "url(", "src="))
@@ -139,7 +140,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"
     chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
     assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
-    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["not measured: the model was not asked"]]
+    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["switched off"]]
     assert len([row for row in rows if len(row) != 2 or row[0] != ""]) == 1 + 6 * 5 + 1
     assert any("cannot be distinguished from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import OfAttention, check_kind, file_of, library, listed, memory_of, scan_options, text_of
@@ -71,7 +71,10 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
     if a is not None and not isinstance(a, str | Sentence):
         if isinstance(a, Classification) and keep is not None and keep.window is not None:
             a = keep.cut(a)
-        return a.with_reading(options["by"], options["special"]) if isinstance(a, Classification | Ranking) else a
+        by, special = options["by"], options["special"]
+        if isinstance(a, Ranking) and (by or a.reading.by, special or a.reading.special) != astuple(a.reading):
+            raise OptionError(f"this ranking is {a.reading}", "make it with by and special: heads(..., by=, special=)")
+        return a.with_reading(options["by"], options["special"]) if isinstance(a, Classification) else a
     told = Callbacks(given.on_bad, given.on_progress)
     if a is None and given.weights is None:
         asked = scan_options(given.model, options, on_long=given.on_long, **of_pairs)

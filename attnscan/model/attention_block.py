@@ -93,6 +93,8 @@ class AttentionBlock:
     norms: Tensor | None = None
     """Of a preview of what heads carry, what each key's weight is still to be multiplied with, before rows are made
     shares. Shape: [batch, head, key]."""
+    value_norms: Tensor | None = None
+    """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
     output: Tensor | None = None
     """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
     shared: dict[str, Tensor] = field(default_factory=dict)
@@ -243,7 +245,7 @@ class OutputProjections:
         assert block.logits is not None
         norms = self.of_values(block)[..., block.columns]
         if block.preview:
-            return replace(block, norms=norms)
+            return replace(block, norms=norms, value_norms=norms)
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
         zero = norms == 0
@@ -251,7 +253,7 @@ class OutputProjections:
         if bool(zero.any()):
             idle = ~((block.weights > 0) & ~zero[:, :, None]).any(-1)
             weights = weights.masked_fill(idle[..., None], 0.0)
-        return replace(block, weights=weights, logits=logits, idle=idle)
+        return replace(block, weights=weights, logits=logits, idle=idle, value_norms=norms)
 
 
 def output_projections(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.behaviour import AVERAGE
+from attnscan.results.behaviour import Numbers, columns_of
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import FARTHEST, Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, FloatArray
+from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
@@ -28,25 +28,20 @@ DISTANCES = tuple(range(-FARTHEST, FARTHEST + 1))
 In cross attention they are told from the source word at the same place, as the pattern `same-place` has it."""
 
 
-_LABELS = {
-    "weight": "label",
-    "weight among words": "content_label",
-    "carried": "carried_label",
-    "carried among words": "map_label",
-}
-"""The columns of labels, by reading."""
+_TOLD = ("name", "label", "label_stays", "among_words", "share", "average")
+"""The columns that a card has in common with the table of all heads."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a card tells a head by: the score of a pattern among words, or the share of a statement's candidate."""
+    """What a card tells a head by: a pattern's score, or a habit's share of attention."""
 
     name: str
-    """A pattern or a candidate."""
+    """A pattern or a habit, as in the column `among_words`."""
     labelled: bool
     """Whether it is a pattern."""
     own: bool
-    """Whether the head does it; else it is like the average head, and this is the candidate that sets it apart most."""
+    """Whether the head does it; else it has no distinct habit, and this is the one that it comes nearest to."""
 
 
 @dataclass(frozen=True)
@@ -167,34 +162,21 @@ class Card:
         return float("nan") if known is None else float(known.overall[self.head.place])
 
     @property
-    def stated(self) -> dict[str, float]:
-        """The numbers of what the head does: share, chance, average and rank; NaN for what is not known."""
-        measure = self.look.measure
-        return self.ranking.behaviours.numbers(measure.name, self.head, labelled=measure.labelled)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The head's label by each reading that is known, in words; a question mark where it is not sure."""
-        place, told = self.head.place, dict[str, str]()
-        for known in filter(None, (self.ranking.labels, self.ranking.carried)):
-            names = ("carried", "carried among words") if known.norm else ("weight", "weight among words")
-            told[names[0]] = f"{known.label[place]}{'?' if known.unsure[place] else ''}"
-            told[names[1]] = f"{known.content_label[place]}{'?' if known.content_unsure[place] else ''}"
-        return told
+    def numbers(self) -> Numbers:
+        """The number of what the head is told by, and what it stands beside."""
+        return self.ranking.known_labels().numbers(self.look.measure.name, self.head)
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        measure = self.look.measure
-        why = self.look.why
+        labels, why = self.ranking.known_labels(), self.look.why
+        told = {name: values for name, values in columns_of(labels, ()).items() if name in _TOLD}
         explained = {"as_it_is": why.score, **why.causes}
         explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
         aligned = {} if self.ranking.alignment is None else {"alignment_error": self.alignment_error}
         return {
             **self.head.columns,
-            "does": measure.name if measure.own else AVERAGE,
-            "measured_by": measure.name,
-            **self.stated,
-            **{_LABELS[reading]: label.removesuffix("?") for reading, label in self.labels.items()},
+            **{name: values[self.ranking.scores.grid.index(self.head)] for name, values in told.items()},
+            **{name: getattr(self.numbers, name) for name in ("chance", "rank")},
             **{f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.look.alike, 1)},
             **{f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.look.alike, 1)},
             **explained,
@@ -266,7 +248,7 @@ class Cards:
 
     def __repr__(self) -> str:
         told = (
-            f"{card.head.name}: {card.look.measure.name} {card.stated['share']:.2f}{_in_syntax(card, '; ')}"
+            f"{card.head.name}: {card.look.measure.name} {card.numbers.share:.2f}{_in_syntax(card, '; ')}"
             for card in self.cards
         )
         return lines(self, self.ranking.signature, self.ranking.scores.grid, *told)
@@ -301,18 +283,17 @@ def _with_error(value: float, se: float) -> str:
 
 
 def measure_of(ranking: Ranking, head: Head) -> Measure:
-    """What a head's card tells it by: its label, else its statement, else what sets it apart most.
+    """What a head's card tells it by: its pattern, else its habit, else the habit that it comes nearest to.
 
     Raises: OptionError if the ranking has no labels.
     """
-    behaviours = ranking.behaviours
-    kind, statements = str(behaviours.kind[head.place]), behaviours.statements
-    if statements is None or bool(behaviours.labelled[head.place]):
-        if kind == MIXED:
-            above = np.nan_to_num(behaviours.table.above_chance[head.place], nan=-np.inf)
-            return Measure(behaviours.labels.scores.patterns[int(above.argmax())], labelled=True, own=False)
-        return Measure(kind, labelled=True, own=True)
-    if kind != AVERAGE:
-        return Measure(kind, labelled=False, own=True)
-    beyond = np.nan_to_num(statements.share[head.place] - statements.average, nan=-np.inf)
-    return Measure(statements.names[int(beyond.argmax())], labelled=False, own=False)
+    labels = ranking.known_labels()
+    name = str(labels.among_words[head.place])
+    if name:
+        return Measure(name, labelled=bool(labels.follows[head.place]) or name in ranking.scores.patterns, own=True)
+    if labels.statements is None:
+        above = np.nan_to_num(labels.table.above_chance[head.place], nan=-np.inf)
+        return Measure(ranking.scores.patterns[int(above.argmax())], labelled=True, own=False)
+    beyond = np.nan_to_num(labels.statements.share[head.place] - labels.statements.average, nan=-np.inf)
+    name = labels.statements.names[int(beyond.argmax())]
+    return Measure(name, labelled=name in ranking.scores.patterns, own=False)

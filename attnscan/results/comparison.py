@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import STAYS
+from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
-from attnscan.results.terms import THRESHOLD, Match
+from attnscan.results.terms import Match
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +45,8 @@ class Comparison:
     """That both have read."""
     signatures: tuple[Signature, Signature]
     """Where the two models' results come from."""
-    threshold: float = THRESHOLD
-    """How far above chance a label's pattern must be."""
-    stays: FloatArray | None = None
-    """In what share of bootstrap resamples of pairs each head of a, and of b, keeps its label; NaN where too few pairs
-    tell; None if that was not measured. Shape: [model, layer, head]."""
+    of_models: tuple[Labels, Labels]
+    """What the heads of the first model do, and those of the second, each in its own places."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
@@ -105,18 +102,19 @@ class Comparison:
 
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-        """The pattern that each head follows in a and in b. Shape: [layer, head]."""
-        both = zip((self.a, self.b), self.tables, strict=True)
-        a, b = (scores.ranked_labels(table, 0, self.threshold) for scores, table in both)
-        return a, b
+        """What each head does in a, and the one that it is compared with in b. Shape: [layer, head]."""
+        return self.of_models[0].label, self._matched(self.of_models[1].label)
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads have a label that would not stay, in a or in b. Shape: [layer, head]."""
-        if self.stays is None:
-            return np.zeros(self.a.grid.shape, dtype=bool)
-        stay: NDArray[np.bool_] = (self.stays >= STAYS).min(0)
-        return ~stay
+        unsure: NDArray[np.bool_] = self.of_models[0].unsure | self._matched(self.of_models[1].unsure)
+        return unsure
+
+    def _matched(self, of_b: NDArray[Any]) -> NDArray[Any]:
+        """Values of b's heads in the places of a's. Shape: [layer, head]."""
+        matched: NDArray[Any] = of_b[self.matched[..., 0], self.matched[..., 1]]
+        return matched
 
     @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:
@@ -160,6 +158,8 @@ class Comparison:
 
         grid, (a, b) = self.a.grid, self.tables
         labels, unknown = [label.ravel() for label in self.labels], np.full(grid.shape, np.nan)
+        a_stays, b_stays = (unknown if own.stays is None else own.stays for own in self.of_models)
+        stays = {"a": a_stays.ravel(), "b": self._matched(b_stays).ravel()}
         parts = []
         for pattern in patterns or self.patterns:
             p = self.patterns.index(pattern)
@@ -175,8 +175,7 @@ class Comparison:
             columns |= {"n": a.n[..., p].ravel(), "pairs": a.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
-            for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):
-                columns[f"label_{name}_stays"] = stays.ravel()
+            columns |= {f"label_{name}_stays": values for name, values in stays.items()}
             rows = [grid.index(head) for head in self.chosen(pattern, heads, top)]
             parts.append(pd.DataFrame(columns).iloc[rows])
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)

@@ -12,7 +12,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation, NeuronTable
-from attnscan.results.scores import MIXED, FloatArray, Scores
+from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.shown import lines, scored
 from attnscan.results.signature import Signature
 
@@ -62,16 +62,15 @@ class Explanations:
     def __getitem__(self, named: HeadLike) -> HeadExplanation:
         """One head's. Raises: SelectionError if the model has no such head."""
         head = self.scores.grid.head(named)
-        table = self.scores.every_key
-        label, stability = str(self.labels.label[head.place]), self.labels.stability
-        pattern = self.pattern or (label if label != MIXED else self._nearest(head))
+        table, stays, followed = self.scores.words_only, self.labels.stays, str(self.labels.among_words[head.place])
+        pattern = self.pattern or (followed if self.labels.follows[head.place] else self._nearest(head))
         place = (*head.place, self.scores.patterns.index(pattern))
-        tables = {name: self.causes[name].every_key for name in CAUSES if name in self.causes}
+        tables = {name: self.causes[name].words_only for name in CAUSES if name in self.causes}
         unknown = dict.fromkeys(CAUSES, float("nan"))
         return HeadExplanation(
             head=head,
-            label=label,
-            label_stays=float("nan") if stability is None else float(stability.label[head.place]),
+            label=str(self.labels.label[head.place]),
+            label_stays=float("nan") if stays is None else float(stays[head.place]),
             unsure=bool(self.labels.unsure[head.place]),
             pattern=pattern,
             clause=self.scores.scored[place[-1]].clause,
@@ -89,8 +88,8 @@ class Explanations:
 
     def _nearest(self, head: Head) -> str:
         """The pattern that a head comes nearest to, though it is not near enough to be its label."""
-        above = np.nan_to_num(self.scores.every_key.above_chance[head.place], nan=-np.inf)
-        return self.scores.patterns[int(np.argmax(above))]
+        above = np.nan_to_num(self.scores.words_only.above_chance[head.place], nan=-np.inf)
+        return self.scores.patterns[int(np.argmax(above.round(6)))]  # of equals the first
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head; if a token was asked about, one a key, with each neuron's part of the logit."""

@@ -60,6 +60,15 @@ class Head:
         return f"{self.kind.letter}{self.layer}-{self.head}"
 
     @property
+    def table_name(self) -> str:
+        """As tables name it, since a spreadsheet makes a date of `1-8`; `L3H4`, and of cross attention `cL1H3`.
+
+        >>> Head(2, 0).table_name, Head(1, 3, kind=AttentionKind.CROSS).table_name
+        ('L2H0', 'cL1H3')
+        """
+        return f"{self.kind.letter}L{self.layer}H{self.head}"
+
+    @property
     def columns(self) -> dict[str, Any]:
         """Its `layer` and `head` in tables; before them its `kind`, if it is of another attention than an encoder's."""
         kind = {} if self.kind is AttentionKind.ONLY else {"kind": self.kind.word}
@@ -79,7 +88,7 @@ Heads = HeadLike | Sequence[HeadLike]
 """Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
 
 _LETTERS = {kind.letter: kind for kind in AttentionKind}
-_HEAD = re.compile(r"([edc]?)(\d{1,6})-(\d{1,6})")
+_HEAD = re.compile(r"([edc]?)L?(\d{1,6})[-.H](\d{1,6})")
 _LAYER = re.compile(r"layer:([edc]?)(\d{1,6})")
 _HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
 
@@ -180,8 +189,8 @@ class Grid:
         Where there are several kinds of attention, a name without a letter is one of the first kind.
         Raises: SelectionError if no head is named, or one that the model does not have.
 
-        >>> Grid.square(3, 2).select("2-0,layer:1")
-        [Head(2-0), Head(1-0), Head(1-1)]
+        >>> Grid.square(3, 2).select("2-0,layer:1"), Grid.square(3, 2).select("L2H1, 0.1")
+        ([Head(2-0), Head(1-0), Head(1-1)], [Head(2-1), Head(0-1)])
         """
         text = heads_written(heads)
         check_heads_are_named(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.results.alignment import AlignmentErrors
-from attnscan.results.behaviour import Behaviours, Labels, Statements, shares, table_columns
+from attnscan.results.behaviour import Labels, columns_of
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines, scored, shaped, tallied
-from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
+from attnscan.results.signature import Reading, Signature
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +39,7 @@ class Ranking:
     profile: Profile | None = None
     """What every head does in full, if that was asked for."""
     labels: Labels | None = None
-    """What every head is called, and how sure that is, if that was asked for: by weight or by what it carries, as
-    `scores` is."""
-    carried: Labels | None = None
-    """What every head is called by what it carries; None where that was not measured."""
-    statements: Statements | None = None
-    """What every head does beside the average head, with labels: by the reading `behaviour`."""
-    behaviour: Reading = BEHAVIOUR
-    """By what is told what a head does."""
+    """What every head does, and how sure that is, if that was asked for."""
     alignment: AlignmentErrors | None = None
     """Of cross attention, how well heads align words; None without gold links."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
@@ -58,7 +51,7 @@ class Ranking:
             for number in self.order(pattern)[:1]:
                 head = self.scores.grid[number]
                 best.append(f"{pattern} {scored(head, float(self.scores.every_key.score[(*head.place, p)]))}")
-        labels = [] if self.labels is None else [f"labels: {tallied(self.mapped.label)}"]
+        labels = [] if self.labels is None else [f"labels: {tallied(self.label)}"]
         return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
     def _repr_html_(self) -> str | None:
@@ -67,28 +60,19 @@ class Ranking:
 
     @property
     def label(self) -> NDArray[np.str_]:
-        """The pattern that each head follows. Shape: [layer, head]. Raises: OptionError if labels are not there."""
-        return self.known_labels().called(self.reading.special)
+        """What each head does: `delimiter` if it rests on special tokens, else `among_words`.
+
+        Shape: [layer, head]. Raises: OptionError if labels are not there.
+        """
+        return self.known_labels().label
 
     @property
-    def runner_up(self) -> NDArray[np.str_]:
-        """The second one. Shape: [layer, head]. Raises: OptionError if labels are not there."""
-        return self.known_labels().called(self.reading.special, 1)
+    def among_words(self) -> NDArray[np.str_]:
+        """The pattern that each head follows among words, else its habit, else nothing.
 
-    @property
-    def content_label(self) -> NDArray[np.str_]:
-        """What each head does when it does not attend to special tokens. Shape and Raises: as `label`."""
-        return self.known_labels().content_label
-
-    @property
-    def carried_label(self) -> NDArray[np.str_]:
-        """Each head's label by what it carries. Shape: [layer, head]. Raises: OptionError if that is not there."""
-        return self.with_reading("carried").label
-
-    @property
-    def map_label(self) -> NDArray[np.str_]:
-        """What maps of all heads show: the label by the reading `behaviour`. Shape and Raises: as `label`."""
-        return self.mapped.called(self.behaviour.special)
+        Shape: [layer, head]. Raises: as `label`.
+        """
+        return self.known_labels().among_words
 
     @property
     def reading(self) -> Reading:
@@ -106,42 +90,11 @@ class Ranking:
             raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
         return self.labels
 
-    def with_reading(self, by: By | None = None, special: Special | None = None) -> Ranking:
-        """Turn scores, labels and tables to another reading; what is None stays as it is.
-
-        By what heads carry, if that was counted beside their weights, there is no profile, nor a half to rank by.
-        Raises: OptionError for a reading that is not there.
-        """
-        signature = replace(self.signature, by=by or self.reading.by, special=special or self.reading.special)
-        if signature.by == self.reading.by:
-            return replace(self, signature=signature)
-        if self.carried is None or self.reading.carried:
-            raise OptionError(f"this ranking has no scores by={signature.by!r}", f"ask for them: heads(..., by={by!r})")
-        return replace(
-            self, scores=self.carried.scores, labels=self.carried, signature=signature, ranked_by=None, profile=None
-        )
-
     def known_profile(self) -> Profile:
         """The profile. Raises: OptionError if it is not there."""
         if self.profile is None:
             raise OptionError("this ranking has no profile", "ask for it: heads(..., profile=True)")
         return self.profile
-
-    @property
-    def mapped(self) -> Labels:
-        """Labels by what maps of all heads show: by what heads carry, if that was measured and `behaviour` is of it.
-
-        Raises: OptionError if there are none.
-        """
-        return self.carried if self.carried is not None and self.behaviour.carried else self.known_labels()
-
-    @property
-    def behaviours(self) -> Behaviours:
-        """What every head does by the reading `behaviour`: its label or its statement.
-
-        Raises: OptionError if labels are not there.
-        """
-        return Behaviours(self.mapped, self.statements, not self.behaviour.among_words)
 
     def order(self, pattern: str) -> IntArray:
         """The numbers of the heads that have a score on `pattern`, best first. Shape: [ranked head]."""
@@ -177,7 +130,7 @@ class Ranking:
         return math.ceil(more[would][0]) if would.any() else None
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
-        """One row a head: labels and how sure they are, every score and its chance, what the head does.
+        """One row a head: what it does and how sure that is, its scores, entropy.
 
         With some `patterns` or `top`, or where there are no labels or heads are ranked by other pairs, one row for each
         head of each pattern, best first, then the heads without a score, which have no rank; with `top`, at most so
@@ -186,75 +139,32 @@ class Ranking:
         import pandas as pd
 
         if not patterns and top is None and self.labels is not None and self.ranked_by is None:
-            return self._by_head()
-        table, parts = self.table, []
-        for pattern in patterns or self.scores.patterns:
-            order, leads = self.order(pattern), self.leads(pattern)
-            p = self.scores.patterns.index(pattern)
-            unranked = np.setdiff1d(np.arange(len(self.scores.grid)), order)
-            shown = order[:top] if top else np.concatenate([order, unranked])
-            index = pd.RangeIndex(len(shown))
-            columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
-            columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
-            columns |= self.scores.grid.columns(shown)
-            layer, head = columns["layer"], columns["head"]
-            for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
-                columns[name] = getattr(table, name)[layer, head, p]
-            columns |= {"low": table.interval[0][layer, head, p], "high": table.interval[1][layer, head, p]}
-            columns |= {
-                "lead": pd.Series(leads.difference).reindex(index),
-                "lead_se": pd.Series(leads.se).reindex(index),
-            }
-            columns["self"] = table.itself[layer, head, p]
-            parts.append(pd.DataFrame(columns, index=index))
-        frame = pd.concat(parts, ignore_index=True)
+            frame = pd.DataFrame({"model": self.signature.model, **columns_of(self.labels, self.scores.patterns)})
+            if self.alignment is not None:
+                frame["alignment_error"] = self.alignment.overall.ravel()
+        else:
+            parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
+            frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {"signature": asdict(self.signature), "split": self.ranked_by is not None}
         return frame
 
-    def _by_head(self) -> pd.DataFrame:
-        """The labels, and behind them every score and what it would be by chance."""
-        frame, after = self.to_labels(), "map_label"
-        for kind, values in (("", self.table.score), ("_chance", self.table.chance)):
-            for p, pattern in enumerate(self.scores.patterns):
-                own = np.broadcast_to(values, self.table.score.shape)[..., p].ravel()
-                frame.insert(list(frame.columns).index(after) + 1, after := f"{pattern}{kind}", own)
-        return frame
-
-    def to_labels(self) -> pd.DataFrame:
-        """One row a head: its labels, how far the first is above chance and above the next, how sure each is.
-
-        Columns that end in `_agree` are shares of pairs, those in `_stays` of bootstrap resamples of pairs.
-        Raises: OptionError if labels are not there.
-        """
+    def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
+        """A row for each head, best first, then those without a score; or for the `top` heads."""
         import pandas as pd
 
-        own, carried, special = self.known_labels(), self.carried, self.reading.special
-        kind = own.kind(special)
-        told: dict[str, tuple[Labels | None, str]] = {"label": (own, kind), "content_label": (own, "content_label")}
-        told |= {"carried_label": (carried, kind), "map_label": (self.mapped, own.kind(self.behaviour.special))}
-        columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
-        columns |= {"label": self.label.ravel(), "runner_up": self.runner_up.ravel()}
-        columns["content_label"] = own.content_label.ravel()
-        unknown = np.full(self.scores.grid.shape, np.nan)
-        columns["carried_label"] = (unknown if carried is None else self.carried_label).ravel()
-        columns["map_label"] = self.map_label.ravel()
-        race = own.race(special)
-        columns |= {"above_chance": race.best.ravel(), "margin": race.margin.ravel()}
-        for kind, measure in (("agree", "agreement"), ("stays", "stability")):
-            for name, (labels, kind_of_label) in told.items():
-                known = None if labels is None else getattr(labels, measure)
-                columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
-        if self.alignment is not None:
-            errors = self.alignment.overall if self.ranked_by is None else self.alignment.halves[1]
-            columns["alignment_error"] = errors.ravel()
-        of_statements = table_columns(self.statements, self.scores.grid)
-        columns |= {name: values.ravel() for name, values in of_statements.items()}
-        frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"})
-        frame.attrs = {
-            "signature": asdict(self.signature),
-            "shares": shares({**told, "runner_up": (own, own.kind(special, 1))}),
-        }
-        return frame
+        table, order, p = self.table, self.order(pattern), self.scores.patterns.index(pattern)
+        unranked = np.setdiff1d(np.arange(len(self.scores.grid)), order)
+        shown = order[:top] if top else np.concatenate([order, unranked])
+        index = pd.RangeIndex(len(shown))
+        columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
+        columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
+        columns |= self.scores.grid.columns(shown)
+        columns["name"] = [self.scores.grid[number].table_name for number in shown]
+        place = columns["layer"], columns["head"], p
+        columns |= {name: getattr(table, name)[place] for name in ("score", "chance", "above_chance", "se")}
+        columns |= {"low": table.interval[0][place], "high": table.interval[1][place]}
+        columns |= {"n": table.n[place], "pairs": table.pairs[place]}
+        return pd.DataFrame(columns, index=index)
 
 
 @dataclass(frozen=True)

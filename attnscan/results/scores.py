@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,8 @@ from attnscan.errors import OptionError, nearest
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.intervals import score_interval
 from attnscan.results.shown import shaped
-from attnscan.results.terms import Scored
+from attnscan.results.terms import DELIMITER, Scored
 
-MIXED = "mixed"
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -47,8 +46,6 @@ class ScoreTable:
     """Standard error of the difference between any two heads' scores, paired; None if it was not kept.
 
     Shape: [pattern, layer x head, layer x head]."""
-    share_chance: FloatArray | None = None
-    """What `share` would be by even attention; None in tables for labels alone."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -123,99 +120,40 @@ class Scores:
         """The scores with every key, or with words alone."""
         return self.words_only if without_delimiters else self.every_key
 
-    def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
-        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`; see `Race`.
-
-        Shape: [..., layer, head], as the table has it.
-        """
-        labels: NDArray[np.str_] = np.asarray([*self.patterns, MIXED])[
-            Race(self.scored, table).winners(rank, threshold)
-        ]
-        return labels
+    def followed(self, threshold: float, *, among_words: bool) -> IntArray:
+        """The pattern that each head follows, by its place; -1 for none. Shape: [layer, head]."""
+        return followed(self.scored, self.table(among_words), threshold, among_words=among_words)
 
 
-class Race:
-    """How patterns compete for the heads of a table: by how far they are above chance.
+def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool) -> IntArray:
+    """The pattern that each head of a table follows, by its place; -1 for none: the one farthest above chance.
 
-    A pattern and its part have one place between them: it is the part's if that is farther above chance, or has two
-    thirds of the whole's weight on its own queries. A pattern that is of others does not compete where more than two
-    thirds of its score is the word itself.
+    Among words, `delimiter` does not compete. A pattern and its part have one place between them: it is the part's if
+    that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that is of
+    others does not compete where more than two thirds of its score is the word itself.
+    Shape: [..., layer, head].
     """
-
-    def __init__(self, scored: Sequence[Scored], table: ScoreTable) -> None:
-        names = [pattern.id for pattern in scored]
-        above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
-        for p, pattern in enumerate(scored):
-            if pattern.of_others:
-                above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
-        self._parts: list[tuple[int, int, NDArray[np.bool_]]] = []
-        """A pattern, a part of it, and where their place is the part's."""
-        self._by_share: list[NDArray[np.bool_]] = []
-        """Of each of these, where the part's share of the whole's weight says whose their place is."""
-        for p, pattern in enumerate(scored):
-            if pattern.part_of in names:
-                whole = names.index(pattern.part_of)
-                farther = above[..., p] > above[..., whole]
-                self._parts.append((whole, p, farther | (table.share[..., p] >= 2 / 3)))
-                self._by_share.append(~farther & np.isfinite(table.share[..., p]))
-                above[..., whole] = np.maximum(above[..., whole], above[..., p])
-        for _, part, _ in self._parts:
-            above[..., part] = -np.inf
-        self._above, self._places = above, len(scored) - len(self._parts)
-
-    @cached_property
-    def _order(self) -> IntArray:
-        """The patterns that have a place, the best first; then those that have none."""
-        return np.argsort(-self._above, axis=-1, kind="stable")
-
-    @cached_property
-    def above(self) -> FloatArray:
-        """How far above chance each place is, the best first; -inf for what does not compete. Shape: [..., place]."""
-        return np.take_along_axis(self._above, self._order, axis=-1)[..., : self._places]
-
-    def winners(self, rank: int, threshold: float) -> IntArray:
-        """The pattern of some rank by its place among all; -1 for `mixed`. Shape: [..., layer, head]."""
-        if rank >= self._places:
-            return np.full(self._above.shape[:-1], -1)
-        above, place = (self.above[..., rank], self._order[..., rank]) if rank else self._best()
-        winners = place.copy()
-        for whole, part, is_parts in self._parts:
-            winners[(place == whole) & is_parts] = part
-        winners[~(above >= threshold)] = -1
-        return winners
-
-    def decided_by_share(self, rank: int, threshold: float) -> Iterator[tuple[int, int, NDArray[np.bool_]]]:
-        """A pattern, a part of it, and of which heads the part's share says which of the two has a rank.
-
-        Shape: [..., layer, head].
-        """
-        winners = self.winners(rank, threshold)
-        for (whole, part, _), by_share in zip(self._parts, self._by_share, strict=True):
-            yield whole, part, by_share & ((winners == whole) | (winners == part))
-
-    def _best(self) -> tuple[FloatArray, IntArray]:
-        """The first in that order, without it: that would take longer than all else."""
-        best = self._above[..., 0].copy()
-        place = np.zeros(best.shape, dtype=np.int64)
-        for p in range(1, self._above.shape[-1]):
-            better = self._above[..., p] > best
-            np.copyto(best, self._above[..., p], where=better)
-            place[better] = p
-        return best, place
-
-    @property
-    def best(self) -> FloatArray:
-        """How far above chance the best is; NaN where none competes. Shape: [..., layer, head]."""
-        if not self.above.shape[-1]:
-            return np.full(self.above.shape[:-1], np.nan)
-        best = self.above[..., 0]
-        return np.where(np.isfinite(best), best, np.nan)
-
-    @property
-    def margin(self) -> FloatArray:
-        """How much farther above chance the best is than the next; NaN where fewer than two compete."""
-        if self.above.shape[-1] < 2:
-            return np.full(self.above.shape[:-1], np.nan)
-        with np.errstate(invalid="ignore"):
-            margin: FloatArray = self.above[..., 0] - self.above[..., 1]
-        return np.where(np.isfinite(margin), margin, np.nan)
+    names = [pattern.id for pattern in scored]
+    above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
+    for p, pattern in enumerate(scored):
+        if pattern.of_others:
+            above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
+        if among_words and pattern.id == DELIMITER:
+            above[..., p] = -np.inf
+    parts: list[tuple[int, int, NDArray[np.bool_]]] = []
+    for p, pattern in enumerate(scored):
+        if pattern.part_of in names:
+            whole = names.index(pattern.part_of)
+            parts.append((whole, p, (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)))
+            above[..., whole] = np.maximum(above[..., whole], above[..., p])
+            above[..., p] = -np.inf
+    best, place = above[..., 0].copy(), np.zeros(above.shape[:-1], dtype=np.int64)
+    for p in range(1, len(names)):  # argmax over a short last axis takes longer than all else
+        better = above[..., p] > best
+        np.copyto(best, above[..., p], where=better)
+        place[better] = p
+    winner = place.copy()
+    for whole, part, is_part in parts:
+        winner[(place == whole) & is_part] = part
+    winner[~(best >= threshold)] = -1
+    return winner

@@ -45,10 +45,12 @@ def some(parts: Sequence[str]) -> str:
 def tallied(labels: NDArray[np.str_]) -> str:
     """How many heads have each label, most first.
 
-    >>> tallied(np.array([["mixed", "delimiter"], ["mixed", "mixed"]]))
-    '3 mixed, 1 delimiter'
+    >>> tallied(np.array([["", "delimiter"], ["", ""]]))
+    '3 no distinct habit, 1 delimiter'
     """
-    return ", ".join(f"{count} {label}" for label, count in Counter(labels.ravel().tolist()).most_common())
+    return ", ".join(
+        f"{count} {label or 'no distinct habit'}" for label, count in Counter(labels.ravel().tolist()).most_common()
+    )
 
 
 def scored(head: Head, score: float) -> str:

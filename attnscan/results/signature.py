@@ -20,8 +20,8 @@ class Reading:
 
     by: By = "weight"
     """By attention weights, or by what heads carry."""
-    special: Special = "in"
-    """Whether special tokens are keys, or removed."""
+    special: Special = "out"
+    """Whether special tokens are keys, or removed; `delimiter` is of all keys by either."""
 
     @property
     def carried(self) -> bool:
@@ -36,19 +36,21 @@ class Reading:
     def __str__(self) -> str:
         """The reading in words, as screens name it.
 
-        >>> print(Reading(), Reading("carried", "out"), sep=" / ")
-        by attention weight / by what heads carry, among words
+        >>> print(Reading(), Reading("carried", "in"), sep=" / ")
+        by attention weight, among words / by what heads carry, with special tokens
         """
         by = "by what heads carry" if self.carried else "by attention weight"
-        return f"{by}, among words" if self.among_words else by
-
-
-BEHAVIOUR = Reading("carried", "out")
-"""By what is told what a head does, if nothing else is asked for: what it carries among words."""
+        return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
 
 
 IN_MEMORY = " (in memory)"
 """The end of what a model is called that a program gave, and no name can load."""
+
+
+USUAL = Reading()
+"""Attention weights among words: how every command reads attention unless something else is asked."""
+AS_THEY_ARE = Reading("weight", "in")
+"""Attention weights, special tokens included: what `show` and the page's views show unless something else is asked."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Signature:
     """Inputs that were left out."""
     by: By = "weight"
     """Whether scores are of attention weights, or of what heads carry: weight times the transformed value's norm."""
-    special: Special = "in"
+    special: Special = "out"
     """Whether special tokens are keys, or are removed and rows renormalised over words."""
     fingerprint: str | None = None
     """A hash of weights, config, modules and tokenizer; None where it was not taken, as it is for one input."""

@@ -60,13 +60,13 @@ class Similarity:
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
-        """The pattern that each head follows. Shape: [head]."""
-        return self.labels.called(self.signature.special).ravel()
+        """What each head does, as `heads` labels it. Shape: [head]."""
+        return self.labels.label.ravel()
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels would not stay. Shape: [head]."""
-        return self.labels.questioned(self.signature.special).ravel()
+        return self.labels.unsure.ravel()
 
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like a head, nearest first; all by their numbers."""
@@ -114,7 +114,7 @@ class Similarity:
         return self._of(heads, frame)
 
     def _of(self, heads: Heads | None, frame: pd.DataFrame) -> pd.DataFrame:
-        stays = self.labels.stays(self.signature.special)
+        stays = self.labels.stays
         frame["label_stays"] = np.nan if stays is None else stays.ravel()
         return (
             frame

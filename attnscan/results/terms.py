@@ -20,8 +20,10 @@ Match = Literal["place", "nearest"]
 """Which heads of two models belong together: those of one place, or those that attend most alike."""
 
 
+DELIMITER = "delimiter"
+"""The pattern whose targets are special tokens: it is scored over all keys by every reading."""
 THRESHOLD = 0.25
-"""A head whose best pattern is less far above chance than this is `mixed`."""
+"""A head whose best pattern is less far above chance than this follows none."""
 DRAWS = 20
 """With how many sets of other heads, at most, a set that is switched off is compared."""
 SHUFFLES = 8

@@ -126,14 +126,7 @@ def _of_all_heads(pairs: Pairs, request: LookAt, running: Running) -> Work[Ranki
     result = yield from classify(Classify(pairs.pair, request.options), running)
     from attnscan.results.ranking import Ranking
 
-    return Ranking(
-        result.scores,
-        result.signature,
-        labels=result.labels,
-        carried=result.carried,
-        statements=result.statements,
-        behaviour=result.behaviour,
-    )
+    return Ranking(result.scores, result.signature, labels=result.labels)
 
 
 def similar(request: Similar, running: Running) -> Work[Similarity]:

@@ -24,12 +24,11 @@ from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
 from attnscan.scoring.alignment import AlignmentScorer
-from attnscan.scoring.classes import ClassScorer, class_sums
+from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import ALIGNED
+from attnscan.scoring.labels import LabelSums, no_classes, units_of
 from attnscan.scoring.predictive import Questions, within_budget
 from attnscan.scoring.profile import Profiler, profile_sums
-from attnscan.scoring.resampling import LabelSums
-from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
@@ -329,64 +328,45 @@ def _told(
     only: Sequence[str] | None,
 ) -> ScanSums:
     """The sums of inputs that scores are told by, with those for profiles and labels."""
-    options, carrying = scanner.options, scanner.carrying if scanner.options.labelled else ""
-    profilers, carried, own, classes = list[Profiler](), list[Scorer](), list[PairSums](), list[ClassScorer]()
+    options, keys = scanner.options, [encoded.known_pair.key for encoded in inputs]
+    special = not options.reading.among_words
+    profilers, classes, own = list[Profiler](), list[ClassScorer](), list[PairSums]()
     aligners = list[AlignmentScorer]()
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
         if options.profile and only is None:
             helps = targets.helps if options.predictive_part else ()
-            special = not options.reading.among_words
             profilers.append(Profiler(targets.batch, targets.patterns, helps, special=special, units=targets.units))
             consumers.append(profilers[0])
         if options.labelled and only is None:
-            special = not options.behaviour.among_words
             classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
-        if isinstance(carrying, str) or options.reading.carried:
-            consumers += classes
-        else:
-            carried.append(Scorer(targets))
-            of_carried: list[Consumer] = [*carried]
-            (of_carried if options.behaviour.carried else consumers).extend(classes)
-            consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
-
+            consumers.append(classes[0])
         if ALIGNED in options.patterns:
             halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
             aligners.append(AlignmentScorer(targets.batch, halves))
             consumers.append(aligners[0])
-        return partial(_each, consumers)
+        return partial(each, consumers)
 
     def keep(places: Sequence[Place], sums: PairSums) -> None:
         own.append(sums)
-        if on_pairs is not None:
-            on_pairs(places, sums)
+        if on_pairs is not None:  # with the sums by class, which labels need
+            on_pairs(places, {**sums, **(classes[0].sums() if classes else {})})
 
     told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
-    alignment = aligners[0].sums() if aligners else None
-    if not (options.labelled or options.profile):
-        return ScanSums(told, alignment=alignment)
-    keys = [encoded.known_pair.key for encoded in inputs]
-    profile = profile_sums(profilers[0].sums(), keys) if profilers else None
-    if not options.labelled:
-        return ScanSums(told, profile=profile)
-
-    by_class = class_sums(classes[0].sums(), keys) if classes else None
-
-    def labels(sums: PairSums) -> LabelSums:
-        return LabelSums.of(sums, told.scored, keys, options.threshold)
-
-    if not carried:
-        return ScanSums(told, None, profile, labels(own[0]), classes=by_class, alignment=alignment)
-    of_carried = carried[0].sums()
-    if only is not None:
-        of_carried = replace(of_carried, entropy=of_carried.entropy * 0, words=of_carried.words * 0)
+    labels = None
+    if options.labelled:
+        by_class = classes[0].sums() if classes else no_classes(own[0])
+        labels = LabelSums.of(units_of(own[0], by_class, options.reading), told.scored, keys)
     return ScanSums(
-        told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()), by_class, alignment
+        told,
+        profile=profile_sums(profilers[0].sums(), keys) if profilers else None,
+        labels=labels,
+        alignment=aligners[0].sums() if aligners else None,
     )
 
 
-def _each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
+def each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
     """Show a block to several consumers."""
     for consumer in consumers:
         consumer(block)
@@ -413,18 +393,5 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "") -> Steps[Scan
     for asked, own in zip(questions, helps, strict=True):
         sums, kept = _kept(scanner, [asked.encoded], [own], ["predictive"])
         yield from kept
-        total += _with_votes(scanner, asked.encoded, own, sums)
+        total += sums
     return total
-
-
-def _with_votes(scanner: Scanner, encoded: EncodedInput, own: Help, sums: ScanSums) -> ScanSums:
-    """The sums of `predictive` on an input, with how the input's votes for labels change by it."""
-    if sums.labels is None:
-        return sums
-    after, before = (summed(scanner, [encoded], helps) for helps in ([own], []))
-
-    def voted(name: str) -> LabelSums | None:
-        labels, new, old = (getattr(summed_of, name) for summed_of in (sums, after, before))
-        return None if labels is None else replace(labels, votes=new.votes - old.votes)
-
-    return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))

@@ -24,13 +24,12 @@ from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.kinds import Behind
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.behaviour import MOST_HEADS, Labels, Stability, Statements
+from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
 from attnscan.results.profile import Fit
-from attnscan.results.scores import Scores
 from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
@@ -38,11 +37,10 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
+from attnscan.scoring.labels import labels_of, units_of
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.profile_sums import fitted
-from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.statements import stated
 from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
@@ -65,7 +63,7 @@ def classify(
     chosen = None
     if isinstance(keep, Selection):
         chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
-        scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.reading))
+        scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.shown))
     else:
         scanner.check_room(len(encoded.tokens), copies=int(keep))
     helps = yield from scanner.asking([encoded])
@@ -101,8 +99,8 @@ class InputReading:
         self.batch = scanner.collate([encoded])
         self._targets = targets = Targets(self.batch, scanner.options.patterns, helps)
         self._in_full = chosen is None or chosen.heads is None
-        carries = self._in_full or scanner.options.reading.carried
-        self._projections = None if isinstance(scanner.carrying, str) or not carries else scanner.carrying
+        self._carries = carries = (keep and self._in_full) or scanner.options.reading.carried
+        self._projections = None if not carries or isinstance(scanner.carrying, str) else scanner.carrying
         how = {"keep": keep, "in_full": self._in_full}
         self._by_weight = _Scorers(targets, scanner.options, **how)
         self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, **how)
@@ -167,7 +165,7 @@ class InputReading:
         (related,) = self.batch.related_pairs
         notes = (
             *(help_of_words.description for help_of_words in self._helps),
-            *([scanner.carrying] if isinstance(scanner.carrying, str) else []),
+            *([scanner.carrying] if self._carries and isinstance(scanner.carrying, str) else []),
             *_named(related, encoded.units),
         )
         unmeasured_patterns = _not_measured(scanner.options, unmeasured)
@@ -257,21 +255,20 @@ def _kept(result: Classification, attention: Attention, targets: Targets) -> Cla
 
 
 class _Scorers:
-    """Consumers of the attention of one input: each word's scores, and beside them what profiles need.
+    """Consumers of the attention of one input by weight or by what heads carry: scores, habits, profiles, word by word.
 
-    With `keep`, heads are stated with special tokens in and out, else as the options say; without `in_full`, they are
-    neither stated nor profiled.
+    With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
+    attention of some heads alone is kept, there are neither habits nor profiles.
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
         self.words, batch, units = Scorer(targets, by_query=True), targets.batch, targets.units
         special = not options.reading.among_words
         self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, units=units)
-        self._in_full = in_full
-        stated: Sequence[Special] = get_args(Special) if keep else (options.behaviour.special,)
-        stated = stated if in_full else ()
-        self._classes = {
-            which: ClassScorer(batch, special=which == "in", by_query=True, units=units) for which in stated
+        self._in_full, self._readings = in_full, get_args(Special) if keep else (options.reading.special,)
+        self._classes: dict[Special, ClassScorer] = {
+            which: ClassScorer(batch, special=which == "in", by_query=True, units=units)
+            for which in (self._readings if in_full else ())
         }
 
     def rest(self, block: AttentionBlock) -> None:
@@ -288,18 +285,16 @@ class _Scorers:
         sums = self.profiler.sums()
         return Deferred(partial(fitted, sums)) if sums["squares"].size <= MOST_PROFILED else None
 
-    def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
-        """How sure labels by these scores are."""
-        return stability(scores, self.words.word_sums(), options.threshold, options.seed)
-
-    def stated(self, by: By, options: ScanOptions) -> dict[Reading, Callable[[], Statements] | None]:
-        """What states every head on this input, by reading; None of more heads than are resampled."""
-        states: dict[Reading, Callable[[], Statements] | None] = {}
-        for special, classes in self._classes.items():
-            sums = classes.sums()
-            work = partial(stated, sums, special=special == "in", seed=options.seed, of_pairs=False)
-            states[Reading(by, special)] = Deferred(work) if sums["on"][0, ..., 0].size <= MOST_HEADS else None
-        return states
+    def labels(self, by: By, options: ScanOptions, *, in_full: bool) -> dict[Reading, Callable[[], Labels]]:
+        """What tells what every head does, by reading; without `in_full`, neither habits nor how sure labels are."""
+        scores, words = self.words.sums().finish(options.kind), self.words.word_sums()
+        makers: dict[Reading, Callable[[], Labels]] = {}
+        for special in self._readings:
+            reading, known = Reading(by, special), in_full and special in self._classes
+            units = units_of(words, self._classes[special].sums(), reading) if known else {}
+            work = partial(labels_of, scores, units, reading, options.threshold, options.seed, of_pairs=False)
+            makers[reading] = Deferred(work)
+        return makers
 
 
 class _CarriedScorers(_Scorers):
@@ -325,17 +320,12 @@ class _CarriedScorers(_Scorers):
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
-        carried = Labels(self.words.sums().finish(options.kind), True, options.threshold)
-        result = replace(result, carried=carried, output=output)
-        if before is None:
-            return result
-        before()
-        return replace(
-            result,
-            carried=replace(carried, stability=self.stability(carried.scores, options)),
-            fits={**result.fits, "carried": self.fit},
-            stated={**result.stated, **self.stated("carried", options)},
-        )
+        scores_by = {**result.scores_by, "carried": self.words.sums().finish(options.kind)}
+        if before is not None:
+            before()
+        labels = self.labels("carried", options, in_full=before is not None)
+        fits = {**result.fits, "carried": self.fit} if before is not None else result.fits
+        return replace(result, scores_by=scores_by, labels_by={**result.labels_by, **labels}, output=output, fits=fits)
 
 
 def _classification(
@@ -345,24 +335,18 @@ def _classification(
     options: ScanOptions,
     before: Callable[[], None] | None = lambda: None,
 ) -> Classification:
-    """What heads do by their weights; `before` as for `_CarriedScorers.found`."""
-    by_weight = scorers.words.sums().finish(options.kind)
-    result = Classification(
+    """What heads do by their weights; `before` as for `_CarriedScorers.added`."""
+    if before is not None:
+        before()
+    return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        by_weight=Labels(by_weight, False, options.threshold),
+        scores_by={"weight": scorers.words.sums().finish(options.kind)},
         signature=signature,
+        labels_by=scorers.labels("weight", options, in_full=before is not None),
         parts=scorers.profiler.parts,
-        behaviour=options.behaviour,
-    )
-    if before is None:
-        return result
-    before()
-    return replace(
-        result,
-        by_weight=replace(result.by_weight, stability=scorers.stability(by_weight, options)),
-        fits={"weight": scorers.fit},
-        stated=scorers.stated("weight", options),
+        fits={"weight": scorers.fit} if before is not None else {},
+        shown=options.shown,
     )
 
 

@@ -11,7 +11,7 @@ from attnscan.inputs.option import Option, check_declared, check_known, declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
-from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
+from attnscan.results.signature import By, Reading, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import PATTERNS, Pattern
@@ -44,16 +44,14 @@ class ScanOptions:
     by: Annotated[
         By | None,
         Option(
-            "Score attention weights, or what heads carry: weight times the norm of the value. "
-            "[default: weight for scores, carried for what a head does]",
+            "Read attention weights, or what heads carry: weight times the norm of the value. [default: weight]",
             alias=("norm", "carried"),
         ),
     ] = None
     special: Annotated[
         Special | None,
         Option(
-            "Keep special tokens as keys, or remove them and renormalise rows over words. "
-            "[default: in for scores, out for what a head does]",
+            "Keep special tokens as keys, or remove them and renormalise rows over words. [default: out]",
             alias=("without_delimiters", "out"),
         ),
     ] = None
@@ -135,9 +133,7 @@ class ScanOptions:
     ] = True
     labelled: Annotated[
         bool,
-        Option(
-            "Of many pairs: label heads, by weight and by what they carry, and say how sure that is.", general=False
-        ),
+        Option("Of many pairs: say what every head does, and how sure that is.", general=False),
     ] = False
     patterns: tuple[Pattern, ...] = PATTERNS
     """What heads are scored for."""
@@ -151,13 +147,13 @@ class ScanOptions:
 
     @property
     def reading(self) -> Reading:
-        """By what heads are scored, shown and drawn: as asked for, else attention weights with special tokens in."""
-        return Reading(self.by or "weight", self.special or "in")
+        """By what heads are scored and drawn: as asked for, else by attention weight among words."""
+        return Reading(self.by or "weight", self.special or "out")
 
     @property
-    def behaviour(self) -> Reading:
-        """By what is told what a head does: as asked for, else what it carries among words, where that is measured."""
-        return Reading(self.by or BEHAVIOUR.by, self.special or BEHAVIOUR.special)
+    def shown(self) -> Reading:
+        """By what weights are shown: as asked for, else as they are, special tokens included."""
+        return Reading(self.by or "weight", self.special or "in")
 
     @property
     def sampled_pairs(self) -> int:
@@ -179,9 +175,8 @@ class ScanOptions:
     def deciding(self) -> dict[str, Any]:
         """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
         aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
-        reading, decides = self.reading, self.profile or self.relations is not None
+        reading, decides = self.reading, self.labelled or self.profile or self.relations is not None
         readings: dict[str, Any] = {"by": reading.by, "special": reading.special if decides else None}
-        readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}
         if self.attention != "cross":

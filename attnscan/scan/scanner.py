@@ -125,7 +125,7 @@ class Scanner:
         There is no replica where the model's attention comes for all layers together, which takes much memory.
         """
         # Made once, and shared by the copies
-        _ = self.relation, self.options.labelled and self.carrying
+        _ = self.relation, self.options.reading.carried and self.projections
         _ = self.options.asks_every_pair and self.measure is not None and self.answers
         _ = self.options.relations is not None and self.is_causal
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))

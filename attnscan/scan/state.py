@@ -16,21 +16,19 @@ from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence
-from attnscan.results.behaviour import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.cross import ALL_PATTERNS
+from attnscan.scoring.labels import LabelSums, labels_of
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
-from attnscan.scoring.resampling import BlockSums, LabelSums, labels_of
-from attnscan.scoring.statements import stated
+from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
@@ -177,11 +175,6 @@ class ScanSums(Adding):
     """None unless options say `profile`."""
     labels: LabelSums | None = None
     """Of the pairs that scores are told by; None unless options say `labelled`."""
-    carried: ScoreSums | None = None
-    """Beside `labels` by weight: of what heads carry, where that can be had."""
-    carried_labels: LabelSums | None = None
-    classes: BlockSums | None = None
-    """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
     alignment: AlignmentSums | None = None
     """Beside the scores of `aligned`."""
     relations: RelationSums | None = None
@@ -276,40 +269,24 @@ class ScanState:
         if sums.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
             profile = Profile(parts, fitted(sums.profile.stacked()), signature, options.kind)
-        scores, of_carried = (
-            sums.told.finish(options.kind),
-            None if sums.carried is None else sums.carried.finish(options.kind),
-        )
-        labels = _labels(scores, sums.labels, options, norm=options.reading.carried)
-        carried = labels if options.reading.carried else _labels(of_carried, sums.carried_labels, options, norm=True)
-        behaviour = options.behaviour if carried is not None else replace(options.behaviour, by="weight")
-        special = not behaviour.among_words
+        scores, labels = sums.told.finish(options.kind), None
+        if sums.labels is not None:
+            labels = labels_of(scores, sums.labels.units(), options.reading, options.threshold, options.seed)
         return Ranking(
             scores,
             signature,
             sums.ranked.finish(options.kind) if sums.ranked else None,
             profile,
             labels=labels,
-            carried=carried,
-            statements=None
-            if sums.classes is None
-            else stated(sums.classes.stacked(), special=special, seed=options.seed, of_pairs=True),
-            behaviour=behaviour,
             alignment=None if sums.alignment is None else sums.alignment.finish(),
         )
-
-
-def _labels(scores: Scores | None, sums: LabelSums | None, options: ScanOptions, *, norm: bool) -> Labels | None:
-    if scores is None or sums is None:
-        return None
-    return labels_of(scores, sums, options.threshold, options.seed, norm=norm)
 
 
 def _elsewhere(_: EncodedBatch) -> NoReturn:
     """In place of a function that did not travel."""
     raise OptionError(
-        "predictive words vote for labels beside patterns of one's own, whose functions do not travel with shards",
-        "leave out labelled, or predictive",
+        "predictive words are scored beside patterns of one's own, whose functions do not travel with shards",
+        "leave out predictive",
     )
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from attnscan.errors import StateError
 from attnscan.inputs.option import words_of
-from attnscan.results.behaviour import COLUMNS
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -29,10 +28,11 @@ from attnscan.scan.local import with_signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.alignment import AlignmentSums
+from attnscan.scoring.labels import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import sums_shapes
 from attnscan.scoring.relation_sums import RelationSums
-from attnscan.scoring.resampling import BlockSums, LabelSums
+from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 State = TypeVar("State")
@@ -193,15 +193,12 @@ class _Arrays:
         self._arrays, self._scored, self._shape = arrays, scored, shape
 
     def sums(self, parts: int) -> ScanSums:
-        shape, columns = self._shape, (*self._shape, COLUMNS)
+        shape = self._shape
         return ScanSums(
             told=self._scores("sums.told"),
             ranked=self._scores("sums.ranked"),
             profile=self._blocks("sums.profile", sums_shapes(*shape, parts)),
             labels=self._labels("sums.labels"),
-            carried=self._scores("sums.carried"),
-            carried_labels=self._labels("sums.carried_labels"),
-            classes=self._blocks("sums.classes", {"on": columns, "even": columns, "n": (*shape, 1)}),
             alignment=self._record(AlignmentSums, "sums.alignment", (2, *shape))
             if self._has("sums.alignment")
             else None,
@@ -234,10 +231,7 @@ class _Arrays:
     def _labels(self, name: str) -> LabelSums | None:
         if not self._has(name):
             return None
-        votes, shape = self._arrays[f"{name}.votes"], (len(KINDS), *self._shape, len(self._scored) + 1)
-        if votes.shape != shape or votes.dtype != np.int64:
-            raise ValueError("votes of another shape")
-        return LabelSums(self._scored, self._unpacked(f"{name}.blocks"), votes).checked()
+        return LabelSums(self._scored, self._unpacked(f"{name}.blocks")).checked(self._shape)
 
     def _blocks(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> BlockSums | None:
         return self._unpacked(name).checked(shapes) if self._has(name) else None

@@ -1,18 +1,19 @@
 """Where attention goes, class by class: a consumer that sums every head's weight on each class of keys.
 
 A class is a set of (query, key) pairs, such as the next word or punctuation, and every key of a word falls into the
-first that fits (`results/behaviour.py` lists them). Statements are made of these sums, and of what each row has in
+first that fits (`results/behaviour.py` lists them). Habits are made of these sums, and of what each row has in
 common with an even row and with the mean row of the input's other words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, add_range
@@ -20,7 +21,6 @@ from attnscan.results.behaviour import CLASSES, COLUMNS
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import LEAST_LEFT, Units, View, blocks_of_words, exact
-from attnscan.scoring.resampling import BlockSums, most_blocks, squeezed
 
 _SPECIAL = 3  # the first classes are those of special tokens
 _LINEAR = len(CLASSES) + 2  # the columns that are sums of weights: classes, then frequent and rare words
@@ -219,7 +219,7 @@ class ClassScorer:
             rows, left = (weights, None) if self._special else self._units.among_words(block)
             eligible = eligible if left is None else eligible & (left >= LEAST_LEFT)
             column, words = self._all_rows
-            self._add(layout, block, rows, eligible, column[..., block.columns], words)
+            self._add(of_tokens, layout, block, rows, eligible, column[..., block.columns], words)
             return
         if self._special:
             rows = weights * eligible[..., None]
@@ -228,7 +228,7 @@ class ClassScorer:
             left = rows.sum(-1)
             eligible = eligible & (left >= LEAST_LEFT)
             rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
-        self._add(layout, block, rows, eligible, rows.sum(2), eligible.sum(-1))
+        self._add(of_tokens, layout, block, rows, eligible, rows.sum(2), eligible.sum(-1))
 
     def _foresee(self, block: AttentionBlock) -> None:
         """Add a range's rows to those of all queries, without making them: two products with a vector are less."""
@@ -248,7 +248,14 @@ class ClassScorer:
         words += eligible.sum(-1)
 
     def _add(
-        self, layout: _Layout, block: AttentionBlock, rows: Tensor, eligible: Tensor, column: Tensor, words: Tensor
+        self,
+        of_tokens: AttentionBlock,
+        layout: _Layout,
+        block: AttentionBlock,
+        rows: Tensor,
+        eligible: Tensor,
+        column: Tensor,
+        words: Tensor,
     ) -> None:
         """Sum rows [batch, head, query, key] of the queries that count, [batch, head, query].
 
@@ -260,38 +267,85 @@ class ClassScorer:
         # With C the sum of n words' rows, min(a, (C - a) / (n - 1)) is (n min(a, C / n) - a) / (n - 1)
         mean = (column / words.to(column).clip(1))[:, :, None]
         like_mean = torch.minimum(rows, mean, out=common).sum(-1).to(self._on) * words
-        counted, cells = eligible.to(self._on), _one_hot(layout.classes) if layout.cells is None else layout.cells
+        counted = eligible.to(self._on)
         like_others = (like_mean - (rows.sum(-1) if block.is_whole else 1)) / (words - 1).clip(1)
         common = torch.stack([like_even.to(self._on), like_others], -1) * counted[..., None]
-        beyond, keys = layout.beyond, layout.keys
-        near = rows if block.is_whole else rows[..., layout.near] * eligible[..., None]
+        even = None if of_tokens.value_norms is None else self._even_carried(of_tokens, block, layout, eligible)
         if self._word_block is not None:
-            own, into = near[0].transpose(0, 1), self._word_block[block.rows]
-            on_keys = (own @ keys[0]) if beyond is None else keys.new_zeros(*own.shape[:2], keys.shape[2])
-            linear = self._linear(own @ cells[0], on_keys)
-            on_even = self._on.new_zeros(*own.shape[:2], COLUMNS)
-            on_even[..., :_LINEAR] = counted[0].T[..., None] * layout.on_even[0][:, None]
+            (linear, into), *others = self._linear_of_words(layout, block, rows, eligible)
             self._add_words(block, self._on, torch.cat([linear, common[0].transpose(0, 1)], -1), into)
-            self._add_words(block, self._even, on_even, into)
             self._add_words(block, self._n, counted[0].T[..., None], into)
-            if beyond is not None:
-                on_classes, on_keys, into = beyond.sums(rows[0], eligible[0], keys[0], into)
-                linear = self._linear(on_classes, on_keys).transpose(0, 1)
-                self._on[:, block.layer, block.heads, :_LINEAR].index_add_(0, into, linear)
+            for far, units in others:
+                self._on[:, block.layer, block.heads, :_LINEAR].index_add_(0, units, far)
+            if even is None:
+                parts = [(counted[0].T[..., None] * layout.on_even[0][:, None], into)]
+            else:
+                parts = list(self._linear_of_words(layout, block, even, eligible))
+            self._add_words(block, self._even, pad(parts[0][0], (0, COLUMNS - _LINEAR)), into)
+            for far, units in parts[1:]:
+                self._even[:, block.layer, block.heads, :_LINEAR].index_add_(0, units, far)
             return
         place = (block.inputs, block.layer, block.heads)
+        linear = self._linear_of_pairs(layout, block, rows, eligible, column if block.is_whole else None)
+        add_range(self._on, place, torch.cat([linear, common.sum(2)], -1), block)
+        on_even = counted @ layout.on_even if even is None else self._linear_of_pairs(layout, block, even, eligible)
+        add_range(self._even, (*place, slice(_LINEAR)), on_even, block)
+        add_range(self._n, place, counted.sum(-1, keepdim=True), block)
+
+    def _even_carried(
+        self, of_tokens: AttentionBlock, block: AttentionBlock, layout: _Layout, eligible: Tensor
+    ) -> Tensor:
+        """What even attention would carry, of queries that count. Shape: [batch, head, query, key]."""
+        even = self._units.even_carried(of_tokens, block)
+        if not self._special:
+            even = even * layout.is_key[:, None, None]
+            even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
+        return even * eligible[..., None]
+
+    def _linear_of_words(
+        self, layout: _Layout, block: AttentionBlock, rows: Tensor, eligible: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The sums of weights of each query of one input, and the words or blocks of words that they are of.
+
+        Shape: `rows` [1, head, query, key] -> [query, head, column] and [query], each.
+        """
+        assert self._word_block is not None
+        into, beyond, keys = self._word_block[block.rows], layout.beyond, layout.keys[0]
+        own = self._near(layout, block, rows, eligible)[0].transpose(0, 1)
+        on_keys = own @ keys if beyond is None else keys.new_zeros(*own.shape[:2], keys.shape[1])
+        yield self._linear(own @ self._cells(layout)[0], on_keys), into
+        if beyond is not None:
+            on_classes, on_keys, units = beyond.sums(rows[0], eligible[0], keys, into)
+            yield self._linear(on_classes, on_keys).transpose(0, 1), units
+
+    def _linear_of_pairs(
+        self, layout: _Layout, block: AttentionBlock, rows: Tensor, eligible: Tensor, column: Tensor | None = None
+    ) -> Tensor:
+        """The sums of weights over queries; `column` are the keys' sums, if they are known.
+
+        Shape: `rows` [batch, head, query, key], `column` [batch, head, key] -> [batch, head, column].
+        """
+        near, beyond, keys = self._near(layout, block, rows, eligible), layout.beyond, layout.keys
         # input by input, since the rounding of a product of several depends on how many there are
-        on_cells = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in zip(near, cells, strict=True)])
+        both = zip(near, self._cells(layout), strict=True)
+        on_cells = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in both])
         if beyond is None:
-            column = column if block.is_whole else near.sum(2)
+            column = near.sum(2) if column is None else column
             on_keys = torch.stack([own @ by for own, by in zip(column, keys, strict=True)])
         else:
-            on_classes, on_keys, _ = beyond.sums(rows[0], eligible[0], keys[0], torch.zeros_like(beyond.in_b))
+            into = torch.zeros_like(beyond.in_b)
+            on_classes, on_keys, _ = beyond.sums(rows[0], eligible[0], keys[0], into)
             on_cells, on_keys = on_cells + on_classes.sum(1), on_keys.sum(1)[None]
-        linear = self._linear(on_cells, on_keys)
-        add_range(self._on, place, torch.cat([linear, common.sum(2)], -1), block)
-        add_range(self._even, (*place, slice(_LINEAR)), counted @ layout.on_even, block)
-        add_range(self._n, place, counted.sum(-1, keepdim=True), block)
+        return self._linear(on_cells, on_keys)
+
+    @staticmethod
+    def _near(layout: _Layout, block: AttentionBlock, rows: Tensor, eligible: Tensor) -> Tensor:
+        """The rows' keys whose classes are laid out. Shape: [batch, head, query, near key]."""
+        return rows if block.is_whole else rows[..., layout.near] * eligible[..., None]
+
+    @staticmethod
+    def _cells(layout: _Layout) -> Tensor:
+        return _one_hot(layout.classes) if layout.cells is None else layout.cells
 
     @staticmethod
     def _add_words(block: AttentionBlock, total: Tensor, values: Tensor, into: Tensor) -> None:
@@ -352,10 +406,3 @@ class ClassScorer:
         units = slice(None) if self._word_block is None else slice(1, None)  # before words, all other queries
         named = {"on": self._on, "even": self._even, "n": self._n}
         return {name: values.cpu().numpy().astype(np.float64, copy=False)[units] for name, values in named.items()}
-
-
-def class_sums(pairs: Mapping[str, FloatArray], keys: Sequence[str]) -> BlockSums:
-    """The sums of some pairs, by the `Pair.key` of each; what layers and heads have in common is kept once."""
-    on = pairs["on"]
-    sums = {"on": on, "even": squeezed(pairs["even"]), "n": squeezed(pairs["n"])}
-    return BlockSums.of(keys, sums, most_blocks(on[0].size))

@@ -151,6 +151,22 @@ class Units:
         even = even / even.sum(-1, keepdim=True).clip(1)
         return even if self.batch.unit is None else self.merged(block, inputs.start, even[:, None])[:, 0]
 
+    def even_carried(self, of_tokens: AttentionBlock, block: AttentionBlock) -> Tensor:
+        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys that may be seen, by units.
+
+        A row that carries nothing is zero. Shape: [batch, head, query, key], float32.
+        """
+        assert of_tokens.value_norms is not None
+        first = of_tokens.inputs.start or 0
+        norms = of_tokens.value_norms[block.inputs.start - first : block.inputs.stop - first]
+        even = of_tokens.visible[block.inputs, of_tokens.rows, of_tokens.columns][:, None] * norms[:, :, None]
+        even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
+        if self.batch.unit is not None:
+            even = self.merged(of_tokens, block.inputs.start, even)
+        if block.idle is not None:  # pieces of a word that carry nothing count for nothing in it
+            even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT) * ~block.idle[..., None]
+        return even
+
     def view(self, of_tokens: AttentionBlock, block: AttentionBlock, *, whole: bool = False) -> View:
         """The batch as a block of units sees it, made from one of tokens; with `whole`, all of its cells laid out.
 

@@ -24,7 +24,7 @@ from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Scored
+from attnscan.results.terms import DELIMITER, Scored
 from attnscan.scoring.merging import blocks_of_words, exact
 from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 from attnscan.scoring.targets import Target, Targets
@@ -301,9 +301,9 @@ class _Part:
     """Which queries are words. Shape: [batch, 1, query], bool."""
     readout: _Readout
     every_key: Tensor
-    """Which queries are eligible, their weight on target by chance, and of parts that on the wider target.
+    """Which queries are eligible, and their weight on target under even attention.
 
-    Shape: [batch, query, 2 x pattern + part]."""
+    Shape: [batch, query, 2 x pattern]."""
     on_words: Tensor
     """What `every_key` holds, over words alone and of queries that have weight left there."""
 
@@ -338,8 +338,8 @@ class Scorer:
         shape = (len(KINDS), measured, *grid.shape)
         self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
-        self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets + len(self._columns.parts), dtype=dtype)
-        """Eligible queries, chance, and of parts chance on the wider target."""
+        self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets, dtype=dtype)
+        """Eligible queries, and their weight on target by chance."""
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -368,26 +368,53 @@ class Scorer:
                 self._rows[place] = self._words[block.inputs].sum(1, dtype=self._rows.dtype)[:, None]
             self._rows[place] -= (part.is_word & idle).sum(-1)
         add_range(self._entropy, place, entropy.sum(-1, dtype=self._entropy.dtype), block)
+        read = part.readout if self._word_block is None else part.readout.rows
+        measured, chance = read(weights, share, among_words), None
+        if of_tokens.value_norms is not None:  # by what heads carry, chance is what even attention would carry
+            chance = read(*self._even(of_tokens, block, part, counts))[..., : self._columns.targets]
         if self._word_block is not None:
-            self._add_words(
-                block, self._word_block[block.rows], part, part.readout.rows(weights, share, among_words), counts[0].T
-            )
+            self._add_words(block, self._word_block[block.rows], part, measured, counts[0].T, chance)
             return
-        add_range(self._weight, (slice(None), *place), part.readout(weights, share, among_words), block)
+        add_range(self._weight, (slice(None), *place), measured, block)
         counted = part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
-        add_range(self._counted[0], place, counted, block)
-        add_range(self._counted[1], place, counts.to(part.on_words) @ part.on_words, block)
+        both = counted, counts.to(part.on_words) @ part.on_words
+        for kind, values in enumerate(both):
+            if chance is not None:
+                values = torch.cat([values[..., : self._columns.targets].expand_as(chance[kind]), chance[kind]], -1)
+            add_range(self._counted[kind], place, values, block)
 
-    def _add_words(self, block: AttentionBlock, into: Tensor, part: _Part, measured: Tensor, counts: Tensor) -> None:
+    def _even(
+        self, of_tokens: AttentionBlock, block: AttentionBlock, part: _Part, counts: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What even attention would carry, as a readout takes it. Shape: `counts` [batch, head, query]."""
+        even = replace(block, weights=self._units.even_carried(of_tokens, block), logits=None)
+        if block.is_range:
+            among_words, left = self._units.among_words(even)
+        else:
+            among_words, left = None, part.readout.left(even.weights)
+        return even.weights, counts / left.clip(_LEAST_LEFT), among_words
+
+    def _add_words(
+        self,
+        block: AttentionBlock,
+        into: Tensor,
+        part: _Part,
+        measured: Tensor,
+        counts: Tensor,
+        chance: Tensor | None,
+    ) -> None:
         """Add the rows of a range of queries to the words, or blocks of words, that they are of.
 
-        Shape: `into` [query], `measured` [2, query, head, column], `counts` [query, head].
+        Shape: `into` [query], `measured` [2, query, head, column], `counts` [query, head], `chance`, if heads differ in
+        it, [2, query, head, pattern].
         """
         own = (slice(None), slice(None), block.layer, block.heads)
         every_key = part.every_key[0, :, None].expand(-1, counts.shape[1], -1)
         if block.idle is not None:
             every_key = ~block.idle[0].T[..., None] * every_key
         counted = torch.stack([every_key, counts[..., None] * part.on_words[0, :, None]])
+        if chance is not None:
+            counted[..., self._columns.targets :] = chance
         for total, values in ((self._weight[own], measured), (self._counted[own], counted)):
             if block.is_first:
                 total.zero_()
@@ -414,8 +441,7 @@ class Scorer:
 
     def _by_chance(self, eligible: Tensor, on_target: Tensor) -> Tensor:
         """What every head has alike. Shape: [batch, query, pattern] twice -> as in `_Part`."""
-        wider = (on_target[..., whole] * eligible[..., part] for part, whole in self._columns.parts)
-        return torch.cat([eligible, on_target, *(values[..., None] for values in wider)], -1)
+        return torch.cat([eligible, on_target], -1)
 
     def sums(self, *, products: bool = False) -> ScoreSums:
         """The batch's sums, once every block has come; with `products`, those of every two heads, too.
@@ -435,7 +461,7 @@ class Scorer:
         )
 
     def pair_sums(self) -> dict[str, FloatArray]:
-        """Each pair's own sums, named as in `Sums`, such as `every_key.weight` and `words_only.whole_chance`.
+        """Each pair's own sums, named as in `Sums`, such as `every_key.weight` and `words_only.whole`.
 
         Shape: each [pair, layer, head, pattern].
         """
@@ -450,11 +476,12 @@ class Scorer:
     def _named(self) -> dict[str, FloatArray]:
         """The sums by their names, of pairs or of words; before the words, those of all other queries."""
         weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64, copy=False))
-        counted, targets = self._counted.cpu().numpy().astype(np.float64, copy=False), self._columns.targets
-        n, chance, wider = np.split(counted, [targets, 2 * targets], axis=-1)
-        whole_chance = chance.copy()
-        whole_chance[..., [part for part, _ in self._columns.parts]] = wider
-        sums = dict(zip(PAIR_SUMS, (weight, n, chance, whole, itself, whole_chance), strict=True))
+        n, chance = np.split(self._counted.cpu().numpy().astype(np.float64, copy=False), 2, axis=-1)
+        sums = dict(zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True))
+        every_key, words_only = KINDS
+        for p in (p for p, known in enumerate(self._targets.scored) if known.id == DELIMITER):
+            for values in sums.values():
+                values[KINDS.index(words_only)][..., p] = values[KINDS.index(every_key)][..., p]
         return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
 
 

@@ -1,52 +1,54 @@
-"""Statements: which candidate tells a head best from the average head of its model, and whether that is sure. Numpy.
+"""Habits: what sets a head apart from the average head of its model, and whether that is beyond doubt. Numpy.
 
-For each head and candidate, over all words: M is its mean share of attention, E that under even attention, A the mean
-of M over all heads. A head is stated by the candidate with the largest relative entropy of M to A among those for which
-M - A and M - E are above 0.10: of many pairs by a test that counts all heads and candidates, with errors clustered by
-pair; then by bootstrap resamples of pairs, or of one input's words. Results hold `stated`, and load without torch.
+For each head and habit, over all words: M is its mean share of attention, E that under even attention, A the mean of M
+over all heads. A head has the habit with the largest relative entropy of M to A among those for which M - A and M - E
+are above 0.10: of many pairs by a test that counts all heads and habits, with errors clustered by pair; then by
+bootstrap resamples of pairs, or of one input's words (`labels.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import CANDIDATES, COLUMNS, DRAWN_MAPS, LEVEL, MARGIN, RESAMPLINGS, STAYS, Statements
+from attnscan.results.behaviour import COLUMNS, HABITS, LEVEL, MARGIN
 from attnscan.results.scores import FloatArray, IntArray
-
-_AT_ONCE = 50  # resamples: of 384 heads and 24 candidates, their shares take 4 MB
-_CELLS = 1 << 22  # of resamples x heads x candidates that are worked on at once
 
 BoolArray = NDArray[np.bool_]
 
 
-def candidates(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
-    """The candidates of a reading, with special tokens in or out, and the columns that each is made of.
+def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
+    """The habits of a reading, with special tokens in or out, and the columns that each is made of.
 
-    Shape: the second [column, candidate], 0 or 1.
+    Shape: the second [column, habit], 0 or 1.
     """
-    those = [candidate for candidate in CANDIDATES if special or not candidate.special]
+    those = [habit for habit in HABITS if special or not habit.special]
     members = np.zeros((COLUMNS, len(those)))
-    for place, candidate in enumerate(those):
-        members[list(candidate.columns), place] = 1
-    return tuple(candidate.id for candidate in those), members
+    for place, habit in enumerate(those):
+        members[list(habit.columns), place] = 1
+    return tuple(habit.id for habit in those), members
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """M, E and A, and what is asked of them. Shape: `share` and `chance` [..., layer, head, candidate]."""
+class Shares:
+    """M, E and A, and what is asked of them. Shape: `share` and `chance` [..., layer, head, habit]."""
 
     share: FloatArray
     chance: FloatArray
     names: tuple[str, ...]
 
+    @classmethod
+    def of(cls, on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...]) -> Shares:
+        """From sums over units: attention on each habit, that under even attention, and words."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return cls(on / n, np.broadcast_to(even / n, on.shape), names)
+
     @cached_property
     def average(self) -> FloatArray:
-        """A: over the heads that have one. Shape: [..., 1, 1, candidate]."""
+        """A: over the heads that have one. Shape: [..., 1, 1, habit]."""
         with np.errstate(invalid="ignore"):
             known = ~np.isnan(self.share)
             total = np.where(known, self.share, 0).sum((-3, -2), keepdims=True)
@@ -64,7 +66,7 @@ class _Shares:
         return above
 
     def winners(self, qualify: BoolArray) -> IntArray:
-        """The candidate that tells each head best from the average head; -1 where none qualifies.
+        """The habit that tells each head best from the average head; -1 where none qualifies.
 
         Shape: [..., layer, head].
         """
@@ -74,43 +76,11 @@ class _Shares:
         return np.where(qualify.any(-1), gain.argmax(-1), -1)
 
 
-def stated(sums: Mapping[str, FloatArray], *, special: bool, seed: int, of_pairs: bool) -> Statements:
-    """What every head does, from the sums of pairs or blocks of pairs, or of the words of one input.
-
-    Shape: `sums` as `ClassScorer.sums` names them, [unit, layer, head, column], or 1 in place of layer or head.
-    """
-    names, members = candidates(special=special)
-    on = sums["on"] @ members
-    even, n = np.broadcast_to(sums["even"] @ members, on.shape), sums["n"]
-    shares = _shares(on.sum(0), even.sum(0), n.sum(0), names)
-    qualify = shares.above()
-    if of_pairs:
-        qualify &= _beyond_doubt(shares, on, even, n)
-    winner = shares.winners(qualify)
-    holds, stays, drawn = _resampled(on, sums["even"] @ members, n, names, winner, seed)
-    return Statements(
-        names=names,
-        share=shares.share,
-        chance=shares.chance,
-        average=shares.average[0, 0],
-        winner=np.where(holds >= STAYS, winner, -1),
-        stays=np.where(holds >= STAYS, stays, np.nan),
-        units=len(on),
-        drawn=drawn,
-        of_pairs=of_pairs,
-    )
-
-
-def _shares(on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...]) -> _Shares:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return _Shares(on / n, np.broadcast_to(even / n, on.shape), names)
-
-
-def _beyond_doubt(shares: _Shares, on: FloatArray, even: FloatArray, n: FloatArray) -> BoolArray:
-    """Where the differences are above the margin by a t-test at a level that counts all heads and candidates.
+def beyond_doubt(shares: Shares, on: FloatArray, even: FloatArray, n: FloatArray) -> BoolArray:
+    """Where the differences are above the margin by a t-test at a level that counts all heads and habits.
 
     Source of the errors: the linearized variance of a difference of ratios of cluster totals, Cochran (1977), 6.4.
-    Shape: `on`, `even` and `n` [unit, layer, head, candidate] -> [layer, head, candidate].
+    Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
     """
     from scipy.special import stdtrit
 
@@ -138,46 +108,6 @@ def _beyond_doubt(shares: _Shares, on: FloatArray, even: FloatArray, n: FloatArr
         shares.share[..., same_keys] - shares.share[..., spread], of_head[..., same_keys] - of_head[..., spread]
     )
     return sure
-
-
-def _resampled(
-    on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...], winner: IntArray, seed: int
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    """In what share of resamples the winner's differences stay above the margin, and in what share it wins again; and
-    who wins the first of them.
-
-    Shape: [layer, head] each, and [`DRAWN_MAPS`, layer, head].
-    """
-    units, shape = len(on), on.shape[1:]
-    holds, again = np.zeros(shape[:2]), np.zeros(shape[:2])
-    first: list[IntArray] = []
-    at_once = max(1, min(_AT_ONCE, _CELLS // on[0].size))
-    place = np.clip(winner, 0, None)[None, ..., None]
-    for drawn in _drawings(units, seed, at_once):
-        shares = _shares(_summed(drawn, on), _summed(drawn, even), _summed(drawn, n), names)
-        above = shares.above()
-        holds += np.take_along_axis(above, np.broadcast_to(place, (len(drawn), *shape[:2], 1)), -1)[..., 0].sum(0)
-        winners = shares.winners(above)
-        first.extend(winners[: DRAWN_MAPS - len(first)])
-        again += (winners == winner).sum(0)
-    known = winner >= 0
-    shares_of = np.where(known, holds / RESAMPLINGS, 0.0), np.where(known, again / RESAMPLINGS, np.nan)
-    return *shares_of, np.stack(first)
-
-
-def _drawings(units: int, seed: int, at_once: int) -> Iterator[FloatArray]:
-    """How often each unit is drawn, some resamples at a time. Shape: each [resample, unit]."""
-    rng, even = np.random.default_rng(seed), np.full(units, 1 / units)
-    done = 0
-    while done < RESAMPLINGS:
-        yield rng.multinomial(units, even, size=min(at_once, RESAMPLINGS - done)).astype(float)
-        done += at_once
-
-
-def _summed(drawn: FloatArray, values: FloatArray) -> FloatArray:
-    """Sums over the units of each resample. Shape: [resample, unit] and [unit, ...] -> [resample, ...]."""
-    flat: FloatArray = drawn @ values.reshape(len(values), -1)
-    return flat.reshape(len(drawn), *values.shape[1:])
 
 
 def _relative_entropy(share: FloatArray, average: FloatArray) -> FloatArray:

@@ -225,8 +225,6 @@ class Sums(RatioSums):
     """Of the weight, on the same queries, on the wider target that this one is a part of."""
     itself: FloatArray
     """Of S, as far as it lies on the query itself."""
-    whole_chance: FloatArray
-    """Of `whole`, had every query spread its weight evenly."""
 
     def finish(self, products: HeadProducts | None = None) -> ScoreTable:
         """The means and their standard errors, clustered by pair; with `products`, also those between two heads."""
@@ -241,13 +239,12 @@ class Sums(RatioSums):
                 share=self.total / self.whole,
                 itself=self.itself / self.n,
                 se_between=None if products is None else products.se_between(self),
-                share_chance=self.chance / self.whole_chance,
             )
 
 
 KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
-PAIR_SUMS = ("weight", "n", "chance", "whole", "itself", "whole_chance")
+PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
 """What there is of each pair by each of the kinds, in the order in which `Sums.of` takes it."""
 
 

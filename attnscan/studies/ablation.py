@@ -28,8 +28,10 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, in_halves
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
+from attnscan.results.behaviour import are_resting
 from attnscan.results.grid import AttentionKind, Grid, Head
-from attnscan.results.scores import MIXED, FloatArray, Scores
+from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.terms import DELIMITER
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad, Stream, finished, scanned, tokens_of
 from attnscan.scan.options import AblationRequest
@@ -41,8 +43,6 @@ from attnscan.studies.draws import generator
 from attnscan.studies.losses import Loss, Probe, measures_of, replica
 
 _CHOOSES, _MEASURES = 0, 1
-_RESTS = "delimiter"
-"""A head of this label has nothing to do, so that it may be a control of other patterns' heads."""
 
 Compared = Sequence[tuple[int, list[int]]]
 """Of each set of heads that is judged, its number among those that are run, and its controls'."""
@@ -98,7 +98,8 @@ def _by_patterns(
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
     among_words = options.reading.among_words
-    labels = scores.ranked_labels(scores.table(among_words), 0, options.threshold)
+    names: NDArray[np.str_] = np.asarray([*scores.patterns, ""])
+    labels = names[scores.followed(options.threshold, among_words=among_words)]
     sets = [
         with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name, options.kind))
         for name, heads in heads_of_patterns(scores, labels, patterns, request.top, among_words).items()
@@ -128,22 +129,23 @@ def _check_halves(counts: Sequence[int]) -> None:
 
 
 def _barred(labels: NDArray[np.str_], pattern: str, kind: AttentionKind) -> frozenset[Head]:
-    """The heads that may not be controls of a pattern's: those that are labelled with another one, which does work."""
-    barred = ~np.isin(labels, [pattern, _RESTS, MIXED])
+    """The heads that may not be controls of a pattern's: those that follow another one, which does work."""
+    barred = ~np.isin(labels, [pattern, DELIMITER, ""])
     return frozenset(head for head in Grid.of(labels, kind) if barred[head.place])
 
 
 def heads_of_patterns(
     scores: Scores, labels: NDArray[np.str_], patterns: Sequence[str], top: int | None, among_words: bool = False
 ) -> dict[str, list[Head]]:
-    """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance.
+    """The heads that follow each pattern or, with `top`, so many that are most above chance; `delimiter`: that rest.
 
     No head at chance or below is among them, so that there may be fewer, or none.
     """
     followers = {}
     for pattern in patterns:
         if top is None:
-            numbers = np.flatnonzero(labels == pattern)
+            rests = are_resting(scores.table(among_words), scores.patterns) & (pattern == DELIMITER)
+            numbers = np.flatnonzero((labels == pattern) | rests)
         else:
             above = scores.table(among_words).above_chance[..., scores.patterns.index(pattern)].ravel()
             best = np.argsort(-above, kind="stable")[:top]

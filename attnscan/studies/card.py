@@ -1,7 +1,6 @@
 """A closer look at some heads, word by word: distances, linked words, examples, heads alike, and why.
 
-The first pairs are read once more, by the reading that tells what heads do: what they carry among words, if nothing
-else is asked for, or weights where that is not known.
+The first pairs are read once more, by the same reading: attention weights among words, if nothing else is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import Profile, joint_name, together
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import By
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad
@@ -38,7 +36,7 @@ from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.profile_sums import fitted, left_out, spread
 from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.statements import candidates
+from attnscan.scoring.statements import habits_of
 from attnscan.scoring.sums import RatioSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import Positions, changed, why_no_segments
@@ -63,10 +61,7 @@ def looks(
 
     Raises: InputError if there is no pair that can be read.
     """
-    behaviour = scanner.options.behaviour
-    carried = behaviour.carried and not isinstance(scanner.carrying, str)
-    by: By = "carried" if carried else "weight"
-    scanner = scanner.exact().with_options(by=by, special=behaviour.special)
+    scanner = scanner.exact()
     inputs: list[EncodedInput] = []
     for record in islice(records, LOOKED_AT):
         try:
@@ -317,7 +312,7 @@ class _Measurer:
             p = [known.id for known in self._targets.scored].index(measure.name)
             weight, n, chance = (sums[f"{table}.{name}"][at][:, p] for name in ("weight", "n", "chance"))
             return np.stack([weight, n, chance])
-        names, members = candidates(special=self._special)
+        names, members = habits_of(special=self._special)
         column = members[:, names.index(measure.name)]
         classes = self._classes.sums()
         return np.stack([classes["on"][at] @ column, classes["n"][at][:, 0], classes["even"][at] @ column])

@@ -14,7 +14,6 @@ from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.related import Both, Relation
 from attnscan.inputs.sentence import Pair, Place, Record
-from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray, IntArray
@@ -25,7 +24,7 @@ from attnscan.scan.local import OnBad, Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, no_pair
-from attnscan.scoring.resampling import LabelSums, stability
+from attnscan.scoring.labels import LabelSums, labels_of, units_of
 from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
@@ -45,6 +44,7 @@ def compare(
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
     (relation, alike), options = _one_relation(scanner_a, scanner_b), scanner_a.options
+    scanner_a, scanner_b = (scanner.with_options(labelled=True) for scanner in (scanner_a, scanner_b))
     known = read if options.attention == "encoder" else lambda: map(_with_target, read())
     scanner_a, scanner_b = scanner_a.exact().with_relation(relation), scanner_b.exact().with_relation(relation)
     grids = scanner_a.grid(), scanner_b.grid()
@@ -61,12 +61,9 @@ def compare(
     if sums is None:
         raise no_pair("that both models read")
     scores = sums.a.finish(options.kind), sums.b.finish(options.kind)
-    sure = [
-        stability(known, labels.units(), options.threshold, options.seed)
-        for known, labels in zip(scores, (sums.labels_a, sums.labels_b), strict=True)
-    ]
-    kind = Labels.kind(options.reading.special)
-    stays = [getattr(stable, kind) for stable in sure if stable is not None]
+    kept = (scores[0], sums.labels_a), (sums.own_b.finish(options.kind), sums.labels_b)
+    rule = options.reading, options.threshold, options.seed
+    of_models = [labels_of(own, labels.units(), *rule) for own, labels in kept]
     return Comparison(
         a=scores[0],
         b=scores[1],
@@ -76,8 +73,7 @@ def compare(
         match=match,
         pairs=int(sums.a.every_key.pairs.max()),
         signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
-        threshold=options.threshold,
-        stays=None if None in sure else np.stack(stays),
+        of_models=(of_models[0], of_models[1]),
         alike=alike,
     )
 
@@ -109,21 +105,35 @@ class _PairedSums(Adding):
     b: ScoreSums
     products: RatioProducts
     """Of the two models' weights on target, by the reading. Shape: [layer, head, pattern]."""
+    own_b: ScoreSums
+    """Of b, each head in its own place."""
     labels_a: LabelSums
-    """What a's labels are told to be sure by."""
+    """What a's labels follow from."""
     labels_b: LabelSums
+    """What b's labels follow from, each head in its own place."""
 
     @classmethod
     def of(
-        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[str], options: ScanOptions
+        cls,
+        ours: PairSums,
+        theirs: PairSums,
+        matched: IntArray,
+        like: ScoreSums,
+        keys: Sequence[str],
+        options: ScanOptions,
     ) -> _PairedSums:
         """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
+        unmatched = theirs
+        theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in unmatched.items()}
         kind = "words_only" if options.reading.among_words else "every_key"
-        unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
-        sums_a, sums_b = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
+        unknown = np.full((1, 1), np.nan)  # entropy is not among what is told of single pairs
+        sums_a, sums_b, own_b = (
+            ScoreSums.of(sums, like.scored, *[np.broadcast_to(unknown, sums["n"].shape[1:3])] * 2)
+            for sums in (ours, theirs, unmatched)
+        )
         products = RatioProducts.of(*(sums[f"{kind}.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
-        a, b = (LabelSums.of(sums, like.scored, keys, options.threshold) for sums in (ours, theirs))
-        return cls(sums_a, sums_b, products, a, b)
+        a, b = (LabelSums.of(units_of(sums, sums, options.reading), like.scored, keys) for sums in (ours, unmatched))
+        return cls(sums_a, sums_b, products, own_b, a, b)
 
     def se_of_difference(self, reading: Reading) -> FloatArray:
         """Standard errors of differences of scores by the reading. Shape: [layer, head, pattern]."""
@@ -154,11 +164,10 @@ def _scanned(
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
             ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
-            theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             like = states[0].sums.told
             assert like is not None  # a pair was scored
             keys = [block[row].pair.key for row in common]
-            of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options)
+            of_block = _PairedSums.of(ours, theirs, matched, like, keys, scanner_a.options)
             total = added(total, of_block)
     return total, states
 

@@ -25,17 +25,18 @@ from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Cut, Visible
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.behaviour import Labels
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.head_explanation import CAUSES, NeuronTable
 from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.signature import USUAL
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.local import OnBad, Stream
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
-from attnscan.scoring.resampling import LabelSums, stability
+from attnscan.scoring.classes import ClassScorer
+from attnscan.scoring.labels import LabelSums, labels_of, units_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import Adding, PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
@@ -429,9 +430,13 @@ class _Explainer:
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer = Scorer(targets)
         words = None if keeper is None else Scorer(targets, by_query=True)
+        classes = ClassScorer(batch, special=False, by_query=keeper is not None, units=targets.units)
         neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
+            classes(block)
+            if block.preview:
+                return
             scorer(block)
             neurons(block)
             for consumer in (keeper, words):
@@ -439,13 +444,14 @@ class _Explainer:
                     consumer(block)
 
         yield Progress("neurons of queries and keys")
-        scanner.run(batch.model_inputs, consume, cut=Cut(batch.unit))
+        scanner.run(batch.model_inputs, consume, cut=Cut(batch.unit, previews=True))
         keys = [encoded.known_pair.key for encoded in inputs]
+        units = units_of(scorer.pair_sums() if words is None else words.word_sums(), classes.sums(), USUAL)
         sums = _Measured(
             scores=scorer.sums(),
-            pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),
+            pairs=None if words else LabelSums.of(units, targets.scored, keys),
             neurons=neurons.sums(),
-            words=None if words is None else words.word_sums(),
+            words=None if words is None else units,
             attention=None if keeper is None else keeper.attention(inputs[0]),
         )
         return sums + (yield from self._changed(scanner, scorer, batch))
@@ -482,7 +488,7 @@ class _Explainer:
 
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
         """What all batches together say. Raises: InputError if there was none."""
-        if sums_of_all.scores is None or sums_of_all.pairs is None:
+        if sums_of_all.scores is None:
             raise no_pair("to explain by")
         scores, not_available = sums_of_all.scores.finish(self._scanner.options.kind), dict(sums_of_all.not_available)
         causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
@@ -495,9 +501,10 @@ class _Explainer:
         if sums_of_all.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"
         shape = (*scores.grid.shape, len(scores.patterns))
-        units = sums_of_all.pairs.units() if sums_of_all.words is None else sums_of_all.words
+        pairs, words, seed = sums_of_all.pairs, sums_of_all.words, self._scanner.options.seed
+        units = words or (pairs.units() if pairs is not None else {})
         return Explanations(
-            labels=Labels(scores, False, THRESHOLD, stability(scores, units, THRESHOLD, self._scanner.options.seed)),
+            labels=labels_of(scores, units, USUAL, THRESHOLD, seed, of_pairs=words is None),
             neurons=NeuronTable.unknown(shape) if sums_of_all.neurons is None else sums_of_all.neurons.finish(),
             causes={name: causes[name][0] for name in CAUSES if name in causes},
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},

@@ -30,7 +30,7 @@ SHUFFLED = "positions_shuffled"
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}
 """The changes of segment ids, and whether 0 and 1 are exchanged."""
 ModelInputs = dict[str, Tensor]
-_WEIGHT, _N = "every_key.weight", "every_key.n"
+_WEIGHT, _N = "words_only.weight", "words_only.n"
 
 
 class Positions:
@@ -178,7 +178,8 @@ def _position_embedding(model: Any, alone: ModelInputs, text: str, reader: Any) 
 class CauseSums(Adding):
     """Sums over pairs of the scores after a change. They add.
 
-    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws.
+    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws. Words that
+    count are those that do without the change: a change may leave some no weight on words.
     """
 
     scores: ScoreSums
@@ -198,7 +199,7 @@ class CauseSums(Adding):
             of_draw = scorer.pair_sums()
             squares += of_draw[_WEIGHT] ** 2
             pairs = {name: values + pairs.get(name, 0.0) for name, values in of_draw.items()}
-        pairs = {name: values / draws for name, values in pairs.items()}
+        pairs = {name: values / draws for name, values in pairs.items()} | {_N: plain[_N]}
         spread = (squares - draws * pairs[_WEIGHT] ** 2).clip(0)
         alone = np.full_like(spread, np.nan)
         return cls(
@@ -218,8 +219,8 @@ class CauseSums(Adding):
         Clustered by pair; of one pair alone, over the draws.
         """
         scores = self.scores.finish()
-        table = scores.every_key
+        table = scores.words_only
         with np.errstate(invalid="ignore", divide="ignore"):
             of_draws = np.sqrt(self.variance) / self.falls.n
         se, fall_se = (np.where(table.pairs == 1, of_draws, by_pair) for by_pair in (table.se, self.falls.se))
-        return replace(scores, every_key=replace(table, se=se)), fall_se
+        return replace(scores, words_only=replace(table, se=se)), fall_se

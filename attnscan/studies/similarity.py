@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import check_finite
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
@@ -25,12 +26,14 @@ from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.events import Progress, Steps
-from attnscan.scan.local import OnBad, Stream
+from attnscan.scan.local import OnBad, Stream, each
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
+from attnscan.scoring.classes import ClassScorer
+from attnscan.scoring.labels import LabelSums, labels_of, units_of
 from attnscan.scoring.merging import LEAST_LEFT
-from attnscan.scoring.resampling import LabelSums, labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
+from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import drawn
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
@@ -124,7 +127,7 @@ def similar(
 
     Raises: InputError if there is no pair.
     """
-    scanner = scanner.exact()
+    scanner = scanner.exact().with_options(labelled=True)
     scores: ScoreSums | None = None
     labels: LabelSums | None = None
     apart: RatioSums | None = None
@@ -134,10 +137,16 @@ def similar(
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
         kept: list[PairSums] = []
         drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
-        keeper = RowKeeper(drawn, inputs, own.options.reading)
-        scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
+        reading = own.options.reading
+        keeper, classes = RowKeeper(drawn, inputs, reading), list[ClassScorer]()
+
+        def beside(targets: Targets) -> Consumer:
+            classes.append(ClassScorer(targets.batch, special=not reading.among_words, units=targets.units))
+            return partial(each, (keeper, classes[0]))
+
+        scores = own.score(inputs, also=beside, on_pairs=lambda _, sums: kept.append(sums))
         keys = [encoded.known_pair.key for encoded in inputs]
-        labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
+        labels = LabelSums.of(units_of(kept[0], classes[0].sums(), reading), scores.scored, keys)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
         return (
             scores,
@@ -158,9 +167,7 @@ def similar(
     return Similarity(
         divergence=apart.ratio,
         se=apart.se,
-        labels=labels_of(
-            scores.finish(options.kind), labels, options.threshold, options.seed, norm=options.reading.carried
-        ),
+        labels=labels_of(scores.finish(options.kind), labels.units(), options.reading, options.threshold, options.seed),
         queries=int(apart.n.item()),
         signature=scanner.signature(stream.seen),
         within=within,

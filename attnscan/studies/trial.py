@@ -282,7 +282,7 @@ class Trial:
             for way in self._trials.ways[len(self._predictions) :]:
                 self._predictions.append(self._predicted(way, between))
             result = self._told(self._reading.finish(between))
-            for work in filter(None, (*result.fits.values(), *result.stated.values())):
+            for work in filter(None, (*result.fits.values(), *result.labels_by.values())):
                 between()
                 work()  # what it gives is kept
             self.result, self._reading = result, None

@@ -1,4 +1,4 @@
-"""What screens, pages and notebooks say alike of what heads do, in letters and words, and of what scores are worth."""
+"""What screens, pages and notebooks say alike of what heads do, in plain words, and of what scores are worth."""
 
 from __future__ import annotations
 
@@ -6,109 +6,105 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnscan.results.behaviour import CANDIDATES, RESAMPLINGS, STAYS, Behaviours, Kind, Labels
+from attnscan.results.behaviour import RESAMPLINGS, Kind, Labels
 from attnscan.results.card import Card
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, ScoreTable
-from attnscan.results.terms import counted
+from attnscan.results.scores import ScoreTable
+from attnscan.results.signature import Reading
+from attnscan.results.terms import DELIMITER, counted
 from attnscan.safe_text import plain
-from attnscan.views.palette import letter
-
-_WORDS = {candidate.id: candidate.words for candidate in CANDIDATES}
+from attnscan.views.palette import GROUPS, style_of, words
 
 NOT_MEASURED = "not measured"
+UNSURE = "?: the label changed in more than 5 % of bootstrap resamples"
 _CLOSE = 5  # heads that cannot be distinguished from the best: so many are named
 
 
-def words(kind: Kind) -> str:
-    """A pattern's name, as options and tables have it, or what heads with a statement attend to."""
-    return plain(kind.name) if kind.labelled else _WORDS[kind.name]
+def labels_of(result: Classification | Ranking) -> Labels:
+    """What every head does. Raises: OptionError if a ranking has no labels."""
+    return result.labels if isinstance(result, Classification) else result.known_labels()
+
+
+def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
+    """The group of each kind that some head has, and the kind; by groups, most heads first, at last those that rest."""
+    order = [*GROUPS, "own"]
+    among = [(style_of(kind.name).group, kind) for kind in labels.kinds.values() if kind.name != DELIMITER]
+    grouped = sorted(among, key=lambda entry: order.index(entry[0]))
+    return grouped + ([("rest", labels.resting)] if labels.resting.heads else [])
 
 
 def summary(result: Classification | Ranking) -> str:
-    """How many heads follow a pattern, how many have a statement, how many neither, and by which reading."""
-    behaviours = result.behaviours
-    heads, follow, own = len(behaviours.grid), int(behaviours.labelled.sum()), int(behaviours.own.sum())
-    said = f"By {reading(result)}, {follow} of {counted(heads, 'head follows', 'heads follow')} a pattern"
-    if behaviours.statements is None:
-        return f"{said}; the others are mixed."
-    others = counted(own - follow, "does something else of its own", "do something else of their own")
-    return f"{said}, {others}, and {counted(heads - own, 'is', 'are')} like the average head."
+    """How many heads follow a pattern, have another habit, show none, and rest."""
+    labels = labels_of(result)
+    heads, follow, none = len(labels.grid), int(labels.follows.sum()), int((labels.among_words == "").sum())
+    said = f"{follow} of {counted(heads, 'head')} {'follows' if follow == 1 else 'follow'} a pattern"
+    if labels.statements is None:
+        said += f", and {none} {'follows' if none == 1 else 'follow'} none."
+    else:
+        habit = heads - follow - none
+        shows = f"{none} {'shows' if none == 1 else 'show'} none"
+        if labels.drawn == "pairs":
+            shows += f" that {counted(labels.units, 'pair')} could tell from the average head"
+        said += f", {habit} {'has' if habit == 1 else 'have'} another habit, and {shows}."
+    if rests := int(labels.rests.sum()):
+        whose = "its" if rests == 1 else "their"
+        what = f"what {'it carries' if rests == 1 else 'they carry'} comes from"
+        what = what if labels.reading.carried else f"{whose} attention is on"
+        said += f" {counted(rests, 'head rests', 'heads rest')}: more than half of {what} special tokens."
+    return said
 
 
-def reading(result: Classification | Ranking) -> str:
-    """What tells what heads do: what they carry or their weights, among words or with special tokens."""
-    behaviours = result.behaviours
-    among = "" if behaviours.special else " among words"
-    if behaviours.labels.norm:
-        return f"what they carry{among}"
-    unknown = " (what they carry is not known here)" if result.behaviour.carried else ""
-    return f"their attention weights{among}{unknown}"
+def nothing(labels: Labels) -> str:
+    """What is said of a head that shows no habit, and by how much that was looked for."""
+    if labels.statements is None:
+        return "follows no pattern"
+    return f"no distinct habit that {counted(labels.units, labels.drawn[:-1])} could show"
 
 
-def remarks(result: Classification | Ranking) -> Iterator[str]:
-    """Which patterns no head follows, which were not scored and why, and how many labels and statements stay."""
-    behaviours = result.behaviours
-    patterns = [kind for kind in behaviours.kinds if kind.labelled and not kind.heads]
-    none = [plain(kind.name) for kind in patterns if not np.isnan(kind.average)]
-    if none:
-        yield f"No head follows {' or '.join([', '.join(none[:-1]), none[-1]] if none[1:] else none)}."
-    for kind in patterns:
-        place = behaviours.labels.scores.patterns.index(kind.name)
-        if not behaviours.labels.scores.every_key.n[..., place].any():
-            yield f"{plain(kind.name)}: {why_unscored(result, kind.name)}."
-    if (sure := behaviours.sure()) is not None:
-        follow, own = int(behaviours.labelled.sum()), int(behaviours.own.sum())
-        groups = [f"{sure[0]} of {counted(follow, 'head')} with a pattern"] if follow else []
-        if behaviours.statements is not None and own > follow:
-            others = counted(own - follow, "other" if follow else "head")
-            groups.append(f"{sure[1]} of {others}{'' if follow else ' with a statement'}")
-        rest = "; the rest have a ?" if behaviours.unsure.any() else ""
-        resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {behaviours.labels.drawn}"
-        if groups:
-            stay = "stays" if own == 1 else "stay"
-            yield f"{' and '.join(groups)} {stay} the same in {STAYS * 100:g} % of {resamples}{rest}."
-
-
-def legend(behaviours: Behaviours) -> str:
-    """How to read a map of behaviours, and their numbers."""
-    return (
-        f"Map: layers down, heads across; {letter(MIXED)} {nothing(behaviours)}. "
-        "Numbers: scores of patterns, or shares of attention on what is named; average: over all heads."
-    )
+def by_reading(reading: Reading) -> str:
+    """How attention was read, if not by weight among words; else empty."""
+    parts = ["by what heads carry"] if reading.carried else []
+    return " · ".join([*parts, *([] if reading.among_words else ["special tokens in"])])
 
 
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
-    measure, behaviours = card.look.measure, card.ranking.behaviours
-    numbers = _numbers(behaviours, measure.name, card.head, labelled=measure.labelled)
-    asked = "?" if behaviours.unsure[card.head.place] and measure.own else ""
-    by = f"by {reading(card.ranking)}"
-    if measure.own:
-        return f"{card.head.name}{asked}  {numbers}, {by}."
-    return f"{card.head.name}  is like the average head, {by}; most beyond it: {numbers}."
+    labels, head, rests = card.ranking.known_labels(), card.head, ""
+    if labels.rests[head.place]:
+        resting = labels.numbers(DELIMITER, head).share
+        what = "what it carries comes from" if labels.reading.carried else "its attention is on"
+        rests = f" It rests: {resting:.2f} of {what} special tokens."
+    if card.look.measure.own:
+        return f"{head.name}  {statement(labels, head)}.{rests}"
+    told = _numbers(labels, card.look.measure.name, head)
+    return f"{head.name}  {nothing(labels)}; it comes nearest to {told}.{rests}"
 
 
-def statement(behaviours: Behaviours, head: Head) -> str:
-    """What a head does with its numbers, as `next 3 words 0.63, average head 0.12, 3rd of 72`, or `mixed`."""
-    if not behaviours.own[head.place]:
-        return nothing(behaviours)
-    labelled = bool(behaviours.labelled[head.place])
-    return _numbers(behaviours, str(behaviours.kind[head.place]), head, labelled=labelled)
+def statement(labels: Labels, head: Head) -> str:
+    """What a head does with its numbers, as `the next 3 words 0.63, average head 0.12, 3rd of 72`."""
+    name = str(labels.among_words[head.place])
+    return _numbers(labels, name, head) if name else nothing(labels)
 
 
-def nothing(behaviours: Behaviours) -> str:
-    """What is said of a head that does nothing of its own."""
-    return MIXED if behaviours.statements is None else "like the average head"
+def _numbers(labels: Labels, name: str, head: Head) -> str:
+    numbers = labels.numbers(name, head)
+    chance = f", even attention {numbers.chance:.2f}" if numbers.chance else ""
+    told = f"{words(name)} {numbers.share:.2f}, average head {numbers.average:.2f}{chance}"
+    return f"{told}, {_ordinal(numbers.rank)} of {len(labels.grid)}"
 
 
-def _numbers(behaviours: Behaviours, name: str, head: Head, *, labelled: bool) -> str:
-    stated = behaviours.numbers(name, head, labelled=labelled)
-    chance = f", even attention {stated['chance']:.2f}" if stated["chance"] else ""
-    told = f"{plain(name) if labelled else _WORDS[name]} {stated['share']:.2f}, average head {stated['average']:.2f}"
-    return f"{told}{chance}, {_ordinal(int(stated['rank']))} of {len(behaviours.grid)}"
+def how_sure(labels: Labels, head: Head) -> str:
+    """A head's label, and in how many resamples it stays; empty where it has none, or nothing was resampled."""
+    label = str(labels.label[head.place])
+    if not label or labels.stays is None:
+        return ""
+    stays = float(labels.stays[head.place])
+    if np.isnan(stays):
+        return f"Label {label}: too few {labels.drawn} to tell whether it stays."
+    resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {labels.drawn}"
+    return f"Label {label}: the same in {100 * stays:.0f} % of {resamples}."
 
 
 def _ordinal(number: int) -> str:
@@ -119,6 +115,14 @@ def _ordinal(number: int) -> str:
     """
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+def notes_of(result: Classification, *, listed: bool = False) -> Iterator[str]:
+    """What else there is to know of an input: which words are related and, unless a list says so, what has no score."""
+    yield from map(plain, result.notes)
+    for pattern in () if listed else result.scores.patterns:
+        if (why := why_unscored(result, pattern)) and not why.endswith("switched off"):
+            yield f"{plain(pattern)}: {why}"
 
 
 def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
@@ -141,7 +145,7 @@ def why_unscored(result: Classification | Ranking, pattern: str) -> str:
     if isinstance(result, Classification) and pattern in result.not_measured:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
-        return f"{NOT_MEASURED}: the model was not asked"
+        return "switched off"
     p, halves = result.scores.patterns.index(pattern), [result.scores]
     halves += [result.ranked_by] if isinstance(result, Ranking) and result.ranked_by is not None else []
     eligible = [bool(scores.every_key.n[..., p].any()) for scores in halves]
@@ -151,15 +155,9 @@ def why_unscored(result: Classification | Ranking, pattern: str) -> str:
     return f"no word of {half}{'this input' if of_input else 'these pairs'} is eligible"
 
 
-def reading_title(labels: Labels, *, among_words: bool) -> str:
-    """What heads are called by: what they carry or where they look, with special tokens or without."""
-    return f"what each head {'carries' if labels.norm else 'looks at'}{' among words' if among_words else ''}"
-
-
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
-    changed = f"the label changed in more than 5 % of bootstrap resamples of the {labels.drawn}"
-    return f"{changed}, or they are too few"
+    return f"{UNSURE.removeprefix('?: ')} of the {labels.drawn}, or they are too few"
 
 
 def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:

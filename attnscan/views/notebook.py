@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from markupsafe import Markup
 
-from attnscan.results.behaviour import Behaviours
+from attnscan.results.behaviour import Labels
 from attnscan.results.card import Cards
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
@@ -18,8 +18,17 @@ from attnscan.results.head_weights import MOST_DRAWN
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import legend, remarks, summary, token_lines, told_apart, why_unscored, words, worth
-from attnscan.views.palette import letter, paper_color, readable_on
+from attnscan.views.behaviour import (
+    kinds_of,
+    statement,
+    summary,
+    token_lines,
+    told_apart,
+    why_unscored,
+    why_unsure,
+    worth,
+)
+from attnscan.views.palette import RESTING_OPACITY, letter, on_white, paper_color, readable_on, words
 from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.parts import render
 
@@ -44,7 +53,7 @@ def classification_html(result: Classification) -> str:
     """The tokens, what every head does by kinds, and the map of all heads; a cell's tooltip has the head's scores."""
     notes = (Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in result.notes)
     title = _title(result.signature, result.scores.grid)
-    return _whole((title, _tokens(result), *_behaviours(result), *notes, _views(result)))
+    return _whole((title, _tokens(result), _said(result), *_kinds(result.labels), *notes, _views(result)))
 
 
 def ranking_html(result: Ranking) -> str:
@@ -61,32 +70,33 @@ def ranking_html(result: Ranking) -> str:
             continue
         for head_number in result.order(pattern)[:_STRONGEST]:
             head = result.scores.grid[head_number]
-            row = worth(result.scores.every_key, (*head.place, p))
+            row = worth(result.table, (*head.place, p))
             texts = (name, head.name, *(row[number] for number in numbers))
             rows.append(_row("td", zip(texts, styles, strict=True)))
             name = Markup("")
         if told := told_apart(result, pattern):
             rows.append(Markup('<tr><td></td><td colspan="7" style="{};{}">{}</td></tr>').format(_LEFT, _FAINT, told))
     best = Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
-    return _whole((title, *(_behaviours(result) if result.labels is not None else ()), best))
+    return _whole((title, *((_said(result), *_kinds(result.labels)) if result.labels is not None else ()), best))
 
 
-def _behaviours(result: Classification | Ranking) -> Iterator[Markup]:
-    """What heads do in a sentence, by kinds with their strongest heads, and head by head on the map."""
-    behaviours = result.behaviours
-    yield Markup('<p style="{}">{}</p>').format(_LINE, summary(result))
-    styles = (_LEFT, _NUMBER, _NUMBER, _LEFT)
-    rows = [_row("th", zip(("kind", "heads", "average", "strongest heads"), styles, strict=True))]
-    for kind in behaviours.kinds:
-        if kind.heads:
-            strongest = (f"{head.name} {behaviours.strength[head.place]:.2f}" for head in kind.heads[:_STRONGEST])
-            name = Markup("{} {}").format(_swatch(kind.name), words(kind))
-            texts = (name, str(len(kind.heads)), f"{kind.average:.2f}", ", ".join(strongest))
-            rows.append(_row("td", zip(texts, styles, strict=True)))
+def _kinds(labels: Labels) -> Iterator[Markup]:
+    """What heads do in two sentences, by kinds with their strongest heads, and head by head on the map."""
+    styles = (_LEFT, _LEFT, _NUMBER, _NUMBER, _LEFT)
+    rows = [_row("th", zip(("", "kind", "heads", "average", "strongest heads"), styles, strict=True))]
+    before = ""
+    for group, kind in kinds_of(labels):
+        of_kind = [(head, labels.numbers(kind.name, head).share) for head in kind.heads[:_STRONGEST]]
+        strongest = ", ".join(f"{head.name} {share:.2f}" for head, share in of_kind)
+        name = Markup("{} {}").format(_swatch(kind.name), words(kind.name))
+        texts = ("" if group == before else group, name, str(len(kind.heads)), f"{kind.average:.2f}", strongest)
+        rows.append(_row("td", zip(texts, styles, strict=True)))
+        before = group
     yield Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
-    for line in (*remarks(result), legend(behaviours)):
-        yield Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, line)
-    yield _map(behaviours)
+    yield _map(labels)
+    unsure = f"; ? {why_unsure(labels)}" if labels.unsure.any() else ""
+    legend = f"Layers down, heads across; {letter('')} {words('')}; pale: rests on special tokens{unsure}."
+    yield Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, legend)
 
 
 def cards_html(cards: Cards) -> str:
@@ -132,30 +142,36 @@ def _tokens(result: Classification) -> Markup:
     return Markup("").join(lines)
 
 
-def _map(behaviours: Behaviours) -> Markup:
+def _said(result: Classification | Ranking) -> Markup:
+    return Markup('<p style="{}">{}</p>').format(_LINE, summary(result))
+
+
+def _map(labels: Labels) -> Markup:
     """The layer x head grid of what every head does."""
-    layers, heads = behaviours.grid.shape
+    layers, heads = labels.grid.shape
     rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
     for layer in range(layers):
-        cells = Markup("").join(_head(behaviours, Head(layer, head)) for head in range(heads))
+        cells = Markup("").join(_head(labels, Head(layer, head, kind=labels.grid[0].kind)) for head in range(heads))
         rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
     return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
 
 
-def _head(behaviours: Behaviours, head: Head) -> Markup:
-    kind, unsure = str(behaviours.kind[head.place]), bool(behaviours.unsure[head.place])
-    color = paper_color(kind)
-    scores = zip(behaviours.labels.scores.patterns, behaviours.table.score[head.place], strict=True)
+def _head(labels: Labels, head: Head) -> Markup:
+    name, unsure = str(labels.among_words[head.place]), bool(labels.unsure[head.place])
+    color = on_white(paper_color(name), RESTING_OPACITY) if labels.rests[head.place] else paper_color(name)
+    scores = zip(labels.scores.patterns, labels.table.score[head.place], strict=True)
     measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
-    tooltip = f"{head.name}: {plain(kind)}{', not sure' if unsure else ''}\n{measured}"
+    does = f"{statement(labels, head)}{', not sure' if unsure else ''}"
+    rests = ", rests on special tokens" if labels.rests[head.place] else ""
     style = f"{_CELL};background:{color};color:{readable_on(color)}"
-    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, letter(kind) + "?" * unsure)
+    title = f"{head.name}: {does}{rests}\n{measured}"
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, title, letter(name) + "?" * unsure)
 
 
-def _swatch(pattern: str) -> Markup:
-    color = paper_color(pattern)
+def _swatch(name: str) -> Markup:
+    color = paper_color(name)
     style = f"display:inline-block;width:1.4em;text-align:center;background:{color};color:{readable_on(color)}"
-    return Markup('<span style="{}">{}</span>').format(style, letter(pattern))
+    return Markup('<span style="{}">{}</span>').format(style, letter(name))
 
 
 def _row(tag: str, cells: Iterable[tuple[str, str]]) -> Markup:

@@ -1,20 +1,75 @@
-"""What each pattern looks like, on every screen, page and picture: its letter and its colour."""
+"""What each pattern and habit is called, and looks like, on every screen, page and picture: words, letter, colour."""
 
 from __future__ import annotations
 
-from attnscan.results.behaviour import AVERAGE, CANDIDATES
-from attnscan.results.scores import MIXED
+from dataclasses import dataclass
+
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 
-_STATED = {candidate.id: candidate.letter for candidate in CANDIDATES}
-_CROSS = {pattern.id: pattern for pattern in CROSS_PATTERNS if pattern.id not in _STATED}  # `even` is a statement, too
-COLORS = {pattern.id: pattern.color for pattern in (*_CROSS.values(), *PATTERNS)}
-MIXED_COLOR, STATED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#b9c3e3", "#56567f", "#111111"
-"""On paper: of `mixed`, of statements, of a user's own pattern, and of text."""
-STATED_SCREEN_COLOR = "#6a70b8"
-"""Of statements on pages, where it must be seen on black and on white."""
+GROUPS = {
+    "ahead": "#3d8fd6",
+    "back": "#e69f00",
+    "around": "#7f8c1f",
+    "same": "#009e73",
+    "fixed": "#8e5bc0",
+    "everywhere": "#d55e00",
+    "predicts": "#a6761d",
+    "rest": "#8a8a8a",
+}
+"""The groups of kinds, in the order of screens, each with the colour of its habits."""
+
+
+@dataclass(frozen=True)
+class KindStyle:
+    """How a pattern or habit is shown."""
+
+    letter: str
+    """Its mark in maps."""
+    words: str
+    """What words attend to."""
+    group: str
+
+
+_STYLES = {
+    "next-word": KindStyle("N", "the next word", "ahead"),
+    "next-3": KindStyle("n", "the next 3 words", "ahead"),
+    "next-8": KindStyle("m", "the next 8 words", "ahead"),
+    "after": KindStyle("a", "words after it", "ahead"),
+    "previous-word": KindStyle("P", "the previous word", "back"),
+    "previous-3": KindStyle("p", "the previous 3 words", "back"),
+    "previous-8": KindStyle("q", "the previous 8 words", "back"),
+    "before": KindStyle("b", "words before it", "back"),
+    "within-1": KindStyle("v", "the words beside it", "around"),
+    "within-3": KindStyle("w", "words within 3", "around"),
+    "itself": KindStyle("i", "itself", "same"),
+    "identical": KindStyle("I", "the same words", "same"),
+    "cross-sentence": KindStyle("X", "the same words in the other sentence", "same"),
+    "punctuation": KindStyle("u", "punctuation", "fixed"),
+    "frequent-words": KindStyle("f", "the 100 commonest words", "fixed"),
+    "rare-words": KindStyle("r", "less common words", "fixed"),
+    "same-keys": KindStyle("k", "the same few words, whatever the query", "fixed"),
+    "own-sentence": KindStyle("o", "its own sentence", "everywhere"),
+    "other-sentence": KindStyle("x", "the other sentence", "everywhere"),
+    "bag-of-words": KindStyle("B", "its own sentence evenly", "everywhere"),
+    "even": KindStyle("e", "all words evenly", "everywhere"),
+    "predictive": KindStyle("W", "the words that predict it", "predicts"),
+    "delimiter": KindStyle("D", "special tokens", "rest"),
+    "start": KindStyle("s", "special tokens at the start", "rest"),
+    "middle": KindStyle("d", "special tokens in the middle", "rest"),
+    "end": KindStyle("t", "special tokens at the end", "rest"),
+    "aligned": KindStyle("A", "the aligned source words", "same"),
+    "before-aligned": KindStyle("L", "the word before the aligned one", "back"),
+    "after-aligned": KindStyle("R", "the word after the aligned one", "ahead"),
+    "same-place": KindStyle("S", "the source word at the same place", "around"),
+}
+NOTHING = "-"
+"""The letter of a head without a distinct habit."""
+_PATTERNS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *PATTERNS)}
+COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
+NO_HABIT_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
+"""On paper: of a head without a distinct habit, of a user's own pattern, and of text."""
 HEAD_COLORS = (
     *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
@@ -26,32 +81,40 @@ SAME_KEYS_COLOR = "#4a3fe0"
 not differ to readers without red cones; no letter tells them apart there."""
 SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7", "C": "#e69f00", "P": "#6a3d9a"} | {
     "D": OTHER_COLOR,
-    "·": MIXED_COLOR,
+    "·": NO_HABIT_COLOR,
 }
 """Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
-PARKS = 0.5
-"""From this score on `delimiter`, a head is shown as one that rests there."""
-
-_DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
-_LETTERS = (
-    _STATED | {pattern.id: pattern.letter for pattern in (*_CROSS.values(), *PATTERNS)} | {MIXED: "·", AVERAGE: "·"}
-)
+RESTING_OPACITY = 0.35
+"""Of the cell of a head that rests on special tokens."""
 
 
-def letter(pattern: str) -> str:
-    """The letter of a pattern or a statement, `·` for `mixed` and `average`; a user's own pattern has its name's first.
+def style_of(name: str) -> KindStyle:
+    """How a pattern or habit is shown; a user's own pattern has its name's first letter, and its name for words.
 
-    >>> [letter(name) for name in ("next-word", "next-3", "mixed", "average", "two_back")]
-    ['N', 'n', '·', '·', 'T']
+    >>> [style_of(name).letter for name in ("next-word", "next-3", "two_back")], style_of("two_back").group
+    (['N', 'n', 'T'], 'own')
     """
-    return _LETTERS.get(pattern) or plain(pattern)[:1].upper()
+    return _STYLES.get(name) or KindStyle(plain(name)[:1].upper(), plain(name), "own")
 
 
-def mark(label: str, parking: float) -> str:
-    """A head's letter on a map: that of its label, small if the head rests on delimiters."""
-    return letter(label).lower() if parking >= PARKS else letter(label)
+def letter(name: str) -> str:
+    """The letter of a pattern or habit in maps; `-` for none.
+
+    >>> [letter(name) for name in ("next-word", "next-3", "")]
+    ['N', 'n', '-']
+    """
+    return style_of(name).letter if name else NOTHING
+
+
+def words(name: str) -> str:
+    """What a head with a pattern or habit attends to, in plain words.
+
+    >>> words("next-3"), words("")
+    ('the next 3 words', 'no distinct habit')
+    """
+    return style_of(name).words if name else "no distinct habit"
 
 
 def syntax_opacity(mark: str) -> float:
@@ -63,15 +126,9 @@ def syntax_opacity(mark: str) -> float:
     return 0.5 if mark.islower() else 1
 
 
-def paper_color(label: str) -> str:
-    """The colour on paper of a label or a statement."""
-    of_others = MIXED_COLOR if label in (MIXED, AVERAGE) else STATED_COLOR if label in _LETTERS else OTHER_COLOR
-    return COLORS.get(label, of_others)
-
-
-def opacity(parking: float) -> float:
-    """Of the cell of a head that rests so much on delimiters, both in [0, 1]."""
-    return 1 - (1 - _DIMMEST) * parking
+def paper_color(name: str) -> str:
+    """The colour on paper of a pattern or habit; of none a pale grey."""
+    return COLORS.get(name, OTHER_COLOR) if name else NO_HABIT_COLOR
 
 
 def on_white(color: str, opacity: float) -> str:

@@ -177,7 +177,7 @@ def test_labels_go_with_their_pairs() -> None:
 class TestScoresOfPairs:
     def test_they_come_as_the_ranking_is_made(self, model: Path, tmp_path: Path) -> None:
         frames: list[pd.DataFrame] = []
-        options: Any = {"model": model, "predictive_pairs": 2, "id": "key", "on_pairs": frames.append}
+        options: Any = {"model": model, "predictive_pairs": 2, "id": "key", "on_pairs": frames.append, "special": "in"}
         ranking = attnscan.heads(FRAME, **options)
         scores = pd.concat(frames)
         assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(enumerate("abcdef", 1))

@@ -58,7 +58,7 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
             assert_allclose(a, b, rtol=1e-9, atol=1e-7 if name == "se" else 1e-12, err_msg=name)
     if expected.labels is not None:
-        pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels())
+        pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
     if expected.profile is not None and found.profile is not None:
         assert found.profile.parts == expected.profile.parts
         assert_allclose(found.profile.fit.share, expected.profile.fit.share, atol=1e-6)

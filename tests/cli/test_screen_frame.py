@@ -83,7 +83,7 @@ OFF = ["--predictive", "off"]
         (["profile", *ONE], ["A  I went home."], ["profile", "--heads"]),
         (["profile", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["similar", "--heads", "0-2"]),
         (["predictive", *ONE], ["A  I went home."], ["classify", "--pattern", "predictive"]),
-        (["heads", *FILE, "-p", "next-word"], ["pairs  pairs.tsv"], ["head"]),
+        (["heads", *FILE, "-p", "next-word"], ["2 pairs of pairs.tsv · toy, 2 layers × 3 heads"], ["head"]),
         (["head", "0-2", *ONE], ["A  I went home."], ["show", "0-2"]),
         (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["explain", "0-2"]),
         (["similar", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["profile", "--heads"]),

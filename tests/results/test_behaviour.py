@@ -1,77 +1,103 @@
-"""What heads do: labels first, then statements, with the number of each and what of it is sure."""
+"""What heads do: a pattern, else a habit, else nothing; `delimiter` of those that rest; one number for each name."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from behaviours import behaviours_of
-from small_results import table_of
+from small_results import ABOVE, PATTERNS, WINNERS, labels_of, result_of
 
+from attnscan.results.behaviour import columns_of
 from attnscan.results.grid import Head
+from attnscan.results.signature import Reading
 
 NAN = float("nan")
 
 
-def test_a_label_goes_before_a_statement_and_what_has_neither_is_like_the_average_head() -> None:
-    behaviours = behaviours_of()
-    assert behaviours.kind.tolist() == [["next-word", "next-word", "even", "average", "delimiter"]]
-    assert behaviours.labelled.tolist() == [[True, False, False, False, True]]
-    assert behaviours.own.tolist() == [[True, True, True, False, True]]
-    np.testing.assert_allclose(behaviours.strength, [[0.92, 0.3, 0.8, NAN, 0.6]])
+@pytest.mark.parametrize(
+    ("above", "share", "itself", "among_words"),
+    [
+        ([0.9, 0.1, 0.1, 0.0], 0.5, 0.0, "next-word"),
+        ([0.24, 0.1, 0.1, 0.0], 0.5, 0.0, ""),
+        ([0.25, 0.0, 0.0, 0.0], 0.5, 0.0, "next-word"),
+        ([0.1, 0.3, 0.9, 0.1], 0.5, 0.0, "cross-sentence"),  # a part wins by itself
+        ([0.1, 0.2, 0.3, 0.1], 0.5, 0.0, "cross-sentence"),  # where the whole does not win
+        ([0.1, 0.3, 0.2, 0.1], 0.5, 0.0, "identical"),
+        ([0.0, 0.6, 0.5, 0.1], 0.66, 0.0, "identical"),
+        ([0.0, 0.6, 0.5, 0.1], 2 / 3, 0.0, "cross-sentence"),  # two thirds of the weight lie across
+        ([0.0, 0.6, 0.5, 0.1], NAN, 0.0, "identical"),  # no word has its like in the other sentence
+        ([0.3, 0.6, 0.1, 0.1], 0.5, 0.66, "identical"),
+        ([0.3, 0.6, 0.1, 0.1], 0.5, 0.67, "next-word"),  # itself is no other word: the next pattern competes
+        ([0.1, 0.6, 0.3, 0.1], 0.5, 0.67, "cross-sentence"),  # the part is of others alone
+        ([NAN, NAN, NAN, 0.4], 0.5, 0.0, ""),  # among words, delimiter does not compete
+        ([NAN, NAN, NAN, NAN], 0.5, 0.0, ""),
+        ([-0.2, -0.2, -0.2, -0.1], 0.5, 0.0, ""),
+    ],
+)
+def test_the_pattern_farthest_above_chance_is_followed(
+    above: list[float], share: float, itself: float, among_words: str
+) -> None:
+    assert result_of([above], share, itself).among_words.item() == among_words
 
 
-def test_kinds_are_patterns_in_their_order_then_statements_by_how_many_heads_have_them() -> None:
-    kinds = list(behaviours_of(statement=["even", "next-3", "even", "even", "even"]).kinds)
-    told = [(kind.name, kind.labelled, [head.name for head in kind.heads]) for kind in kinds]
-    patterns = [("next-word", True, ["0-0"]), ("identical", True, []), ("cross-sentence", True, [])]
-    assert told[:4] == [*patterns, ("delimiter", True, ["0-4"])]
-    assert told[4:] == [("even", False, ["0-2", "0-3"]), ("next-3", False, ["0-1"])]
-    assert kinds[0].average == pytest.approx(np.mean([0.92, 0.36, 0.2, 0.2, 0.2]))
-    assert kinds[4].average == 0.5
+def test_with_special_tokens_in_delimiter_competes_too() -> None:
+    assert labels_of([[0.3, 0, 0, 0.35]], reading=Reading("weight", "in")).label.item() == "delimiter"
+    assert labels_of([[0.3, 0, 0, 0.35]]).label.item() == "next-word"
 
 
-def test_a_statement_of_the_same_keys_as_a_pattern_is_no_label() -> None:
-    labelled, stated = (kind for kind in behaviours_of().kinds if kind.name == "next-word")
-    assert labelled.heads == (Head(0, 0),) and stated.heads == (Head(0, 1),)
+@pytest.mark.parametrize(("delimiter", "label"), [(0.374, "next-word"), (0.376, "delimiter")])
+def test_a_head_rests_with_more_than_half_of_its_attention_on_special_tokens(delimiter: float, label: str) -> None:
+    labels = labels_of([[0.9, 0, 0, delimiter]])  # a score of 0.2 + 0.8 x that
+    assert labels.label.item() == label and labels.among_words.item() == "next-word"
 
 
-def test_labels_and_statements_that_stay_are_counted_apart() -> None:
-    assert behaviours_of(stability=[1, 1, 0.5, 0.4, 0.9], stays=[0.1, 0.99, 0.9, NAN, 0.1]).sure() == (1, 1)
-    assert behaviours_of().sure() is None
-    unsure = behaviours_of(stability=[NAN, 1, 0.5, 0.4, 1], stays=[1, 0.99, 0.9, NAN, 1]).unsure
+def test_the_threshold_is_the_labels_own() -> None:
+    assert labels_of([[0.4, 0, 0, 0]]).label.item() == "next-word"
+    assert labels_of([[0.4, 0, 0, 0]], threshold=0.5).label.item() == ""
+
+
+def test_a_pattern_goes_before_a_habit_and_rest_before_both() -> None:
+    labels = labels_of(winners=WINNERS)
+    assert labels.among_words.tolist() == [["next-word", "next-3", "even", "", "identical"]]
+    assert labels.label.tolist() == [["next-word", "next-3", "even", "", "delimiter"]]
+    np.testing.assert_allclose(labels.share, [[0.92, 0.4, 0.8, NAN, 0.52]])
+    np.testing.assert_allclose(labels.average, [[np.mean([0.92, 0.36, 0.2, 0.2, 0.2]), 0.2, 0.5, NAN, 0.264]])
+    assert labels_of().among_words.tolist() == [["next-word", "", "", "", "identical"]]  # habits not measured
+
+
+def test_a_habit_that_is_called_as_a_pattern_has_the_patterns_number() -> None:
+    labels = labels_of(winners=(0, 0, 2, -1, 2))
+    assert labels.among_words[0, 1] == "next-word" and not labels.follows[0, 1]
+    assert labels.share[0, 1] == labels.table.score[0, 1, 0] and labels.kinds["next-word"].heads == (
+        Head(0, 0),
+        Head(0, 1),
+    )
+
+
+def test_kinds_are_those_of_most_heads_first_and_heads_the_strongest_first() -> None:
+    kinds = labels_of(winners=(0, 2, 2, -1, 2)).kinds
+    assert {name: [head.name for head in kind.heads] for name, kind in kinds.items()} == {
+        "even": ["0-2", "0-1"],
+        "next-word": ["0-0"],
+        "identical": ["0-4"],
+    }
+    assert next(iter(kinds)) == "even" and kinds["even"].average == 0.5
+    assert [head.name for head in labels_of(ABOVE).resting.heads] == ["0-4"]
+
+
+def test_a_number_stands_beside_chance_the_average_head_and_a_rank() -> None:
+    numbers = labels_of(winners=WINNERS).numbers("next-3", Head(0, 1))
+    assert (numbers.share, numbers.chance, numbers.average, numbers.rank) == (0.4, 0, 0.2, 2)
+    assert labels_of().numbers("next-word", Head(0, 1)).chance == 0.2
+
+
+def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_little_is_unsure() -> None:
+    unsure = labels_of(winners=WINNERS, stays=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
+    assert not labels_of(winners=WINNERS).unsure.any()
 
 
-def test_resamples_show_what_unsure_heads_would_do_and_others_as_they_are() -> None:
-    """The first head's label and the third one's statement are unsure; the last head would follow delimiter."""
-    behaviours = behaviours_of(stability=(0.9, 1, 1, 1, 1), stays=(1, 1, 0.9, 1, 1))
-    assert behaviours.labels.stability is not None and behaviours.statements is not None
-    drawn = np.array([[[0, 0, -1, -1, 3]], [[-1, 1, 0, 3, -1]]])
-    assert behaviours.drawn[0].shape == (0, 1, 5)
-    labels = replace(behaviours.labels, stability=replace(behaviours.labels.stability, drawn={"in": drawn}))
-    stated = replace(behaviours.statements, drawn=np.array([[[1, 1, 0, 0, 0]], [[2, 2, 2, -1, 0]]]))
-    names, labelled = replace(behaviours, labels=labels, statements=stated).drawn
-    first, *others = behaviours.kind[0].tolist()
-    assert first == "next-word" and others[1] == "even"
-    assert names[:, 0].tolist() == [
-        ["next-word", others[0], "next-word", *others[2:]],
-        ["even", others[0], "next-word", *others[2:]],
-    ]
-    assert labelled[:, 0, 2].tolist() == [False, True] and labelled[:, 0, 0].tolist() == [True, False]
-
-
-def test_without_statements_what_follows_no_pattern_is_mixed() -> None:
-    behaviours = replace(behaviours_of(), statements=None)
-    assert behaviours.kind.tolist() == [["next-word", "mixed", "mixed", "mixed", "delimiter"]]
-    assert np.isnan(behaviours.strength[0, 1:4]).all() and [kind.name for kind in behaviours.kinds] == [
-        *behaviours.labels.scores.patterns
-    ]
-
-
-def test_a_pattern_without_a_score_has_no_average() -> None:
-    behaviours = behaviours_of()
-    scores = replace(behaviours.labels.scores, every_key=table_of([[0.9, NAN, NAN, 0.0]] * 5))
-    unscored = replace(behaviours, labels=replace(behaviours.labels, scores=scores), statements=None)
-    assert [np.isnan(kind.average) for kind in unscored.kinds] == [False, True, True, False]
+def test_columns_are_those_of_the_contract_in_order() -> None:
+    columns = columns_of(labels_of(winners=WINNERS, stays=[1] * 5), PATTERNS)
+    names = ("layer", "head", "name", "label", "label_stays", "among_words", "share", "average", *PATTERNS, "entropy")
+    assert tuple(columns) == names and columns["name"].tolist()[:2] == ["L0H0", "L0H1"]
+    assert columns["delimiter"].tolist() == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6])

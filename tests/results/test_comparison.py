@@ -7,8 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from small_results import PATTERNS, SIGNATURE, result_of
 
+from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
+from attnscan.results.scores import Scores
+from attnscan.results.signature import Reading
 
 
 def _own_places(heads: int) -> NDArray[np.int64]:
@@ -22,8 +25,14 @@ def _compared(one: list[float], other: list[float]) -> float:
     grid = (1, len(one))
     unknown = np.full(grid, np.nan)
     error = np.full((*grid, len(PATTERNS)), np.nan)
-    found = Comparison(scores[0], scores[1], error, _own_places(len(one)), unknown, "place", 5, (SIGNATURE, SIGNATURE))
-    return found.correlation("next-word")
+    return _comparison(*scores, error, unknown).correlation("next-word")
+
+
+def _comparison(a: Scores, b: Scores, se: np.ndarray, unknown: np.ndarray) -> Comparison:
+    """Two models over five pairs, each head held against itself."""
+    labels = Labels(a, Reading()), Labels(b, Reading())
+    places, both = _own_places(a.grid.shape[1]), (SIGNATURE, SIGNATURE)
+    return Comparison(a, b, se, places, unknown, "place", 5, both, labels, alike="so.")
 
 
 def _differing(by: list[float], errors: list[float]) -> Comparison:
@@ -32,9 +41,7 @@ def _differing(by: list[float], errors: list[float]) -> Comparison:
     se = np.zeros((1, len(by), len(PATTERNS)))
     se[0, :, 0] = errors
     unknown = np.full((1, len(by)), np.nan)
-    return Comparison(
-        scores[0], scores[1], se, _own_places(len(by)), unknown, "place", 5, (SIGNATURE, SIGNATURE), alike="so."
-    )
+    return _comparison(*scores, se, unknown)
 
 
 def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> None:

@@ -7,20 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_results import SIGNATURE, result_of
+from small_results import SIGNATURE
 
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Scored
-
-
-def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:
-    result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [np.nan, np.nan, np.nan, np.nan], [0.3, 0, 0, 0.6]])
-    assert result.ranking("next-word").tolist() == [1, 3, 0]
-    assert result.ranking().tolist() == [0, 3, 1]
-
 
 NAN = float("nan")
 
@@ -40,7 +33,7 @@ def _ranking(
     if ranked_by is None:
         return Ranking(told, SIGNATURE)
     other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))
-    return Ranking(told, SIGNATURE, replace(told, every_key=other))
+    return Ranking(told, SIGNATURE, replace(told, words_only=other))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +56,6 @@ def test_a_head_without_a_score_has_no_rank(
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
     assert frame["head"].tolist() == order + rest
     assert frame["rank"].dropna().tolist() == list(range(1, len(order) + 1)) and frame["rank"].dtype == "Int64"
-    assert frame["lead"].notna().sum() == max(len(order) - 1, 0)
     assert ranking.to_frame(top=2)["head"].tolist() == order[:2]
 
 
@@ -103,6 +95,6 @@ def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
     assert ranking.order("next-word").tolist() == [1, 0, 2]
     frame = ranking.to_frame()
     assert frame["score"].tolist() == [0.49, 0.5, 0.2]
-    assert frame["lead"].tolist() == pytest.approx([-0.01, 0.3, np.nan], nan_ok=True)
+    assert ranking.leads("next-word").difference.tolist() == pytest.approx([-0.01, 0.3])
     assert frame.attrs["split"] and not _ranking(0.01).to_frame().attrs["split"]
     assert ranking.pairs_to_tell("next-word") is None

@@ -37,7 +37,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("Classification", ["labels by what heads carry: ", "[CLS] the cat sat"]),
+        ("Classification", ["labels: ", "[CLS] the cat sat"]),
         ("Ranking", ["labels: ", "best heads: next-word ", "3 pairs"]),
         ("Profile", ["on average a word's attention is ", "same-keys 0.", "parts explain 0.", "3 pairs"]),
         ("Explanations", [" 0-0 (", "and 12 more"]),
@@ -65,7 +65,7 @@ def test_what_comes_from_outside_is_safe_and_short(results: dict[str, Any]) -> N
 
 def test_what_a_result_is_made_of_is_one_line_of_shapes(results: dict[str, Any]) -> None:
     result, ranking = results["Classification"], results["Ranking"]
-    parts = [result.attention, result.scores, result.scores.every_key, result.carried, result.profile.fit]
+    parts = [result.attention, result.scores, result.scores.every_key, result.labels, result.profile.fit]
     parts += [ranking.leads("next-word"), results["Dependencies"].help, ranking.labels]
     for part in parts:
         text = repr(part)

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.results.tables import DECIMALS, Format, render, safe_cell, text_of
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights
@@ -28,9 +27,8 @@ from attnscan.scan.options import ScanOptions
 OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
 DELIMITED = [("csv", ","), ("tsv", "\t")]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
-CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
-NOT_TOLD = [*(f"{name}_stays" for name in ("label", "content_label", "carried_label", "map_label"))]
-CLASSIFY += ["identical_self", *NOT_TOLD, "carried_label", "map_label", "output", *TABLE_COLUMNS]
+CLASSIFY = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
+CLASSIFY += [*SCORES, "entropy"]
 NAN = math.nan
 
 texts = st.text(st.characters(codec="utf-8"))
@@ -56,12 +54,10 @@ def parsed(content: bytes, separator: str = ",") -> list[list[str]]:
 class TestDelimited:
     def test_csv_of_classify_to_the_byte(self) -> None:
         assert render(two_heads(), "csv").decode() == (
-            "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,"
-            "predictive,delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,"
-            "carried_label_stays,map_label_stays,carried_label,map_label,output,"
-            "statement,statement_share,statement_chance,statement_average,statement_rank,statement_stays\n"
-            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,,next-word,,average,,,,,\n"
-            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,,mixed,,average,,,,,\n"
+            "model,layer,head,name,label,label_stays,among_words,share,average,"
+            "next-word,previous-word,identical,cross-sentence,predictive,delimiter,bag-of-words,entropy\n"
+            "saved.npz,0,0,L0H0,next-word,,next-word,1.000000,0.750000,1.000000,,,,,0.500000,0.500000,0.000000\n"
+            "saved.npz,0,1,L0H1,,,,,,0.500000,0.500000,,,,0.500000,1.000000,1.386294\n"
         )
 
     def test_tsv_is_csv_with_tabs(self) -> None:
@@ -185,14 +181,14 @@ class TestJson:
             "model": "saved.npz",
             "layer": 0,
             "head": 1,
-            "label": "mixed",
-            "runner_up": "mixed",
-            "content_label": "mixed",
-            **dict(zip(SCORES, [0.25, 0.25, None, None, None, 0.5, 0.5], strict=True)),
+            "name": "L0H1",
+            "label": "",
+            "label_stays": None,
+            "among_words": "",
+            "share": None,
+            "average": None,
+            **dict(zip(SCORES, [0.5, 0.5, None, None, None, 0.5, 1.0], strict=True)),
             "entropy": 1.386294,
-            **dict.fromkeys(["identical_self", *NOT_TOLD, "carried_label", "output", *TABLE_COLUMNS]),
-            "map_label": "mixed",
-            "statement": "average",
         }
 
     @pytest.mark.parametrize(

@@ -97,6 +97,23 @@ def test_idle_rows_do_not_count() -> None:
     assert_allclose(scorer.sums()["on"][..., : len(CLASSES)].sum(-1), 6, atol=1e-5)
 
 
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("by_query", [True, False])
+def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: bool, by_query: bool) -> None:
+    """Heads that attend evenly have the shares of chance, each by the lengths of its own values."""
+    lengths = torch.tensor(np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32)
+    weights = (lengths / lengths.sum(-1, keepdim=True))[:, :, None].expand(-1, -1, 10, -1)
+    batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
+    scorer, visible = ClassScorer(batch, special=special, by_query=by_query), torch.ones(1, 10, 10, dtype=torch.bool)
+    for layer in range(LAYERS):
+        block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
+        scorer(AttentionBlock(**{**vars(block), "value_norms": lengths[None, layer]}))
+    sums = scorer.sums()
+    linear = [column for column in range(COLUMNS) if column not in (EVEN, SAME_KEYS)]
+    assert_allclose(sums["on"][..., linear], sums["even"][..., linear], atol=1e-5)
+    assert not sums["even"][..., [EVEN, SAME_KEYS]].any() and sums["even"].std(2).max() > 0.01
+
+
 def test_without_a_vocabulary_no_word_is_frequent_or_rare() -> None:
     sums = _scored([TOY], [_weights(10, 0)], special=True, vocabulary=None).sums()
     assert not sums["on"][..., [FREQUENT, RARE]].any()

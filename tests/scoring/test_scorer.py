@@ -68,6 +68,7 @@ def _scorer(
     *,
     causal: bool = False,
     by_query: bool = False,
+    norms: list[torch.Tensor] | None = None,
 ) -> Scorer:
     inputs: list[EncodedInput] = [input_of(text) for text in texts]
     batch = collate(inputs)
@@ -79,6 +80,9 @@ def _scorer(
         length = matrix.shape[-1]
         padded[row, :, :, :length, :length] = matrix
         mask[: length if causal else width, :length] = torch.ones(length, length).tril().bool() if causal else True
+    lengths = torch.zeros(len(texts), LAYERS, HEADS, width)
+    for row, of_input in enumerate(norms or []):
+        lengths[row, :, :, : of_input.shape[-1]] = of_input
     for layer in range(LAYERS):
         for first in range(0, HEADS, heads_at_once):
             heads = slice(first, min(first + heads_at_once, HEADS))
@@ -95,6 +99,7 @@ def _scorer(
                     None,
                     None,
                     None,
+                    value_norms=None if norms is None else lengths[:, layer, heads],
                 )
             )
     return scorer
@@ -128,8 +133,27 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
                     wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0, np.nan))
                     assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
                 part = (layer, head, scores.patterns.index("cross-sentence"))
-                shares = reference.cross_share(inputs, matrices, words_only=words_only, visible=visible)
-                assert_allclose([table.share[part], table.share_chance[part]], shares, atol=1e-5, rtol=0)
+                share, _ = reference.cross_share(inputs, matrices, words_only=words_only, visible=visible)
+                assert_allclose(table.share[part], share, atol=1e-5, rtol=0)
+
+
+@settings(deadline=None, max_examples=draws(30))
+@given(st.lists(written_inputs(), min_size=1, max_size=3), st.booleans(), st.integers(0, 2**16))
+def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
+    texts: list[str], causal: bool, seed: int
+) -> None:
+    """Heads that attend evenly have the score of chance, each by the lengths of its own values."""
+    widths, rng = [len(text.split()) for text in texts], np.random.default_rng(seed)
+    lengths = [torch.tensor(rng.gamma(1, 1, (LAYERS, HEADS, width)) + 0.01, dtype=torch.float32) for width in widths]
+    even = [torch.ones(LAYERS, HEADS, width, width).tril(diagonal=0 if causal else width) for width in widths]
+    carried = [matrix * norms[:, :, None] for matrix, norms in zip(even, lengths, strict=True)]
+    weights = [matrix / matrix.sum(-1, keepdim=True) for matrix in carried]
+    scores = _scorer(texts, weights, causal=causal, norms=lengths).sums().finish()
+    for table in (scores.every_key, scores.words_only):
+        assert_allclose(table.score, table.chance, atol=1e-5)
+    by_word = _scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1], by_query=True).sums().finish()
+    alone = _scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1]).sums().finish()
+    assert_allclose(by_word.words_only.chance, alone.words_only.chance, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=draws(40))

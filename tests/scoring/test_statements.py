@@ -1,4 +1,4 @@
-"""The rule of statements: against plain loops, on heads that are planted, alike or noisy, and whatever the order."""
+"""The rule of habits: against plain loops, on heads that are planted, alike or noisy, and whatever the order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
-from attnscan.results.behaviour import AVERAGE, CLASSES, COLUMNS, EVEN, MARGIN, RESAMPLINGS, SAME_KEYS, Statements
-from attnscan.scoring.statements import candidates, stated
+from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Labels, Statements
+from attnscan.results.signature import Reading
+from attnscan.results.terms import Scored
+from attnscan.scoring.labels import labels_of
+from attnscan.scoring.statements import habits_of
+from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))
@@ -43,8 +47,21 @@ def _pairs(
     return {"on": on * words, "even": even * words, "n": words}
 
 
-def _stated(sums: dict[str, np.ndarray], **options: bool) -> Statements:
-    return stated(sums, **{"special": True, "seed": 0, "of_pairs": True, **options})
+def _labels(sums: dict[str, np.ndarray], *, of_pairs: bool = True) -> Labels:
+    """With special tokens in, of heads that follow no pattern."""
+    pairs = {name: np.zeros((len(sums["n"]), LAYERS, HEADS, 1)) for name in PAIR_SUMS}
+    of_kinds = {f"{kind}.{name}": values for kind in KINDS for name, values in pairs.items()}
+    nothing = np.ones((LAYERS, HEADS))
+    scores = ScoreSums.of(of_kinds, (Scored("next-word"),), nothing, nothing).finish()
+    units = pairs | {"on": sums["on"], "even": sums["even"], "words": sums["n"]}
+    return labels_of(scores, units, Reading("weight", "in"), 0.25, 0, of_pairs=of_pairs)
+
+
+def _stated(sums: dict[str, np.ndarray], *, of_pairs: bool = True) -> tuple[np.ndarray, Statements]:
+    """Each head's habit, and what is known of all."""
+    labels = _labels(sums, of_pairs=of_pairs)
+    assert labels.statements is not None
+    return np.asarray([*labels.statements.names, ""])[labels.statements.winner], labels.statements
 
 
 def test_planted_heads_are_stated_and_no_others() -> None:
@@ -55,36 +72,33 @@ def test_planted_heads_are_stated_and_no_others() -> None:
         (2, 2): ({"even": 0.9}, "even"),
         (2, 3): ({"start": 0.7}, "start"),
     }
-    result = _stated(_pairs({head: plan for head, (plan, _) in planned.items()}))
-    expected = np.full((LAYERS, HEADS), AVERAGE, dtype="<U20")
+    labels = _labels(_pairs({head: plan for head, (plan, _) in planned.items()}))
+    expected = np.full((LAYERS, HEADS), "", dtype="<U20")
     for head, (_, name) in planned.items():
         expected[head] = name
-    assert result.statement.tolist() == expected.tolist()
-    assert result.rank[0, 1] == 1 and math.isnan(result.rank[0, 0])
-    assert not result.unsure[result.winner >= 0].any()
+    assert labels.label.tolist() == expected.tolist() and not labels.unsure.any()
 
 
 def test_the_statement_that_tells_a_head_best_from_the_average_head_wins() -> None:
     """Not the one by which the average head is told best from it: that would be `even`."""
-    assert _stated(_pairs({(0, 0): {"start": 0.55, "even": 0.95}})).statement[0, 0] == "start"
+    assert _stated(_pairs({(0, 0): {"start": 0.55, "even": 0.95}}))[0][0, 0] == "start"
 
 
 def test_heads_that_are_all_alike_have_no_statement_however_far_from_even_attention() -> None:
     every_head = {head: {"next": 0.8} for head in np.ndindex(LAYERS, HEADS)}
-    result = _stated(_pairs(every_head))
-    assert (result.statement == AVERAGE).all()
-    assert np.isnan(result.columns()["statement_share"]).all()
+    labels = _labels(_pairs(every_head))
+    assert (labels.among_words == "").all() and np.isnan(labels.share).all()
 
 
-def test_special_tokens_are_candidates_only_where_they_are_keys() -> None:
-    with_them, without = (candidates(special=special)[0] for special in (True, False))
+def test_special_tokens_are_habits_only_where_they_are_keys() -> None:
+    with_them, without = (habits_of(special=special)[0] for special in (True, False))
     assert set(with_them) - set(without) == {"start", "middle", "end", "delimiter"}
 
 
 def test_what_many_pairs_say_equals_the_plain_loops() -> None:
     sums = _pairs({(0, 1): {"next": 0.24}, (1, 2): {"itself": 0.21, "next": 0.18}, (2, 0): {"earlier": 0.9}}, 12, 0.05)
-    result = _stated(sums)
-    names, members = candidates(special=True)
+    _, result = _stated(sums)
+    names, members = habits_of(special=True)
     expected = _by_loops(sums, names, members)
     for head in np.ndindex(LAYERS, HEADS):
         share, chance, winner = expected[head]
@@ -99,43 +113,28 @@ def test_what_many_pairs_say_equals_the_plain_loops() -> None:
 def test_resamples_hold_a_statement_to_its_margin() -> None:
     """Of a head whose difference is near the margin, some resamples fall below, and it is like the average head."""
     of_words = _pairs({(0, 0): {"next": 0.19}}, 30, 0.12)
-    assert _stated(of_words, of_pairs=False).statement[0, 0] == AVERAGE
+    assert _stated(of_words, of_pairs=False)[0][0, 0] == ""
     far = _pairs({(0, 0): {"next": 0.6}}, 30, 0.12)
-    assert _stated(far, of_pairs=False).statement[0, 0] == "next-word"
+    assert _stated(far, of_pairs=False)[0][0, 0] == "next-word"
 
 
-def test_a_candidate_that_wins_by_luck_has_a_question_mark() -> None:
+def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     close = _pairs({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06)
-    result = _stated(close)
-    assert result.winner[0, 0] >= 0 and result.unsure[0, 0] and 0 < result.stays[0, 0] < 0.95
-
-
-def test_the_first_resamples_are_kept_and_agree_with_how_often_a_statement_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sums = _pairs({(0, 1): {"next": 0.3, "next-2-3": 0.3}, (1, 0): {"punctuation": 0.35}}, count=8, noise=0.1)
-    few = _stated(sums, of_pairs=False)
-    assert few.drawn is not None and few.drawn.shape == (20, LAYERS, HEADS)
-    monkeypatch.setattr("attnscan.scoring.statements.DRAWN_MAPS", RESAMPLINGS)
-    whole = _stated(sums, of_pairs=False)
-    assert whole.drawn is not None and (whole.drawn[:20] == few.drawn).all()
-    stated_heads = whole.winner >= 0
-    assert stated_heads.any() and (whole.stays[stated_heads] < 1).any()
-    again = (whole.drawn == whole.winner).mean(0)
-    assert_allclose(again[stated_heads], whole.stays[stated_heads])
+    labels = _labels(close)
+    assert labels.label[0, 0] and labels.unsure[0, 0] and labels.stays is not None and 0 < labels.stays[0, 0] < 0.95
 
 
 def test_the_order_of_pairs_changes_no_number_but_the_resamples() -> None:
     sums = _pairs({(0, 1): {"next": 0.5}})
     order = np.random.default_rng(1).permutation(len(sums["n"]))
     ours, theirs = _stated(sums), _stated({name: values[order] for name, values in sums.items()})
-    assert_allclose(ours.share, theirs.share, rtol=1e-12)
-    assert ours.statement.tolist() == theirs.statement.tolist()
+    assert_allclose(ours[1].share, theirs[1].share, rtol=1e-12)
+    assert ours[0].tolist() == theirs[0].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_one_or_two_pairs_state_nothing_by_a_test(count: int) -> None:
-    assert (_stated(_pairs({(0, 1): {"next": 0.5}}, count)).statement == AVERAGE).all()
+    assert (_stated(_pairs({(0, 1): {"next": 0.5}}, count))[0] == "").all()
 
 
 def test_a_head_without_attention_is_left_out_of_the_average() -> None:
@@ -145,11 +144,11 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     }
     for values in silent.values():
         values[:, 2, 3] = 0
-    result = _stated(silent)
+    habits, result = _stated(silent)
     others = np.ones((LAYERS, HEADS), dtype=bool)
     others[2, 3] = False
     assert_allclose(result.average, result.share[others].mean(0))
-    assert result.statement[2, 3] == AVERAGE and result.statement[0, 1] == "next-word"
+    assert habits[2, 3] == "" and habits[0, 1] == "next-word"
 
 
 def _by_loops(

@@ -112,7 +112,7 @@ def test_equal_ratios_differ_by_exactly_nothing(pairs: list[tuple[float, int]]) 
 def test_standard_error_of_two_pairs_by_hand() -> None:
     """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the score is 1/2, the residuals 1/2 and -1/2, the factor 2/1."""
     weight, n = (np.array(values, dtype=float).reshape(2, 1, 1, 1) for values in ([1, 1], [1, 3]))
-    table = Sums.of(weight, n, np.zeros_like(n), weight, weight, weight).finish()
+    table = Sums.of(weight, n, np.zeros_like(n), weight, weight).finish()
     assert table.score.item() == 0.5
     assert table.se.item() == pytest.approx((2 * 0.5) ** 0.5 / 4)
     assert (table.n.item(), table.pairs.item(), table.effective_pairs.item()) == (4, 2, 1.6)

@@ -19,13 +19,13 @@ from toy_mlm import save_toy_mlm, sentence
 import attnscan
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
-from attnscan.results.behaviour import CANDIDATES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.server.app import app_of, listening, served
 from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
 from attnscan.views.behaviour import summary
+from attnscan.views.palette import words
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
 
@@ -142,13 +142,10 @@ class TestTyping:
         expect(page.locator("#queries button")).to_have_count(8)
         answered(page)
         assert tokens(page) == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", "[SEP]"]
-        true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off").with_reading("carried")
+        true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off")
         expect(page.locator("#summary")).to_contain_text(summary(true))  # statements come with the rest
         labels = [each.split(", ")[1] for each in labels_of(page)]
-        names = {candidate.id: candidate.words.split(", ")[0] for candidate in CANDIDATES}
-        names["average"] = "like the average head"
-        does = zip(true.behaviours.kind.flat, true.behaviours.labelled.flat, strict=True)
-        assert labels == [str(kind) if labelled else names[str(kind)] for kind, labelled in does]
+        assert labels == [words(str(name)).split(", ")[0] for name in true.among_words.flat]
 
     @pytest.mark.parametrize("view", ["model", "head", "neuron", "table"])
     def test_every_view_may_be_opened_first_and_follows_an_edit(self, page: Page, address: str, view: str) -> None:

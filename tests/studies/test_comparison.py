@@ -45,8 +45,10 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_toy_bert(tmp_path_factory.mktemp("after"), 2, 4, AFTER)
 
 
-def _compared(one: Path, other: Path, match: Match = "place", pairs: list[Pair] = PAIRS) -> Comparison:
-    with Scanner(_options(one)) as scanner, Scanner(_options(other)) as rival:
+def _compared(
+    one: Path, other: Path, match: Match = "place", pairs: list[Pair] = PAIRS, special: str = "out"
+) -> Comparison:
+    with Scanner(_options(one, special=special)) as scanner, Scanner(_options(other, special=special)) as rival:
         return compare(scanner, rival, _read(pairs), match)
 
 
@@ -134,7 +136,7 @@ def test_where_two_models_read_other_tokens_identical_words_alone_count(before: 
 
 
 def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:
-    found = _compared(before, after, "nearest")
+    found = _compared(before, after, "nearest", special="in")
     matched = {head: tuple(found.matched[head].tolist()) for head in BEFORE}
     assert matched == {(0, 0): (0, 0), (0, 1): matched[0, 1], (1, 2): (1, 1), (1, 3): (1, 0)}
     assert matched[0, 1] in ((0, 3), (1, 2))  # two are equally near
@@ -145,7 +147,7 @@ def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: 
 
 
 def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, after: Path) -> None:
-    found = _compared(before, after)
+    found = _compared(before, after, special="in")
     sums: list[dict[int, dict[str, np.ndarray]]] = [{}, {}]
     for model, kept in zip((before, after), sums, strict=True):
         with Scanner(_options(model)) as scanner:

@@ -89,7 +89,7 @@ class _Scored:
 
     def __init__(self, weight: np.ndarray[Any, Any], pairs: slice) -> None:
         n, weight = N[pairs], weight[pairs]
-        values = (weight, n, 0.1 * n, weight, 0 * n, 0.1 * n)
+        values = (weight, n, 0.1 * n, weight, 0 * n)
         of_pairs = {name: value[:, None, None, None] for name, value in zip(PAIR_SUMS, values, strict=True)}
         self._pairs = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
 
@@ -108,7 +108,7 @@ def _sums(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> CauseSums:
 def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     """Four draws of one pair are no four pairs."""
     scores, fall_se = _sums(slice(3)).finish()
-    mean, table = DRAWS.mean(0), scores.every_key
+    mean, table = DRAWS.mean(0), scores.words_only
     assert table.pairs.item() == 3 and table.n.item() == N.sum()
     assert_allclose(table.score.item(), mean.sum() / N.sum())
     assert_allclose(table.se.item(), RatioSums.of(mean, N).se)
@@ -121,17 +121,17 @@ def test_draws_are_averaged_before_a_pair_is_counted() -> None:
 def test_the_error_of_one_pair_is_that_over_its_draws() -> None:
     scores, fall_se = _sums(slice(1)).finish()
     expected = (DRAWS[:, 0] / N[0]).std(ddof=1) / len(DRAWS) ** 0.5
-    assert_allclose([scores.every_key.se.item(), fall_se.item()], expected)
+    assert_allclose([scores.words_only.se.item(), fall_se.item()], expected)
 
 
 def test_of_one_pair_and_one_draw_there_is_no_error() -> None:
     scores, fall_se = _sums(slice(1), DRAWS[:1]).finish()
-    assert np.isnan([scores.every_key.se.item(), fall_se.item()]).all()
-    assert scores.every_key.score.item() == pytest.approx(0.1)
+    assert np.isnan([scores.words_only.se.item(), fall_se.item()]).all()
+    assert scores.words_only.score.item() == pytest.approx(0.1)
 
 
 def test_batches_add_to_what_they_are_together() -> None:
     (whole, fall_se), (added, added_fall_se) = _sums(slice(3)).finish(), (_sums(slice(1)) + _sums(slice(1, 3))).finish()
     for name in ("score", "se", "n", "pairs"):
-        assert_allclose(getattr(added.every_key, name), getattr(whole.every_key, name))
+        assert_allclose(getattr(added.words_only, name), getattr(whole.words_only, name))
     assert_allclose(added_fall_se, fall_se)

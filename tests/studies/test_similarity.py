@@ -31,7 +31,7 @@ def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[
     found = []
     for count in (1, 4):
         threads(count)
-        with Scanner(ScanOptions(model=directory, predictive="off", batch_tokens=60)) as scanner:
+        with Scanner(ScanOptions(model=directory, predictive="off", special="in", batch_tokens=60)) as scanner:
             found.append(similar(scanner, RECORDS))
     assert crews == [4]
     assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
@@ -62,7 +62,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def toy(directory: str) -> Iterator[Scanner]:
-    with Scanner(ScanOptions(model=directory, predictive="off")) as scanner:
+    with Scanner(ScanOptions(model=directory, predictive="off", special="in")) as scanner:
         yield scanner
 
 

@@ -34,7 +34,6 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change, Guesses
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.signature import By
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled
@@ -155,16 +154,15 @@ def _puts(guesses: Guesses, probabilities: torch.Tensor) -> None:
 
 def _same(one: Classification, other: Classification) -> None:
     """To the last bit, all that is in them."""
-    assert_array_equal(*(_flat(each.by_weight) for each in (one, other)))
-    assert (one.carried is None) == (other.carried is None)
-    if one.carried is not None and other.carried is not None:
+    assert one.labels_by.keys() == other.labels_by.keys()
+    if "carried" in one.scores_by:
         assert_array_equal(one.output, other.output)
-        assert_array_equal(*(_flat(each.carried) for each in (one, other)))
-    bys: list[By] = ["weight", "carried"]
-    for by in bys if one.carried else bys[:1]:
+    for by, scores in one.scores_by.items():
+        assert_array_equal(_flat(scores), _flat(other.scores_by[by]))
         profiles = [each.with_reading(by).profile for each in (one, other)]
         assert_array_equal(*(each.fit.share for each in profiles if each is not None))
-        frames = [each.with_reading(by).to_frame() for each in (one, other)]
+    for reading in one.labels_by:
+        frames = [each.with_reading(reading.by, reading.special).to_frame() for each in (one, other)]
         assert frames[0].equals(frames[1]) and frames[0].attrs == frames[1].attrs
     for name in ("weights", "query", "key", "norms"):
         ours, theirs = (getattr(each.attention, name) for each in (one, other))
@@ -198,11 +196,10 @@ def _equals_classify(directory: Path | str, unit: Any) -> None:
         expected = work.classify(scanner, pair, keep=True)
         trial = Trials(scanner).run(pair)
         first = trial.result
-        assert first.by_weight.stability is None and first.profile is None
-        assert first.carried is None or (first.carried.stability is None and not first.fits)
-        assert_array_equal(first.label, expected.label)
+        assert first.labels.stays is None and first.profile is None and not first.fits
+        assert_array_equal(first.labels.follows, expected.labels.follows)
         assert first.to_frame().columns.tolist() == expected.to_frame().columns.tolist()
-        assert first.to_frame()["label_stays"].isna().all() and not expected.to_frame()["label_stays"].isna().all()
+        assert expected.labels.stays is not None and expected.labels.statements is not None
         result, _ = trial.finished()
         _same(result, expected)
         assert trial.finished()[0] is result

@@ -10,10 +10,8 @@ from attnscan.cli.app import app
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 COLUMNS = (
-    "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,predictive,"
-    "delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,carried_label_stays,"
-    "map_label_stays,carried_label,map_label,output,"
-    "statement,statement_share,statement_chance,statement_average,statement_rank,statement_stays"
+    "model,layer,head,name,label,label_stays,among_words,share,average,"
+    "next-word,previous-word,identical,cross-sentence,predictive,delimiter,bag-of-words,entropy"
 )
 
 

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.results.signature import By, Reading, Special
+from attnscan.results.signature import Reading
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
@@ -72,15 +73,14 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
     carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True)
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
-    of_norms = replace(carried.by_weight, norm=True)
-    stated = {**result.stated, **{Reading("carried", by.special): states for by, states in carried.stated.items()}}
-    fits = result.fits | {"carried": None}
-    return replace(result, carried=of_norms, output=output, fits=fits, stated=stated, attention=attention), attention
-
-
-def asked_by(result: Classification, by: By, special: Special) -> Classification:
-    """A result as a command with `--by` and `--special` has it: labels and statements are of one reading."""
-    return replace(result.with_reading(by, special), behaviour=Reading(by, special))
+    labels_by = dict(result.labels_by)
+    for reading, make in carried.labels_by.items():
+        of_norms = Reading("carried", reading.special)
+        labels = replace(make(), reading=of_norms)
+        labels_by[of_norms] = partial(lambda labels: labels, labels)
+    scores_by = {**result.scores_by, "carried": carried.scores}
+    changes = {"output": output, "fits": result.fits | {"carried": None}, "attention": attention}
+    return replace(result, scores_by=scores_by, labels_by=labels_by, **changes), attention
 
 
 class Elements(HTMLParser):

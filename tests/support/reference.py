@@ -73,7 +73,8 @@ def scores(
     for pattern in PATTERNS:
         pairs, itself = [], 0.0
         for number, (one, matrix) in enumerate(zip(inputs, weights, strict=True)):
-            counted = one.words if words_only else range(len(one.tokens))
+            of_words = words_only and pattern != "delimiter"  # which is of all keys by every reading
+            counted = one.words if of_words else range(len(one.tokens))
             total, chance, n = 0.0, 0.0, 0
             for i, open_to, row, even in _rows(one, matrix, None if visible is None else visible[number], counted):
                 keys = one.keys(pattern, i, open_to)

@@ -1,14 +1,19 @@
-"""Small tables of scores, written out."""
+"""Small tables of scores, written out, and heads that do what a test says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from attnscan.results.behaviour import Labels
+from attnscan.results.behaviour import Labels, Statements
 from attnscan.results.classification import Classification
+from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.signature import Signature
+from attnscan.results.signature import USUAL, Reading, Signature
 from attnscan.results.terms import Scored
+from attnscan.scoring.statements import habits_of
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
 SCORED = (
@@ -31,6 +36,10 @@ SIGNATURE = Signature(
     read_by="tap",
     predictive="off",
 )
+HABITS = ("next-word", "next-3", "even")
+# Heads that follow next-word, have the habits next-3 and even, and do nothing; the last rests, and follows identical
+ABOVE = [[0.9, 0, 0, 0], [0.2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0.4, 0, 0.5]]
+WINNERS = (0, 1, 2, -1, 2)
 
 
 def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> ScoreTable:
@@ -39,13 +48,55 @@ def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) 
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
     nothing, shares = np.full_like(score, np.nan), np.full_like(score, share)
-    numbers = counts, counts, counts.astype(float)
-    return ScoreTable(score, chance, nothing, *numbers, shares, itself * score, share_chance=np.full_like(score, 0.4))
+    return ScoreTable(score, chance, nothing, counts, counts, counts.astype(float), shares, itself * score)
 
 
-def result_of(
-    above: list[list[float]], share: float = 1.0, words: list[list[float]] | None = None, itself: float = 0.0
-) -> Classification:
+def scores_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Scores:
+    """Scores that are the same with special tokens and without."""
     table = table_of(above, share, itself)
-    scores = Scores(SCORED, table, table_of(words or above, share, itself), np.ones((1, len(above))))
-    return Classification(("a",), (0,), Labels(scores, False), SIGNATURE)
+    return Scores(SCORED, table, table, np.ones((1, len(above))))
+
+
+def labels_of(
+    above: list[list[float]] = ABOVE,
+    winners: Sequence[int] | None = None,
+    stays: Sequence[float] | None = None,
+    reading: Reading = USUAL,
+    threshold: float = 0.25,
+) -> Labels:
+    """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2 and 0.5 to each."""
+    statements = None
+    if winners is not None:
+        share = np.array([[[0.7, 0.6, 0.1], [0.3, 0.4, 0.2], [0.1, 0.1, 0.8], [0.1, 0.1, 0.5], [0.0, 0.1, 0.1]]])
+        statements = Statements(HABITS, share, share * 0, np.array([0.1, 0.2, 0.5]), np.array([winners]))
+    kept = None if stays is None else np.array([stays], dtype=float)
+    return Labels(scores_of(above, share=0.5), reading, threshold, statements, kept, "pairs", 7)
+
+
+def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Classification:
+    """One input by weight among words, of heads of one layer that follow patterns or nothing."""
+    labels = Labels(scores_of(above, share, itself), USUAL, drawn="words")
+    return Classification(("a",), (0,), {"weight": labels.scores}, SIGNATURE, labels_by={USUAL: lambda: labels})
+
+
+def doing(layers: int, heads: int, kinds: int) -> Ranking:
+    """Heads that do so many things, four patterns first; all labels are unsure, the last head does nothing."""
+    names, _ = habits_of(special=False)
+    patterns, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
+    number = np.arange(count) % kinds
+    above = np.where(number[:, None] == np.arange(len(patterns)), 0.9, 0.0)
+    above[-1] = 0
+    table = table_of(above.tolist())
+    table = ScoreTable(
+        *(
+            getattr(table, name).reshape(layers, heads, len(patterns))
+            for name in ("score", "chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
+        )
+    )
+    scores = Scores(tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)))
+    winner = np.where(number < len(patterns), -1, number - len(patterns))
+    winner[-1] = -1
+    share = np.full((layers, heads, len(names)), 0.456)
+    statements = Statements(names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads))
+    labels = Labels(scores, USUAL, statements=statements, stays=np.full((layers, heads), 0.5), units=9)
+    return Ranking(scores, replace(SIGNATURE, pairs_read=9), labels=labels)

@@ -37,7 +37,7 @@ def _eligible(words: int, of_others: int = 0) -> Scores:
     ("ranking", "without_delimiters", "why"),
     [
         (Ranking(_eligible(5, 5), SIGNATURE), True, ""),
-        (Ranking(_eligible(0), SIGNATURE), False, "not measured: the model was not asked"),
+        (Ranking(_eligible(0), SIGNATURE), False, "switched off"),
         (Ranking(_eligible(0), replace(SIGNATURE, predictive="cpmi")), False, "no word of these pairs is eligible"),
         (
             Ranking(_eligible(5), replace(SIGNATURE, predictive="cpmi")),
@@ -52,7 +52,8 @@ def _eligible(words: int, of_others: int = 0) -> Scores:
     ],
 )
 def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why: str) -> None:
-    assert why_unscored(ranking.with_reading(special="out" if without_delimiters else "in"), "predictive") == why
+    turned = replace(ranking, signature=replace(ranking.signature, special="out" if without_delimiters else "in"))
+    assert why_unscored(turned, "predictive") == why
 
 
 def test_some_heads_without_a_score_are_counted() -> None:

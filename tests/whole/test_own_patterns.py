@@ -44,12 +44,14 @@ def test_a_function_is_a_pattern() -> None:
 
 
 def test_a_pattern_of_ones_own_scores_as_ours_does(toy: str) -> None:
-    result = attnscan.classify(A, B, model=toy, predictive="off", pattern=[*PATTERNS, two_back, next_again])
+    result = attnscan.classify(
+        A, B, model=toy, predictive="off", special="in", pattern=[*PATTERNS, two_back, next_again]
+    )
     frame = result.to_frame()
     entropy = frame.columns.get_loc("entropy")
     assert list(frame.columns[entropy - 2 : entropy]) == ["two-back", "next-again"]
     assert list(frame["next-again"]) == pytest.approx(list(frame["next-word"]))
-    plain = attnscan.classify(A, B, model=toy, predictive="off").to_frame()
+    plain = attnscan.classify(A, B, model=toy, predictive="off", special="in").to_frame()
     assert list(frame["delimiter"]) == pytest.approx(list(plain["delimiter"]))
     weights = result.attention.weights if result.attention else None
     assert weights is not None

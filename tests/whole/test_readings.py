@@ -41,15 +41,15 @@ def among_words(model: str) -> dict[str, Any]:
 
 
 def test_either_switch_moves_scores_and_what_a_head_does() -> None:
-    for asked, reading, behaviour in (
-        ({}, Reading("weight", "in"), Reading("carried", "out")),
-        ({"by": "weight"}, Reading("weight", "in"), Reading("weight", "out")),
-        ({"by": "carried"}, Reading("carried", "in"), Reading("carried", "out")),
-        ({"special": "in"}, Reading("weight", "in"), Reading("carried", "in")),
-        ({"special": "out"}, Reading("weight", "out"), Reading("carried", "out")),
+    for asked, reading, shown in (
+        ({}, Reading("weight", "out"), Reading("weight", "in")),
+        ({"by": "weight"}, Reading("weight", "out"), Reading("weight", "in")),
+        ({"by": "carried"}, Reading("carried", "out"), Reading("carried", "in")),
+        ({"special": "in"}, Reading("weight", "in"), Reading("weight", "in")),
+        ({"special": "out"}, Reading("weight", "out"), Reading("weight", "out")),
     ):
         options = ScanOptions(**asked)  # type: ignore[arg-type]
-        assert (options.reading, options.behaviour) == (reading, behaviour)
+        assert (options.reading, options.shown) == (reading, shown)
 
 
 def test_shown_weights_are_renormalised_over_words(model: str, among_words: dict[str, Any]) -> None:
@@ -60,11 +60,11 @@ def test_shown_weights_are_renormalised_over_words(model: str, among_words: dict
 
 def test_a_profile_is_that_of_the_renormalised_rows(model: str, among_words: dict[str, Any]) -> None:
     profile = attnscan.profile(A, B, model=model, special="out", related=False)
-    expected = attnscan.profile(weights=among_words)
+    expected = attnscan.profile(weights=among_words, special="in")
     assert profile.parts == expected.parts
     assert_allclose(np.nan_to_num(profile.fit.share), np.nan_to_num(expected.fit.share), atol=1e-4)
     assert_allclose(profile.fit.explained, expected.fit.explained, atol=1e-4)
-    whole = attnscan.profile(A, B, model=model, related=False).fit.share
+    whole = attnscan.profile(A, B, model=model, special="in", related=False).fit.share
     special = [profile.parts.index(part) for part in ("start", "middle", "end")]
     assert np.isnan(profile.fit.share[..., special]).all() and whole[..., special].max() > 0.1
 
@@ -88,47 +88,47 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(model: str) -> N
     words = ranking.scores.words_only.score
     asked = attnscan.heads(PAIRS, model=model, predictive="off", related=False, special="out")
     assert_allclose(asked.table.score, words, atol=1e-6)
-    assert (asked.label == ranking.content_label).all()
+    assert (asked.label == ranking.label).all()
     compared = attnscan.compare(model, model, PAIRS, related=False, special="out")
     for table in compared.tables:
         assert_allclose(table.score, words[..., [ranking.scores.patterns.index(name) for name in compared.patterns]])
-    assert (compared.labels[0] == attnscan.similar(PAIRS, model=model, related=False).labels.content_label).all()
+    assert (compared.labels[0] == attnscan.similar(PAIRS, model=model, related=False).labels.label).all()
+    assert (compared.labels[0] == ranking.label).all()
 
 
 @pytest.mark.parametrize(
-    ("asked", "behaviour"),
+    ("asked", "reading"),
     [
-        ({}, Reading("carried", "out")),
-        ({"by": "weight"}, Reading("weight", "out")),
-        ({"special": "in"}, Reading("carried", "in")),
-        ({"by": "weight", "special": "in"}, Reading("weight", "in")),
+        ({}, Reading("weight", "out")),
+        ({"by": "carried"}, Reading("carried", "out")),
+        ({"special": "in"}, Reading("weight", "in")),
+        ({"by": "carried", "special": "in"}, Reading("carried", "in")),
     ],
 )
-def test_statements_and_map_labels_are_of_the_reading(model: str, asked: dict[str, Any], behaviour: Reading) -> None:
+def test_labels_are_of_the_reading(model: str, asked: dict[str, Any], reading: Reading) -> None:
     options: dict[str, Any] = {"model": model, "predictive": "off", "related": False, **asked}
     one, many = attnscan.classify(A, B, **options), attnscan.heads(PAIRS, **options)
     for result in (one, many):
-        assert result.behaviour == behaviour and result.statements is not None
-        assert ("delimiter" in result.statements.names) is (behaviour.special == "in")
-        assert result.mapped is (result.carried if behaviour.carried else result.labels)
-        expected = result.mapped.content_label if behaviour.among_words else result.mapped.label
-        assert (result.map_label == expected).all()
-        assert (result.to_frame()["map_label"] == expected.ravel()).all()
+        assert result.labels is not None and result.labels.statements is not None
+        assert result.reading == result.labels.reading == reading
+        assert ("delimiter" in result.labels.statements.names) is (reading.special == "in")
+        assert (result.to_frame()["label"] == result.label.ravel()).all()
     parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
-    whole = attnscan.finish(parts[0] + parts[1]).statements
-    assert whole is not None and many.statements is not None
-    assert_allclose(whole.share, many.statements.share, atol=1e-9)
+    whole = attnscan.finish(parts[0] + parts[1]).known_labels().statements
+    statements = many.known_labels().statements
+    assert whole is not None and statements is not None
+    assert_allclose(whole.share, statements.share, atol=1e-9)
 
 
 def test_statements_by_weight_are_those_of_saved_weights(model: str, tmp_path: Path) -> None:
     file, options = tmp_path / "weights.npz", {"model": model, "predictive": "off", "related": False}
     found = attnscan.classify(A, B, by="weight", save_weights=file, **options)  # type: ignore[arg-type]
     again = attnscan.classify(weights=file)
-    assert again.behaviour.by == "carried" and again.mapped is again.by_weight  # a file tells nothing else
-    assert found.statements is not None and again.statements is not None
-    frequent = [found.statements.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
-    known = np.delete(np.arange(len(found.statements.names)), frequent)
-    assert_allclose(again.statements.share[..., known], found.statements.share[..., known], atol=1e-6)
+    ours, theirs = found.labels.statements, again.labels.statements
+    assert ours is not None and theirs is not None
+    frequent = [ours.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
+    known = np.delete(np.arange(len(ours.names)), frequent)
+    assert_allclose(theirs.share[..., known], ours.share[..., known], atol=1e-6)
 
 
 def test_flags_of_earlier_versions_are_accepted_and_not_in_help(model: str) -> None:
@@ -146,4 +146,4 @@ def test_a_state_of_another_reading_is_refused(model: str, tmp_path: Path) -> No
     options = ["heads", "--model", model, "--pairs", str(pairs), "--predictive", "off", "--state", state]
     run(*options)
     refused = CliRunner().invoke(app, [*options, "--special", "in"])
-    assert refused.exit_code == 1 and "its statements is by what heads carry, among words" in refused.stderr
+    assert refused.exit_code == 1 and "its special is out, and here it is in" in refused.stderr

@@ -83,7 +83,7 @@ def check_same(ours: attnscan.Classification, theirs: attnscan.Classification) -
     for name in ("score", "chance", "n"):
         pair = [getattr(result.scores.every_key, name) for result in (ours, theirs)]
         assert_allclose(*pair, atol=2e-6, err_msg=name)
-    assert_array_equal(ours.by_weight.label, theirs.by_weight.label)
+    assert_array_equal(ours.labels.follows, theirs.labels.follows)
 
 
 @pytest.mark.parametrize(("kind", "query"), READINGS)

@@ -55,20 +55,19 @@ def test_planted_heads_are_found_and_nothing_else(
     asked = () if layers == 12 and not options else OFF  # once, for it takes long
     table = _table(directory, tmp_path / "heads.csv", *options, *asked)
     assert len(table) == layers * heads
-    assert table["label"].to_dict() == {place: plan.get(place, "mixed") for place in table.index}
+    found = {place: label for place, label in table["among_words"].items() if label in plan.values()}
+    assert found == {place: pattern for place, pattern in plan.items() if pattern != "delimiter"}
+    resting = {place for place, pattern in plan.items() if pattern == "delimiter"}
+    assert {place for place in table.index if table.loc[place, "label"] == "delimiter"} == resting
     for place, pattern in plan.items():
         # The file has six decimals; and the pieces of "strawberries" look at each other, or take two shares.
         assert table.loc[place, pattern] == pytest.approx(1, abs=0.05 if "word" in options else 2e-6)
 
 
-def test_content_labels_find_the_same_heads_but_for_the_delimiter(
-    planted: tuple[Path, Plan, int, int], tmp_path: Path
-) -> None:
+def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Plan, int, int], tmp_path: Path) -> None:
     directory, plan, _, _ = planted
-    table = _table(directory, tmp_path / "heads.csv", "--special=out", *OFF)
-    expected = {place: plan.get(place, "mixed").replace("delimiter", "mixed") for place in table.index}
-    assert table["content_label"].to_dict() == expected
-    assert table["delimiter"].isna().all()
+    table = _table(directory, tmp_path / "heads.csv", "--special=in", *OFF)
+    assert {place: label for place, label in table["label"].items() if label in plan.values()} == dict(plan)
 
 
 def test_a_head_that_attends_evenly_is_at_chance(planted: tuple[Path, Plan, int, int]) -> None:

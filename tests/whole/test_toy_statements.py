@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from toy import ARTICLES, NOUNS, VERBS, Plan, save_toy_bert
 from typer.testing import CliRunner
 
+import attnscan
 from attnscan.cli.app import app
 
 PLANTED: Plan = {
@@ -52,33 +54,40 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_toy_bert(tmp_path_factory.mktemp("planted"), LAYERS, HEADS, PLANTED, carries=True)
 
 
-def test_planted_heads_are_stated_over_pairs(planted: Path, pairs: Path, tmp_path: Path) -> None:
-    table = _table(planted, tmp_path / "heads.csv", "heads", "--labels", "--pairs", str(pairs))
-    for head, statement in STATED.items():
-        assert table.loc[head, "statement"] == statement
-        assert table.loc[head, "statement_share"] > 0.6
+def _habits(labels: attnscan.Labels) -> dict[tuple[int, ...], str]:
+    """Each head's habit, also where it follows a pattern."""
+    assert labels.statements is not None
+    names = (*labels.statements.names, "")
+    return {place: names[winner] for place, winner in np.ndenumerate(labels.statements.winner)}
+
+
+def test_planted_heads_have_their_habits_over_pairs(planted: Path, pairs: Path, tmp_path: Path) -> None:
+    labels = attnscan.heads(str(pairs), model=str(planted), predictive="off").known_labels()
+    habits, statements = _habits(labels), labels.statements
+    assert statements is not None and {head: habits[head] for head in STATED} == STATED
+    assert all(statements.share[(*head, statements.names.index(name))] > 0.6 for head, name in STATED.items())
+    table = _table(planted, tmp_path / "heads.csv", "heads", "--pairs", str(pairs))
     even = [head for head in table.index if head not in PLANTED]
-    assert set(table.loc[even, "statement"]) == {"even"}
-    assert (table.loc[even, "statement_share"] > 0.999).all()
+    assert set(table.loc[even, "among_words"]) == {"even"} and (table.loc[even, "share"] > 0.999).all()
 
 
-def test_planted_heads_are_stated_on_one_input(planted: Path, tmp_path: Path) -> None:
+def test_planted_heads_have_their_habits_on_one_input(planted: Path) -> None:
     sentences = "the cat sat on the mat , and ran .", "a dog went to the store , i bought strawberries ."
-    table = _table(planted, tmp_path / "heads.csv", "classify", *sentences)
+    habits = _habits(attnscan.classify(*sentences, model=str(planted), predictive="off").labels)
     expected = {**STATED, (2, 2): "frequent-words"}  # which the first two words of this input are
-    assert {head: table.loc[head, "statement"] for head in STATED} == expected
+    assert {head: habits[head] for head in STATED} == expected
 
 
 def test_heads_that_are_all_alike_have_no_statement(pairs: Path, tmp_path: Path) -> None:
     every_head: Plan = {(layer, head): "next-word" for layer in range(2) for head in range(4)}
     directory = save_toy_bert(tmp_path / "alike", 2, 4, every_head, carries=True)
-    table = _table(directory, tmp_path / "heads.csv", "heads", "--labels", "--pairs", str(pairs))
-    assert set(table["statement"]) == {"average"} and table["statement_share"].isna().all()
+    table = _table(directory, tmp_path / "heads.csv", "heads", "--pairs", str(pairs))
+    assert set(table["among_words"]) == {"next-word"} and table["share"].min() > 0.99  # a pattern, which no habit is
 
 
 def test_an_untrained_model_has_no_statement(pairs: Path, tmp_path: Path, untrained: Path) -> None:
-    table = _table(untrained, tmp_path / "heads.csv", "heads", "--labels", "--pairs", str(pairs))
-    assert set(table["statement"]) == {"average"}
+    table = _table(untrained, tmp_path / "heads.csv", "heads", "--pairs", str(pairs))
+    assert table["among_words"].isna().all() and table["share"].isna().all()
 
 
 @pytest.fixture

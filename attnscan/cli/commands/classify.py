@@ -13,6 +13,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, FileRole, Shown
+from attnscan.cli.messages import say
 from attnscan.cli.options import OfAttention, OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.errors import CaptureError, ModelError
@@ -160,6 +161,8 @@ def classify(
     command = ("show" if given.weights is not None else "head", *best) if best else ()
     options_then = options_of(given.model, of.typed(",".join(best)), given.weights)
     surround = ScreenFrame(above, command, given.sentences, options_then)
+    from attnscan.views.behaviour import notes_of
+
     both = [(own, result) for (_, own), result in zip(listings, results, strict=True)]
 
     def view(width: int) -> RenderableType:
@@ -167,6 +170,9 @@ def classify(
 
         return Group(*(own.view(None, result, width) for own, result in both))
 
+    for result in results if destination.format == "table" else ():
+        for note in notes_of(result, listed=listing.is_of_heads):
+            say(note)
     destination.emit(Shown(lambda: of_kinds([own.frame(result) for own, result in both]), view, surround))
 
 

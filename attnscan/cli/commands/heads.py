@@ -113,11 +113,11 @@ def heads(
     def view(width: int) -> RenderableType:
         if listed:
             shown = (
-                best_heads_view(ranking, named or ranking.scores.patterns, top or (10 if pattern else 5), width)
+                best_heads_view(ranking, named or ranking.scores.patterns, top or (10 if pattern else 5), width, about)
                 for ranking in results
             )
         else:
-            shown = (ranking_view(ranking, width) for ranking in results)
+            shown = (ranking_view(ranking, width, about) for ranking in results)
         return Group(*shown)
 
     def frame() -> pd.DataFrame:
@@ -128,7 +128,10 @@ def heads(
     best_head = next(filter(None, best_heads), None)
     command = () if best_head is None else ("head", best_head)
     surround = files.frame(result.signature.pairs_read, scan.model, *command)
-    surround = replace(surround, options=(*surround.options, *of.typed(best_head or "")))
+    about = "".join(surround.above).removeprefix("the ")  # in the title
+    if about.startswith("pairs  "):
+        about = f"{counted(result.signature.pairs_read, 'pair')} of {about.removeprefix('pairs  ')}"
+    surround = replace(surround, above=(), options=(*surround.options, *of.typed(best_head or "")))
     destination.emit(Shown(frame, view, surround))
 
 
@@ -137,8 +140,10 @@ def _best(result: Ranking, names: Sequence[str]) -> str | None:
 
     None if there is no such head.
     """
+    from attnscan.views.behaviour import kinds_of
+
     ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
-    heads = ranked if names else (head for kind in result.behaviours.kinds for head in kind.heads)
+    heads = ranked if names else (head for _, kind in kinds_of(result.known_labels()) for head in kind.heads)
     return next((head.name for head in heads), None)
 
 

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention, carried_shares
-from attnscan.results.grid import Head
-from attnscan.results.scores import Scores, best_first
+from attnscan.results.grid import Grid, Head
+from attnscan.results.scores import ScoreTable, best_first
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""
@@ -170,14 +170,14 @@ def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float,
     return replace(cargo, weight_steps=steps, weights=weights, neurons=held)
 
 
-def strongest_first(scores: Scores) -> list[Head]:
+def strongest_first(table: ScoreTable, grid: Grid) -> list[Head]:
     """All heads: the best one of each pattern, then the second ones, and so on.
 
     By how far a head is above chance, so that patterns with many targets have no advantage.
     """
-    rankings = [best_first(of_heads) for of_heads in np.moveaxis(scores.every_key.above_chance, -1, 0)]
+    rankings = [best_first(of_heads) for of_heads in np.moveaxis(table.above_chance, -1, 0)]
     ranked = (number for of_rank in zip_longest(*rankings) for number in of_rank if number is not None)
-    heads = list(scores.grid)
+    heads = list(grid)
     return [heads[number] for number in dict.fromkeys([*ranked, *range(len(heads))])]
 
 

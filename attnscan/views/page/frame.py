@@ -20,17 +20,16 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnscan.results.behaviour import CANDIDATES
+from attnscan.results.behaviour import HABITS
 from attnscan.results.grid import AttentionKind, Head
-from attnscan.results.scores import MIXED
-from attnscan.results.signature import IN_MEMORY, By, Signature
+from attnscan.results.signature import IN_MEMORY, By, Signature, Special
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unsure
 from attnscan.views.page.table import HeadsByReading, Table
-from attnscan.views.palette import COLORS, HEAD_COLORS, STATED_SCREEN_COLOR, letter, readable_on
+from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
@@ -43,7 +42,7 @@ Kind = Literal["input", "trees", "kinds", "pairs"]
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
 _VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
 _LIVE = ("server", "live", "beside")
-_NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
+_NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
     ("weight", "looks", "Attention weights"),
     ("carried", "carries", "What heads carry: attention weight times the norm of the value"),
@@ -54,7 +53,7 @@ KINDS = {
     "cross": "From words of the target to those of the source",
 }
 """Of each kind of attention of an encoder-decoder, which words look at which."""
-_SPECIAL = (
+_SPECIAL: tuple[tuple[Special, str, str], ...] = (
     ("in", "in", "Special tokens are keys, as in the model"),
     ("out", "out", "Special tokens are removed, and each row is renormalised over words"),
 )
@@ -95,8 +94,8 @@ class Subject:
     signature: Signature
     readings: tuple[HeadsByReading, ...]
     """The last one is what the page opens on."""
-    why_not: Mapping[By, str]
-    """Why there is no reading by weight, or by what heads carry; none for both."""
+    why_not: Mapping[By | Special, str]
+    """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
     not_measured: Mapping[str, str]
     """Of patterns that were not looked for: why."""
     kinds: tuple[str, ...] = ()
@@ -104,7 +103,7 @@ class Subject:
 
     @property
     def usual(self) -> HeadsByReading:
-        """What the page opens on: what heads carry among words, as far as that can be had."""
+        """What the page opens on: attention weights among words, unless something else was asked."""
         return self.readings[-1]
 
     @property
@@ -114,23 +113,23 @@ class Subject:
 
     @property
     def patterns(self) -> list[dict[str, Any]]:
-        """What pages say of each pattern and of `mixed`."""
+        """What pages say of each pattern."""
         across = self.kind is AttentionKind.CROSS
         known = {pattern.id: pattern for pattern in (*PATTERNS, *(CROSS_PATTERNS if across else ()))}
         counts = {name: pattern.counts for name, pattern in known.items()}
-        counts[MIXED] = "no pattern is far enough above chance"
         evenly = {name for name, pattern in known.items() if pattern.even}
         return [
             {
                 "id": plain(name),
                 "letter": letter(name),
+                "words": words(name),
                 "color": COLORS.get(name, _NEUTRAL),
                 "ink": readable_on(COLORS.get(name, _NEUTRAL)),
                 "counts": counts.get(name, ""),
                 "even": name in evenly,
                 "whyNone": plain(self.not_measured.get(name, "")),
             }
-            for name in (*self.usual.labels.scores.patterns, MIXED)
+            for name in self.usual.labels.scores.patterns
         ]
 
     def frame(self, table: Table, left_out: Sequence[str]) -> dict[str, Any]:
@@ -149,7 +148,7 @@ class Subject:
                     else []
                 ),
                 ("by", "Head", [(*choice, self.why_not.get(choice[0], "")) for choice in _BY]),
-                ("special", "Special tokens", [(*choice, "") for choice in _SPECIAL]),
+                ("special", "Special tokens", [(*choice, self.why_not.get(choice[0], "")) for choice in _SPECIAL]),
             ],
             "why_not_carried": self.why_not.get("carried", ""),
             "patterns": self.patterns,
@@ -160,13 +159,14 @@ class Subject:
 
     def facts(self, table: Table) -> dict[str, Any]:
         """What the scripts of pages of every kind read."""
+        habits = [habit.id for habit in HABITS if habit.id not in self.usual.labels.scores.patterns]
         return {
             "grid": self.usual.labels.scores.grid.shape,
             "attention": self.kind.word,
             "letter": self.kind.letter,
             "patterns": self.patterns,
-            "statements": {candidate.id: (candidate.letter, candidate.words) for candidate in CANDIDATES},
-            "statedColor": (STATED_SCREEN_COLOR, readable_on(STATED_SCREEN_COLOR)),
+            "habits": {name: (letter(name), words(name), COLORS[name], readable_on(COLORS[name])) for name in habits},
+            "none": (letter(""), words(""), _NEUTRAL, readable_on(_NEUTRAL)),
             "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
             "columns": table.columns,
             "readings": [reading.name for reading in self.readings],

@@ -16,12 +16,11 @@ from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED
-from attnscan.results.signature import By
+from attnscan.results.signature import By, Special
 from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import ALIGNED
-from attnscan.views.behaviour import ranked_by, remarks, summary
+from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
 from attnscan.views.page.frame import (
     NOTES,
@@ -64,7 +63,7 @@ class InputPage:
     def of(cls, result: Classification, options: PageOptions) -> InputPage:
         """Raises: OptionError if the result's attention was not kept."""
         attention = attention_of(result)
-        order = strongest_first(result.mapped.scores) if options.heads is None else list(options.heads)
+        order = strongest_first(result.table, result.scores.grid) if options.heads is None else list(options.heads)
         readings = readings_of_input(result, carried=attention.norms is not None)
         why_not = _why_not_carried(result, attention)
         subject = Subject(result.signature, readings, {"carried": why_not} if why_not else {}, result.not_measured)
@@ -194,7 +193,7 @@ def attention_of(result: Classification) -> Attention:
     if attention.chosen is not None and attention.chosen.heads is not None:
         raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
     check_drawn(len(attention.rows))
-    return attention if result.carried is not None else replace(attention, norms=None)
+    return attention if "carried" in result.scores_by else replace(attention, norms=None)
 
 
 def sentences_of(attention: Attention) -> Sentences:
@@ -220,7 +219,7 @@ def _why_not_carried(result: Classification, attention: Attention) -> str:
         return ""
     if result.signature.read_by == "file":
         return "saved weights do not hold what heads carry"
-    if result.carried is None:
+    if "carried" not in result.scores_by:
         return "what heads of this architecture carry cannot be computed"
     return "the norms of this input's values were not kept"
 
@@ -249,12 +248,11 @@ def _reads_right_to_left(tokens: Sequence[str]) -> bool:
 def corpus_page(result: Ranking, options: PageOptions) -> Page:
     """Labels, scores and profiles over many pairs. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
-    why: dict[By, str] = {
-        "weight": "this page was made by what heads carry alone (--by carried)",
-        "carried": "what heads of this architecture carry cannot be computed",
-    }
-    why_not = {by: why[by] for by in why if all(reading.labels.norm != (by == "carried") for reading in readings)}
-    not_measured = {"predictive": "the model was not asked"} if result.signature.predictive == "off" else {}
+    other: By = "weight" if result.reading.carried else "carried"
+    special: Special = "in" if result.reading.among_words else "out"
+    made = f"this page was made {result.reading}; make one with"
+    why_not: dict[By | Special, str] = {other: f"{made} --by {other}", special: f"{made} --special {special}"}
+    not_measured = {"predictive": "switched off"} if result.signature.predictive == "off" else {}
     subject = Subject(result.signature, readings, why_not, not_measured)
     room = float("inf")
     for table in tables(readings):
@@ -268,7 +266,7 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
 
 
 def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
-    lines = (summary(result), *remarks(result), ranked_by(result))
+    lines = (summary(result), ranked_by(result))
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
@@ -285,8 +283,8 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str])
 def _best(subject: Subject) -> Head:
     """The head that the page opens on: of those with a label, one that follows a pattern most."""
     labels = subject.usual.labels
-    order, called = strongest_first(labels.scores), labels.called("out" if subject.usual.among_words else "in")
-    return next((head for head in order if called[head.place] != MIXED), order[0])
+    order = strongest_first(labels.table, labels.grid)
+    return next((head for head in order if labels.follows[head.place]), order[0])
 
 
 def page_options(
@@ -314,8 +312,8 @@ def page(result: Classification | Ranking, options: PageOptions | None = None) -
     """Every head on one input or over many pairs, to look at in a browser.
 
     Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
-    many pairs labels, how sure they are, scores with errors and, if fitted, profiles. It opens on what heads carry
-    among words or, where that is not there, on their weights among words.
+    many pairs labels, how sure they are, scores with errors and, if fitted, profiles. It opens on the result's own
+    reading: attention weights among words, unless something else was asked.
     Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """
     if isinstance(result, Ranking):

@@ -1,7 +1,7 @@
 """Every head's labels, scores and profile as a page holds them: the CSV's cells, with fewer decimals if need be.
 
-A page has them in up to four readings: by weight and, where that can be had, by what heads carry, each with special
-tokens and among words alone.
+A page of one input has them in up to four readings: by weight and, where that is known, by what heads carry, each with
+special tokens and among words alone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import Behaviours, Labels
+from attnscan.results.behaviour import Labels, columns_of
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS, Profile
@@ -24,11 +24,9 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import reading_title, statement, summary
+from attnscan.views.behaviour import statement, summary
 from attnscan.views.page.cargo import compressed
-from attnscan.views.palette import PARKS
 
-_WHOLE = ("statement_rank",)  # whole numbers, though some are unknown
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
@@ -41,52 +39,37 @@ _NAMED = {
 }
 
 
-_Readings = dict[Reading, tuple[Classification | Ranking, dict[str, NDArray[Any]]]]
-"""By reading, a result that tells it, and the columns of its table."""
-
-
 @dataclass(frozen=True)
 class HeadsByReading:
-    """What every head is called by one reading, and its line of the CSV."""
+    """What every head does by one reading, and its line of the CSV."""
 
-    name: str
-    """`weight`, `words` (weight among words), `carried` or `carried-words`."""
-    behaviours: Behaviours
-    """With statements where the result has them by this reading."""
+    labels: Labels
+    """What every head does, and how sure that is."""
     summary: str
     """How many heads do something, in a sentence."""
     columns: Mapping[str, NDArray[Any]]
     """Shape: [head] each."""
 
     @property
-    def labels(self) -> Labels:
-        """What every head is called."""
-        return self.behaviours.labels
-
-    @property
-    def among_words(self) -> bool:
-        """Whether special tokens are removed."""
-        return not self.behaviours.special
+    def name(self) -> str:
+        """`weight`, `words` (weight among words), `carried` or `carried-words`."""
+        return _NAMED[self.labels.reading]
 
     @property
     def title(self) -> str:
         """What it tells of each head."""
-        return reading_title(self.labels, among_words=self.among_words)
+        return f"what each head does, {self.labels.reading}"
 
     @property
     def marks(self) -> str:
-        """A digit for each head: 1 if what it does is not sure, 2 if it rests on delimiters, 3 for both, else 0.
-
-        It is said to rest there among words alone: elsewhere, `delimiter` is a label like others.
-        """
-        rests = self.among_words & (self.labels.parking >= PARKS)
-        return "".join(map(str, (_UNSURE * self.behaviours.unsure + _RESTS * rests).ravel().tolist()))
+        """A digit for each head: 1 if what it does is not sure, 2 if it rests on special tokens, 3 for both, else 0."""
+        return "".join(map(str, (_UNSURE * self.labels.unsure + _RESTS * self.labels.rests).ravel().tolist()))
 
     @property
     def chance(self) -> list[float | list[float | None] | None]:
-        """Of each pattern, what an even spread would score: a number, or one a head where they differ."""
+        """Of each pattern, what even attention would score: a number, or one a head where they differ."""
         chances: list[float | list[float | None] | None] = []
-        table = self.labels.scores.table(self.among_words)
+        table = self.labels.table
         for of_heads in np.moveaxis(np.broadcast_to(table.chance, table.score.shape), -1, 0):
             different = np.unique(of_heads)
             values = (different if len(different) == 1 else of_heads.ravel()).tolist()
@@ -103,76 +86,56 @@ class Table:
     packed: str
     """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
     other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
-    name every head's `marks`, each pattern's `chance`, the `summary` and what every head `does` in words; and the names
-    of the readings that have statements (`stated`)."""
+    name every head's `marks`, each pattern's `chance`, the `summary` and what every head `does` in words."""
     decimals: int
     """Of its numbers. The CSV has 6."""
 
 
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
-    """The heads of one input, by every reading; by what they carry only with `carried`."""
-    readings: _Readings = {}
-    for reading in _NAMED:
-        if carried or not reading.carried:
-            turned = replace(result.with_reading(reading.by, reading.special), behaviour=reading)
-            readings[reading] = turned, turned.columns()
-    return _usual_last(readings, result)
+    """The heads of one input, by every reading; by what they carry only with `carried`. The result's own comes last."""
+    known = [reading for reading in _NAMED if reading in result.labels_by and (carried or not reading.carried)]
+    readings = []
+    for reading in sorted(known, key=lambda reading: reading == result.reading):
+        turned = result.with_reading(reading.by, reading.special)
+        columns = {"model": _model(turned), **turned.columns()}
+        if turned.output is not None:
+            columns["output"] = turned.output.ravel()
+        readings.append(HeadsByReading(turned.labels, summary(turned), columns))
+    return tuple(readings)
 
 
 def readings_of_pairs(result: Ranking) -> tuple[HeadsByReading, ...]:
-    """The heads over many pairs, by every reading that was counted; statements are by one of them.
+    """The heads over many pairs by the reading that was counted; each score has its 95 % interval beside it.
 
     Raises: OptionError if the ranking has no labels.
     """
-    there = [*([] if result.known_labels().norm else ["weight"]), *([] if result.carried is None else ["carried"])]
-    readings: _Readings = {}
-    for reading in _NAMED:
-        if reading.by in there:
-            turned = result.with_reading(reading.by, reading.special)
-            columns = _columns_of_pairs(turned)
-            readings[reading] = replace(turned, behaviour=reading, statements=None), columns
-    return _usual_last(readings, result)
-
-
-def _usual_last(readings: _Readings, result: Classification | Ranking) -> tuple[HeadsByReading, ...]:
-    """The reading by which the result tells what heads do comes last: pages open on it."""
-    usual = Reading("carried" if result.mapped.norm else "weight", result.behaviour.special)
-    if usual in readings:
-        readings[usual] = result, readings[usual][1]
-    else:  # what heads carry is not on the page
-        usual = Reading("weight", usual.special)
-    model = np.full(len(result.scores.grid), result.signature.model, dtype=object)
-    return tuple(
-        HeadsByReading(_NAMED[reading], told.behaviours, summary(told), {"model": model, **columns})
-        for reading, (told, columns) in sorted(readings.items(), key=lambda item: item[0] == usual)
-    )
-
-
-def _columns_of_pairs(result: Ranking) -> dict[str, NDArray[Any]]:
-    """Each head's labels and how sure they are, and its score for each pattern with the 95 % interval."""
-    frame = result.to_labels().drop(columns="model").astype({"statement_rank": float})
-    columns = {str(name): column.to_numpy() for name, column in frame.items()}
-    table, (low, high) = result.table, result.table.interval
+    labels, (low, high) = result.known_labels(), result.table.interval
+    columns = {"model": _model(result), **columns_of(labels, ())}
+    del columns["entropy"]  # which stands behind the scores
     for p, pattern in enumerate(result.scores.patterns):
-        for name, values in ((pattern, table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
+        for name, values in ((pattern, result.table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
             columns[name] = values[..., p].ravel()
-    return columns
+    columns["entropy"] = result.scores.entropy.ravel()
+    return (HeadsByReading(labels, summary(result), columns),)
+
+
+def _model(result: Classification | Ranking) -> NDArray[Any]:
+    return np.full(len(result.scores.grid), result.signature.model, dtype=object)
 
 
 def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
     """The labels and scores of all heads with all decimals, then with ever fewer."""
     columns, grid = list(readings[0].columns), readings[0].labels.scores.grid
-    common = columns.index("head") + 1  # model, kind, layer and head, which all readings have in common
-    names = [_cells(name, readings[0].columns[name]) for name in columns[:common]]
+    common = columns.index("name") + 1  # model, kind, layer, head and name, which all readings have in common
+    names = [_cells(readings[0].columns[name]) for name in columns[:common]]
     about = {
         "marks": {reading.name: reading.marks for reading in readings},
         "chance": {reading.name: reading.chance for reading in readings},
         "summary": {reading.name: plain(reading.summary) for reading in readings},
         "does": {
-            reading.name: [statement(reading.behaviours, head) for head in grid if len(grid) <= _MOST_HEADS]
+            reading.name: [statement(reading.labels, head) for head in grid if len(grid) <= _MOST_HEADS]
             for reading in readings
         },
-        "stated": [reading.name for reading in readings if reading.behaviours.statements is not None],
     }
     for decimals in (DECIMALS, *_COARSER):
         text = json.dumps(
@@ -186,21 +149,20 @@ def _once(readings: Sequence[HeadsByReading], columns: Sequence[str], decimals: 
     first: dict[tuple[str, ...], int] = {}
     whole: list[list[Any]] = []
     for place, reading in enumerate(readings):
-        cells = {name: _cells(name, reading.columns[name], decimals) for name in columns}
+        cells = {name: _cells(reading.columns[name], decimals) for name in columns}
         earlier = {name: first.setdefault((name, *of), place) for name, of in cells.items()}
         whole.append([of if earlier[name] == place else earlier[name] for name, of in cells.items()])
     return whole
 
 
-def _cells(name: str, column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
+def _cells(column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
     """The cells of a column of the CSV: empty where nothing is known."""
     if column.dtype.kind != "f":
         known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(column.tolist())}
         return [known[cell] for cell in column.tolist()]
     if np.isnan(column).all():
         return [""] * len(column)
-    form = ".0f" if name in _WHOLE else f".{decimals}f"
-    return ["" if math.isnan(value) else format(value, form) for value in column.tolist()]
+    return ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in column.tolist()]
 
 
 def profiles(result: Classification, *, carried: bool) -> str:
@@ -209,8 +171,8 @@ def profiles(result: Classification, *, carried: bool) -> str:
     """
     if result.scores.entropy.size > _MOST_HEADS:
         return ""
-    readings = {"weight": result.with_reading("weight").profile}
-    readings |= {"carried": result.with_reading("carried").profile} if carried else {}
+    names = [by for by in result.fits if by == "weight" or carried]
+    readings = {name: result.with_reading(name).profile for name in names}
     return _packed({name: _heads(profile) for name, profile in readings.items() if profile is not None})
 
 

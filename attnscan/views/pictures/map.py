@@ -6,15 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 from matplotlib.colors import to_rgba
-from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
 from attnscan.results.behaviour import Labels
 from attnscan.results.grid import AttentionKind, Grid, Head
-from attnscan.results.scores import MIXED
-from attnscan.results.signature import Special
-from attnscan.views.behaviour import reading_title, why_unsure
-from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
+from attnscan.views.behaviour import kinds_of, why_unsure
+from attnscan.views.palette import RESTING_OPACITY, letter, on_white, paper_color, readable_on, words
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
 from attnscan.views.pictures.sheet import (
     DOT,
@@ -37,32 +34,29 @@ _SMALLEST_LETTER = 4.0  # in points
 _GAP = 0.01  # around each cell, or a fifth of a cell where that is less
 
 
-def map_sheet(labels: Labels, special: Special, width: float, command: str = "classify") -> Sheet:
-    """What each head does: a letter in its pattern's colour; among words, paler the more the head rests on delimiters.
+def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
+    """What each head does: a letter in its colour; pale where the head rests on special tokens.
 
     A label that is not sure has a question mark. `command` is the one that lists the same heads.
     """
-    layers, heads = labels.scores.grid.shape
+    layers, heads = labels.grid.shape
     left, inner = ruler_width(layers), width - 2 * MARGIN
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads, LONGEST / layers)
-    check_heads_can_be_seen(side, labels.scores.grid, width, command)
+    check_heads_can_be_seen(side, labels.grid, width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     lettered = letter_size(side) is not None
-    title = wrapped(f"Map{of_kind(labels.scores.grid)}: {reading_title(labels, among_words=special == 'out')}.", inner)
-    unsure = lettered and labels.questioned(special).any()
-    notes = wrapped(f"?: {why_unsure(labels)}.", inner) if unsure else []
-    names = _label_key(labels, labels.called(special), inner)
-    parking = _parking_key(labels, lettered=lettered) if special == "out" else []
+    title = wrapped(f"Map{of_kind(labels.grid)}: what each head does, {labels.reading}.", inner)
+    notes = [] if lettered else wrapped("no room for letters: --width gives more", inner)
+    notes += wrapped(f"?: {why_unsure(labels)}.", inner) if lettered and labels.unsure.any() else []
+    names = _key(labels, inner)
     below = grid.y + grid.height + 0.07
     key = below + LINE * len(title) + 0.03
-    between = key + height_of(names, inner) + 0.03
-    noted = between + height_of(parking, inner) + 0.03
+    noted = key + height_of(names, inner) + 0.03
     sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
-    rulers(sheet, grid, labels.scores.grid)
-    draw_heads(sheet, grid, labels.scores.grid, _cell_of(labels, special))
+    rulers(sheet, grid, labels.grid)
+    draw_heads(sheet, grid, labels.grid, lambda head: _cell(labels, head))
     sheet.lines(title, below)
     draw_key(sheet, names, key)
-    draw_key(sheet, parking, between)
     sheet.lines(notes, noted)
     return sheet
 
@@ -129,16 +123,11 @@ def draw_heads(sheet: Sheet, box: Box, grid: Grid, cell_of: Callable[[Head], Hea
         sheet.text(x + side / 2, y + side / 2, text, align="center", size=fitting, color=ink)
 
 
-def _cell_of(labels: Labels, special: Special) -> Callable[[Head], HeadCell]:
-    """A head's cell: its pattern's letter, small and pale where it parks on delimiters, as on the terminal."""
-    names, unsure = labels.called(special), labels.questioned(special)
-    rests = labels.parking if special == "out" else np.zeros(labels.scores.grid.shape)
-
-    def cell_of(head: Head) -> HeadCell:
-        label, share = str(names[head.place]), float(rests[head.place])
-        return paper_color(label), opacity(share), mark(label, share) + "?" * bool(unsure[head.place])
-
-    return cell_of
+def _cell(labels: Labels, head: Head) -> HeadCell:
+    """A head's cell: the letter of what it does among words, as on the terminal."""
+    name = str(labels.among_words[head.place])
+    seen = RESTING_OPACITY if labels.rests[head.place] else 1.0
+    return paper_color(name), seen, letter(name) + "?" * bool(labels.unsure[head.place])
 
 
 def letter_size(side: float) -> float | None:
@@ -147,19 +136,16 @@ def letter_size(side: float) -> float | None:
     return size if size >= _SMALLEST_LETTER else None
 
 
-def _label_key(labels: Labels, called: NDArray[np.str_], width: float) -> list[KeyEntry]:
-    """Each label that there is, and how many heads have it."""
-    counts = {name: int((called == name).sum()) for name in (*labels.scores.patterns, MIXED)}
-    return [
-        KeyEntry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
-        for name, count in counts.items()
-        if count
+def _key(labels: Labels, width: float) -> list[KeyEntry]:
+    """Each kind that there is in the order of the screen, and how many heads have it; heads that rest are pale."""
+    entries = [
+        KeyEntry(f"{shortened(words(kind.name), width / 2)} ({len(kind.heads)})", *_look(group, kind.name))
+        for group, kind in kinds_of(labels)
     ]
+    if none := int((labels.among_words == "").sum()):
+        entries.append(KeyEntry(f"{words('')} ({none})", paper_color(""), mark=letter("")))
+    return entries
 
 
-def _parking_key(labels: Labels, *, lettered: bool) -> list[KeyEntry]:
-    """How pale a cell is by what it has from delimiters."""
-    texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
-    swatches = [KeyEntry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
-    notes = [] if lettered else [KeyEntry("no room for letters: --width gives more")]
-    return [KeyEntry("carried from delimiters" if labels.norm else "weight on delimiters"), *swatches, *notes]
+def _look(group: str, name: str) -> tuple[str, float, str]:
+    return paper_color(name), RESTING_OPACITY if group == "rest" else 1.0, letter(name)

@@ -15,6 +15,7 @@ from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
+from attnscan.views.behaviour import labels_of
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import LackingLetters, PictureFile
@@ -83,10 +84,10 @@ def picture(
                 sheet = profile_sheet(result, look.width)
             case Classification() | Ranking() if kind == "map":
                 command = "classify" if isinstance(result, Classification) else "heads"
-                sheet = map_sheet(result.mapped, result.behaviour.special, look.width, command)
+                sheet = map_sheet(labels_of(result), look.width, command)
             case Classification() if kind == "head":
                 attention, chosen = result.shown_attention, result.scores.grid.select(heads)
-                about = result.reading, result.links
+                about = result.shown, result.links
                 if lines:
                     sheet = lines_sheet(attention, chosen, look.width, *about)
                 else:

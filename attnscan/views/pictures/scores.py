@@ -17,7 +17,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.results.similarity import Similarity
-from attnscan.views.palette import INK, letter, paper_color
+from attnscan.views.palette import INK, letter, paper_color, words
 from attnscan.views.pictures.lettering import shortened, shrunk, step_of, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, of_kind, ruler_width, rulers
 from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, LONGEST, MARGIN, Box, Sheet, scale_width
@@ -231,8 +231,6 @@ def _say_if_empty(sheet: Sheet, box: Box, result: Classification | Ranking, tabl
     name = result.scores.patterns[pattern]
     if isinstance(result, Classification) and name in result.not_measured:
         why = "not measured"
-    elif table is result.scores.words_only and name == "delimiter":
-        why = "left out"
     else:
         why = "no eligible word" if isinstance(result, Classification) else "no score"
     room = width_of(why) + 0.08
@@ -319,11 +317,15 @@ def similarity_sheet(similarity: Similarity, width: float) -> Sheet:
     for number, place in enumerate(similarity.map):
         x, y = (box.x + size / 2 + (place[0] - middle[0]) * scale, box.y + size / 2 - (place[1] - middle[1]) * scale)
         sheet.box(Box(x - _SQUARE / 2, y - _SQUARE / 2, _SQUARE, _SQUARE), paper_color(str(similarity.label[number])))
-        sheet.text(x + _SQUARE, y, similarity.heads[number].name, size=_NAME, color=FAINT)
+        name = similarity.heads[number].name
+        inside = x + _SQUARE + width_of(name, _NAME) < width - MARGIN
+        sheet.text(
+            x + (_SQUARE if inside else -_SQUARE), y, name, align="left" if inside else "right", size=_NAME, color=FAINT
+        )
     sheet.lines(lines, box.y + size + 0.3 * LINE)
     y = box.y + size + (len(lines) + 0.8) * LINE
     for label in labels:
-        text = f"{letter(label)} {label} ({int((similarity.label == label).sum())})"
+        text = f"{letter(label)} {label or words(label)} ({int((similarity.label == label).sum())})"
         sheet.entry(MARGIN, y, text, paper_color(label), gap=0.05)
         y += LINE
     return sheet

@@ -15,7 +15,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import does
+from attnscan.views.behaviour import does, how_sure
 from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, render, wrapped
 from attnscan.views.terminal.syntax import relations_table
 
@@ -51,7 +51,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
 
 def _lines(card: Card, width: int, links: int, examples: int, lines: int, relations: int) -> Iterator[RenderableType]:
     yield from wrapped(does(card), width, style="bold")
-    yield from wrapped(_labels(card), width)
+    yield from wrapped(how_sure(card.ranking.known_labels(), card.head), width)
     yield ""
     scores, linked = _scores(card), _links(card, links)
     if width >= _BESIDE:
@@ -78,27 +78,15 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
         yield from (_example(example, width, lines) for example in card.look.examples[:examples])
 
 
-def _labels(card: Card) -> str:
-    """The head's label by each reading; one that it has by all of them is named once."""
-    by = {label: [name for name, own in card.labels.items() if own == label] for label in card.labels.values()}
-    if len(by) == 1:
-        return f"Label: {plain(next(iter(by)))}, by weight or carried, with special tokens or among words."
-    return f"Label: {'; '.join(f'{plain(label)} by {_and(names)}' for label, names in by.items())}."
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-
-
 def _scores(card: Card) -> Table:
     """The score of each pattern, by the scan's reading, with its rank."""
     table, ranking = card.ranking.table, card.ranking
-    grid = columns((str(ranking.reading),), ("score", "95 % interval", "chance", "rank"))
+    grid = columns(("pattern",), ("score", "95 % interval", "chance", "rank"))
     for p, pattern in enumerate(ranking.scores.patterns):
         place, rank = (*card.head.place, p), card.rank(pattern)
         low, high = (bound[place] for bound in table.interval)
         interval = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
-        interval = "not measured" if pattern == "predictive" and ranking.signature.predictive == "off" else interval
+        interval = "switched off" if pattern == "predictive" and ranking.signature.predictive == "off" else interval
         told = (decimals(table.score[place]), interval, decimals(table.chance[place]))
         grid.add_row(named(pattern), *told, "" if rank is None else f"{rank} of {len(ranking.scores.grid)}")
     return grid
@@ -143,7 +131,7 @@ def _profile(card: Card) -> str:
     shown = [part for part in parts if part.share >= _LEAST_PART][:_PARTS] or parts[:1]
     told = ", ".join(f"{plain(part.name)} {part.share:.2f}{_error(part.se)}" for part in shown)
     explained, error = (float(values[card.head.place]) for values in (fit.explained, fit.explained_se))
-    among = "" if card.ranking.behaviours.special else " among words"
+    among = " among words" if card.ranking.reading.among_words else ""
     return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}{_error(error)}."
 
 

@@ -60,11 +60,10 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
         yield line
         return
     head = heads[0]
-    labels, among_words = shown.result.labels, shown.result.reading.among_words
-    content = named(str(labels.content_label[head.place]), unsure=bool(labels.content_unsure[head.place]))
-    label = named(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place]))
-    of_all = () if among_words else (label, ("   among words: ", "dim"))
-    yield Text.assemble((f"{head.name}  ", "bold"), *of_all, content)
+    labels = shown.result.labels
+    label, among_words = str(labels.label[head.place]), str(labels.among_words[head.place])
+    also = () if label == among_words else (("   among words: ", "dim"), named(among_words))
+    yield Text.assemble((f"{head.name}  ", "bold"), named(label, unsure=bool(labels.unsure[head.place])), *also)
     entries = []
     for p, pattern in enumerate(scores.patterns):
         score = shown.result.table.score[(*head.place, p)]

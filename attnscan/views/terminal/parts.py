@@ -138,8 +138,8 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
 
 
 def named(pattern: str, *, unsure: bool = False) -> Text:
-    """A pattern's letter and name, in its colour; a head's label that is not sure has a question mark."""
-    return Text(f"{letter(pattern)} {plain(pattern)}{'?' if unsure else ''}", style=color_of(pattern))
+    """A label's letter and name, in its colour; one that is not sure has a question mark."""
+    return Text(f"{letter(pattern)} {plain(pattern) or 'none'}{'?' if unsure else ''}", style=color_of(pattern))
 
 
 def color_of(pattern: str) -> str:

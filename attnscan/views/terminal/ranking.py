@@ -1,4 +1,4 @@
-"""The screens of `heads` and `classify`: kinds of behaviour with a map, the best heads of patterns, one input."""
+"""The screens of `heads` and `classify`: kinds of heads by groups with a map, the best heads of patterns, one input."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.behaviour import Behaviours, Kind
+from attnscan.results.behaviour import Kind, Labels
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Leads, Ranking
-from attnscan.results.terms import THRESHOLD, counted
+from attnscan.results.signature import Signature
+from attnscan.results.terms import THRESHOLD
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import (
-    legend,
+    by_reading,
+    kinds_of,
+    labels_of,
     none_does,
     ranked_by,
-    reading,
-    remarks,
     summary,
     token_lines,
     told_apart,
     why_unscored,
-    words,
     worth,
 )
-from attnscan.views.palette import letter
+from attnscan.views.palette import letter, words
 from attnscan.views.terminal.parts import (
     color_of,
     columns,
     fitted,
     flowed,
-    model_line,
     named,
     number,
     some_of,
@@ -42,106 +41,145 @@ from attnscan.views.terminal.parts import (
     wrapped,
 )
 
-_ROWS = 12  # kinds that have a line of their own, at most; the others share lines
-_MOST = 33  # lines of a screen, beside one for each layer: 39 for 6 layers, 45 for 12
-_BELOW = 4  # of them, below a screen: a blank line and three of what to try next
-_LEAST_BESIDE = 64  # columns that kinds need if the map is to stand beside them
-_FEW_STRONGEST = 20  # columns: below, the average head's share goes, and not the strongest heads
-_RULER = 6  # columns of layer numbers on the map
+_LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
+_GROUP = 11  # columns of a group's name
+_STRONGEST, _LEAST_STRONGEST = 30, 18  # columns for the strongest heads, at most, and with the average beside them
+_RULER = 4  # columns of layer numbers on the map
 _DROPPED = "pairs", "chance", "self", "n", "lead"  # where the screen is narrow
-
+_SHORT = {"cross-sentence": "… in the other sentence", "same-keys": "the same few words"}  # behind their group's name
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _LINES_EACH = 2  # of the screen for a sentence or a note, at most
 
 
-def behaviours_view(
-    result: Classification | Ranking, width: int, *, mapped: bool = True, taken: int = 2
+def lines_of(layers: int) -> int:
+    """How long a first screen may be: 34 lines for 6 layers, 42 for 12."""
+    return 26 + -(-4 * layers // 3)
+
+
+def title_of(result: Classification | Ranking, about: str = "") -> Text:
+    """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
+    signature: Signature = result.signature
+    grid = result.scores.grid
+    layers, heads = grid.shape
+    kind = f" of {grid[0].kind.word} attention" if grid[0].kind.letter else ""
+    cut = signature.counts.partition(", ")[2] if about else ""
+    rest = "".join(f" · {part}" for part in (cut, by_reading(result.reading)) if part)
+    name = signature.model if signature.model == "bundled" else signature.title
+    before = f"{plain(about)} · " if about else ""
+    return Text.assemble(before, (plain(name), "bold"), f", {layers} layers × {heads} heads{kind}{rest}")
+
+
+def first_screen(
+    result: Classification | Ranking, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
 ) -> Iterator[RenderableType]:
-    """What the heads of a model do, in a sentence, by kinds and, if `mapped`, head by head.
+    """What the heads of a model do, in two sentences, by kinds and, if `mapped`, head by head, below some lines.
 
-    Of the screen's lines, `taken` are other ones: so many kinds share lines that there is room for all.
+    So many of the rarest kinds share lines that the screen is no longer than `lines_of`, with the lines `below` it.
     """
-    behaviours = result.behaviours
-    said, noted = list(wrapped(summary(result), width, style="")), list(wrapped(" ".join(remarks(result)), width))
-    lines = list(_map(behaviours, width)) if mapped else []
-    explained = list(wrapped(legend(behaviours), width)) if mapped else []
-    left = _MOST + behaviours.grid.shape[0] - _BELOW - taken - 2 - len((*said, *noted, *explained))
-    room = width - max((line.cell_len for line in lines), default=width) - 2
-    yield Group("", *said, "")
+    labels = labels_of(result)
+    said = list(wrapped(summary(result), width, style=""))
+    lines = list(_map(labels, width)) if mapped else []
+    legend = list(wrapped(_legend(labels), width)) if mapped else []
+    left = lines_of(labels.grid.shape[0]) - len([*above, *said, *legend]) - below - 2
+    room = width - max((line.cell_len for line in lines), default=width) - 3
+    yield Group(*above, "", *said, "")
     if room >= _LEAST_BESIDE:
-        both = Table.grid(padding=(0, 2, 0, 0))
-        both.add_row(Group(*_kinds(behaviours, room, left)), Text("\n").join(lines))
+        both = Table.grid(padding=(0, 3, 0, 0))
+        both.add_row(Group(*_kinds(labels, room, left)), Text("\n").join(lines))
         yield both
-        yield from noted
+        yield Group("", *legend)
     else:
-        yield from _kinds(behaviours, width, left - len(lines) - bool(lines))
-        yield from noted
-        yield Group(*[""] * bool(lines), *lines)
-    yield from explained
+        yield from _kinds(labels, width, left - len(lines) - bool(lines))
+        yield Group(*[""] * bool(lines), *lines, *legend)
 
 
-def _kinds(behaviours: Behaviours, width: int, lines: int) -> Iterator[RenderableType]:
-    """A line a kind that some head shows, patterns first; the rarest share as few lines as there is room for."""
-    kinds = [kind for kind in behaviours.kinds if kind.heads]
-    short = [
-        Text(" ").join([_named(kind), *(_strength(behaviours, head) for head in kind.heads[:1])]) for kind in kinds
-    ]
-    for count in range(min(_ROWS, len(kinds)), -1, -1):
-        shared = list(flowed(short[count:], width)) if short[count:] else []
-        if bool(count) + count + len(shared) <= lines:
+def _legend(labels: Labels) -> str:
+    entries = ["layers down, heads across"]
+    entries += [f"{letter('')} no distinct habit" if labels.statements else f"{letter('')} none"]
+    entries += ["grey: rests"] if labels.rests.any() else []
+    entries += ["? not sure"] if labels.unsure.any() else []
+    return " · ".join(entries)
+
+
+def _kinds(labels: Labels, width: int, lines: int) -> Iterator[RenderableType]:
+    """A line a kind, by groups; where there are more than lines, the rarest share the last ones."""
+    kinds = kinds_of(labels)
+    rarest = sorted((entry for entry in kinds if entry[0] != "rest"), key=lambda entry: len(entry[1].heads))
+    shared: list[Text] = []
+    for count in range(len(rarest) + 1):
+        shared = list(flowed((_shared(kind) for _, kind in rarest[:count]), width)) if count else []
+        if 1 + len(kinds) - count + len(shared) <= lines:
             break
-    else:
-        shared = list(flowed(map(_named, kinds), width))
-    rows = kinds[:count]
-    room = width - max((_named(kind).cell_len for kind in rows), default=0) - len("  heads  average  ")
-    if room < _FEW_STRONGEST:
-        room += len("  average")
-    grid = columns(("kind",), ("heads", "average"), ("strongest heads",), header="bold")
-    for kind in rows:
-        strongest = next(flowed((_strength(behaviours, head) for head in kind.heads), room))
-        grid.add_row(_named(kind), str(len(kind.heads)), number(kind.average), strongest)
+    merged = {kind.name for _, kind in rarest[:count]}
+    rows = [entry for entry in kinds if entry[0] == "rest" or entry[1].name not in merged]
+    names = [_named(group, kind) for group, kind in rows]
+    wide = _GROUP + max((name.cell_len for name in names), default=0) + 4  # to the end of the numbers of heads
+    averages = width - wide - 11 >= _LEAST_STRONGEST
+    room = min(_STRONGEST, width - wide - (11 if averages else 2))
+    header = _heading(labels, width - wide - (11 if averages else 2))
     if rows:
-        yield fitted(grid, width, "average", "strongest heads")
+        yield Text(f"{'heads':>{wide}}{'  average' if averages else ''}  {header}", style="bold")
+    before = ""
+    for (group, kind), name in zip(rows, names, strict=True):
+        line = Text("" if group == before else group).append_text(Text(" " * _GROUP))[:_GROUP]
+        line.append_text(name).append(" " * (wide - 4 - line.cell_len)).append(f"{len(kind.heads):>4}")
+        line.append(f"{number(kind.average):>9}" if averages else "").append("  ")
+        yield line.append_text(next(flowed((_strength(labels, kind, head) for head in kind.heads), room)))
+        before = group
     yield from shared
 
 
-def _named(kind: Kind) -> Text:
-    return Text(f"{letter(kind.name)} {words(kind)}", style=color_of(kind.name))
+def _heading(labels: Labels, width: int) -> str:
+    """What stands above the strongest heads, as far as there is room."""
+    among = " among words" if labels.reading.among_words else ""
+    what = "what is carried" if labels.reading.carried else "attention"
+    texts = (f"strongest: {what}{among}", f"strongest{among}", "strongest")
+    return next((text for text in texts if len(text) <= width), "")
 
 
-def _strength(behaviours: Behaviours, head: Head) -> Text:
-    """A head with its score or share; `?` if what it does is not sure."""
-    asked = "?" if behaviours.unsure[head.place] else ""
-    return Text(f"{head.name}{asked} {number(behaviours.strength[head.place])}")
+def _named(group: str, kind: Kind) -> Text:
+    text = f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}"
+    return Text(text, style="dim" if group == "rest" else color_of(kind.name))
 
 
-def _map(behaviours: Behaviours, width: int) -> Iterator[Text]:
+def _shared(kind: Kind) -> Text:
+    """A kind in a line with others: it, and how many heads have it."""
+    return Text(f"{letter(kind.name)} {words(kind.name)} {len(kind.heads)}", style=color_of(kind.name))
+
+
+def _strength(labels: Labels, kind: Kind, head: Head) -> Text:
+    """A head with its number; `?` if its label is not sure."""
+    share = number(labels.numbers(kind.name, head).share)
+    return Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {share}")
+
+
+def _map(labels: Labels, width: int) -> Iterator[Text]:
     """Every head's letter, and `?` where it is unsure; that alone where there is room for no more."""
-    layers, heads = behaviours.grid.shape
+    layers, heads = labels.grid.shape
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
     every = 1 if cell == 3 else 5
     ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
-    yield Text(" " * (_RULER - 1) + (ruler if cell > 1 else f" 0 to {heads - 1}"), style="dim")
+    yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
     for layer in range(layers):
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
         for head in range(heads):
-            kind, asked = str(behaviours.kind[layer, head]), "?" if behaviours.unsure[layer, head] else ""
+            kind, asked = str(labels.among_words[layer, head]), "?" if labels.unsure[layer, head] else ""
             text = (asked or letter(kind)) if cell == 1 else letter(kind) + asked
-            line.append(text.ljust(cell), style=f"bold {color_of(kind)}" if behaviours.own[layer, head] else "dim")
+            line.append(text.ljust(cell), style="dim" if labels.rests[layer, head] or not kind else color_of(kind))
         line.rstrip()
         yield line
 
 
-def ranking_view(result: Ranking, width: int) -> RenderableType:
+def ranking_view(result: Ranking, width: int, about: str = "") -> RenderableType:
     """What every head does over many pairs. Raises: OptionError if the ranking has no labels."""
-    title = list(_title(result, width))
-    return Group(*title, *behaviours_view(result, width, taken=1 + len(title)))
+    above = [*wrapped(title_of(result, about).plain, width, style=""), *wrapped(ranked_by(result), width)]
+    return Group(*first_screen(result, above, width))
 
 
-def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: int) -> RenderableType:
+def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: int, about: str = "") -> RenderableType:
     """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
     table = result.table
-    blocks: list[RenderableType] = list(_title(result, width))
+    blocks: list[RenderableType] = [title_of(result, about), *wrapped(ranked_by(result), width)]
     threshold = THRESHOLD if result.labels is None else result.labels.threshold
     ranked = 0
     for pattern in patterns:
@@ -157,11 +195,6 @@ def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: i
     blocks += ["", *_notes(width)] if ranked else []
     blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
     return Group(*blocks)
-
-
-def _title(result: Ranking, width: int) -> Iterator[RenderableType]:
-    yield model_line(result.signature, f"  {result.signature.counts}")
-    yield from wrapped(ranked_by(result), width)
 
 
 def _table(result: Ranking, pattern: str, top: int, width: int) -> RenderableType:
@@ -202,15 +235,12 @@ def _notes(width: int) -> Iterator[Text]:
 
 
 def classification_view(result: Classification, width: int, nth: int | None = None) -> RenderableType:
-    """One input at a glance: its tokens, kinds of behaviour, the map of all heads.
+    """One input at a glance: its tokens, kinds of heads, the map of all heads.
 
-    One of several inputs has its number in front, and no map and notes.
+    One of several inputs has its number in front, and no map.
     """
-    tokens, notes = list(_tokens(result, width)), list(_input_notes(result, width)) if nth is None else [Text("")]
-    taken = 1 + len(tokens) + len(notes)
-    return Group(
-        _input_title(result, nth), *tokens, *behaviours_view(result, width, mapped=nth is None, taken=taken), *notes
-    )
+    above = [_input_title(result, nth), *_tokens(result, width)]
+    return Group(*first_screen(result, above, width, mapped=nth is None, below=4), *([""] if nth is not None else []))
 
 
 def all_heads_view(
@@ -221,52 +251,34 @@ def all_heads_view(
     top: int | None = None,
     nth: int | None = None,
 ) -> RenderableType:
-    """Heads with their labels and scores, in the given order; and why there are no scores, where that is so."""
-    scores = result.scores
-    table = result.table
-    roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
-    labels = {"label": result.label}
-    labels |= {"runner-up": result.runner_up, "among words": result.content_label} if roomy else {}
-    unsure = {"label": result.labels.questioned(result.reading.special), "among words": result.labels.content_unsure}
-    behaviours = result.behaviours
-    numbers = {"nats": scores.entropy}
-    if result.output is not None and (roomy or len(patterns) < _FEW):
-        numbers["out"] = result.output
-    of_others = [known.id for known in scores.scored if known.of_others and known.id in patterns]
-    of_others = of_others if roomy or len(patterns) < _FEW else []
-    selves = [f"{letter(pattern)} self" for pattern in of_others]
-    grid = columns(("head", "does", *labels), (*map(letter, patterns), *selves, *numbers), header="bold", apart=1)
+    """Heads with what they do and their scores, in the given order; and why there are no scores, where that is so."""
+    table, labels = result.table, result.labels
+    numbers = ("share", *map(letter, patterns), "nats")
+    grid = columns(("head", "label", "among words"), numbers, header="bold", apart=1)
     for head in order[:top]:
         grid.add_row(
             head.name,
-            _marked(str(behaviours.kind[head.place]), bool(behaviours.unsure[head.place])),
-            *(
-                _marked(str(label[head.place]), name in unsure and bool(unsure[name][head.place]))
-                for name, label in labels.items()
-            ),
-            *(number(table.score[(*head.place, scores.patterns.index(pattern))]) for pattern in patterns),
-            *(number(table.itself[(*head.place, scores.patterns.index(pattern))]) for pattern in of_others),
-            *(number(values[head.place]) for values in numbers.values()),
+            _marked(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place])),
+            _marked(str(labels.among_words[head.place])),
+            number(labels.share[head.place]),
+            *(number(table.score[(*head.place, result.scores.patterns.index(pattern))]) for pattern in patterns),
+            number(result.scores.entropy[head.place]),
         )
-    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "among words", "label", "does")
+    grid = fitted(grid, width, "nats", "among words", "share", "label")
     there = {str(column.header) for column in grid.columns}
-    entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
-    entries += [f"{name} of this, the word itself" for name in selves if name in there]
-    entries += ["nats entropy of a row"] if "nats" in there else []
-    equal = f"{1 / scores.grid.shape[1]:.2f} an equal part"
-    entries += [f"out share of its layer's output, {equal}"] if "out" in there else []
-    entries += ["? changed in over 5 % of resamples"] if behaviours.labels.stability is not None else []
+    entries = ["share: of what it does among words"] if "share" in there else []
+    entries += [f"{letter(p)} {plain(p)}" for p in patterns]
+    entries += ["nats: entropy of a row"] if "nats" in there else []
+    entries += ["? not sure"] if labels.unsure.any() else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     listed = [grid] if grid.row_count else []
     why = [line for why in _why_unscored(result, patterns) for line in wrapped(why, width)]
     if nth is not None:
         return Group(_input_title(result, nth), *_tokens(result, width), *listed, *why, "")
     explained: list[RenderableType] = ["", *legend] if listed else []
-    does = [f"does: what each head does, by {reading(result)}."] if "does" in there else []
     if top is not None and top < len(order):
         explained.append(Text(some_of(top, len(order)), style="dim"))
-    read = (line for text in does for line in wrapped(text, width))
-    return Group(_input_title(result), "", *listed, *why, *explained, *read, *_input_notes(result, width))
+    return Group(_input_title(result), "", *listed, *why, *explained)
 
 
 def _why_unscored(result: Classification, patterns: Sequence[str]) -> Iterator[str]:
@@ -279,16 +291,13 @@ def _why_unscored(result: Classification, patterns: Sequence[str]) -> Iterator[s
             yield f"{', '.join(map(plain, unscored))}: {why}"
 
 
-def _marked(kind: str, unsure: bool) -> Text:
-    """A label or a statement by its letter and its name in tables, questioned if it would not stay."""
-    return Text(f"{letter(kind)} {plain(kind)}{'?' * unsure}", style=color_of(kind))
+def _marked(kind: str, *, unsure: bool = False) -> Text:
+    """A label by its letter and its name in tables, questioned if it would not stay."""
+    return Text(f"{letter(kind)} {plain(kind)}{'?' * unsure}", style=color_of(kind) if kind else "dim")
 
 
 def _input_title(result: Classification, nth: int | None = None) -> Text:
-    if nth is not None:
-        return Text(f"input {nth}", style="bold")
-    grid = result.scores.grid
-    return model_line(result.signature, f"  {grid} = {counted(len(grid), 'head')}")
+    return title_of(result) if nth is None else Text(f"input {nth}", style="bold")
 
 
 def _tokens(result: Classification, width: int) -> Iterator[Text]:
@@ -302,13 +311,3 @@ def _tokens(result: Classification, width: int) -> Iterator[Text]:
             shown[_LINES_EACH - 1].append_text(more)
         for place, part in enumerate(shown[:_LINES_EACH]):
             yield Text.assemble("  " if place else (f"{name} ", "bold"), part)
-
-
-def _input_notes(result: Classification, width: int) -> Iterator[Text]:
-    """What else there is to know, each cut to two lines: words of a long input have many that are related."""
-    for note in result.notes:
-        shown = list(wrapped(plain(note), width))
-        yield from shown[: _LINES_EACH - 1]
-        for rest in shown[_LINES_EACH - 1 : _LINES_EACH]:
-            cut = rest.plain if len(shown) == _LINES_EACH else f"{rest.plain[: width - 2].rstrip(' ,')} …"
-            yield Text(cut, style="dim")

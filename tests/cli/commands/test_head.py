@@ -44,7 +44,7 @@ def test_several_heads_one_after_the_other_and_what_to_try_next_can_be_run(over:
 
 def test_a_row_a_head_and_all_of_it_as_json(over: tuple[str, ...], tmp_path: Path) -> None:
     run("head", "0-0,1-1", *over, "-o", "cards.csv")
-    assert pd.read_csv(tmp_path / "cards.csv")["measured_by"].tolist()[0] == "next-word"
+    assert pd.read_csv(tmp_path / "cards.csv")["among_words"].tolist()[0] == "next-word"
     document = json.loads(run("head", "0-0", *over, "--format", "json").stdout)
     assert document["heads"][0]["patterns"]["next-word"]["score"] == pytest.approx(1, abs=1e-3)
     assert document["signature"]["pairs_read"] == 6
@@ -52,21 +52,22 @@ def test_a_row_a_head_and_all_of_it_as_json(over: tuple[str, ...], tmp_path: Pat
 
 def test_one_input_is_told_by_its_words(carrying: str) -> None:
     screen = run("head", "0-0", "the cat sat on the mat .", "a cat ran", "--model", carrying).stdout
-    assert "next-word 1.00" in screen and "1 pair" in screen
+    assert "the next word 1.00" in screen and "1 pair" in screen
 
 
 @pytest.mark.parametrize(
     ("switches", "by"),
     [
-        (("--by", "weight"), "by their attention weights among words."),
-        (("--special", "in"), "by what they carry."),
-        (("--by", "weight", "--special", "in"), "by their attention weights."),
+        ((), ""),
+        (("--by", "carried"), "by what heads carry, among words"),
+        (("--special", "in"), "by attention weight, with special tokens"),
+        (("--by", "carried", "--special", "in"), "by what heads carry, with special tokens"),
     ],
 )
 def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tuple[str, ...], by: str) -> None:
     screen = " ".join(run("head", "0-0", *over, *switches).stdout.split())
-    assert "0-0 next-word 1.00" in screen and f", {by}" in screen
-    assert ("Profile among words" in screen) == ("among words." in by)
+    assert "0-0 the next word 1.00" in screen and by in screen
+    assert ("Profile among words" in screen) == ("with special" not in by)
 
 
 def test_what_the_model_loses(over: tuple[str, ...]) -> None:

@@ -15,21 +15,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import COLUMNS, run
 from toy import save_toy_bert
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
-from attnscan.results.behaviour import TABLE_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
 
 def test_heads_ranks_the_pairs_that_come_along() -> None:
     result = run("heads", "--model", "bundled", "--pattern", "previous-word", "-p", "next-word", "--csv")
     table = pd.read_csv(StringIO(result.stdout))
-    columns = "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs,low,high,lead,lead_se,self"
+    columns = "model,pattern,rank,layer,head,name,score,chance,above_chance,se,low,high,n,pairs"
     assert result.stdout.splitlines()[0] == columns
     assert len(table) == 2 * 72 and table["pairs"].min() > 80
     best = table.groupby("pattern").first()
@@ -54,26 +53,22 @@ def test_a_list_of_the_best_heads_is_as_long_as_asked_for() -> None:
 def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     quick = ("heads", "--model", "bundled", "--predictive", "off")
     text = run(*quick).stdout
-    assert re.search(r"^P previous-word +\d+ +0\.\d\d  0-2 1\.00 ", text, re.MULTILINE)
-    assert "By what they carry among words, " in text and "95 % interval" not in text
+    assert re.search(r"^back +P the previous word +\d+ +0\.\d\d  0-2 1\.00 ", text, re.MULTILINE)
+    assert text.startswith("12 pairs that ship with attnscan · bundled, 6 layers × 12 heads\n") and "95 %" not in text
+    assert len(text.splitlines()) <= 34 and "Next: attnscan head 1-8" in text
     lists = run(*quick, "--best").stdout
-    assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "Map: " not in lists
+    assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "layers down" not in lists
     written = run(*quick, "--csv").stdout
     assert run(*quick, "--labels", "--csv").stdout == written  # a flag of earlier versions
-    table, names = pd.read_csv(StringIO(written)), ("label", "content_label", "carried_label", "map_label")
-    of_four = [f"{name}_{kind}" for kind in ("agree", "stays") for name in names]
-    ids = [pattern.id for pattern in PATTERNS]
-    first = ["model", "layer", "head", "label", "runner_up", *names[1:], *ids, *(f"{name}_chance" for name in ids)]
-    assert list(table.columns) == [*first, "above_chance", "margin", *of_four, *TABLE_COLUMNS] and len(table) == 72
-    assert table[of_four].min().min() >= 0 and table[of_four].max().max() == 1
-    assert table.loc[2, ["label", "map_label", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
+    table, ids = pd.read_csv(StringIO(written)), [pattern.id for pattern in PATTERNS]
+    assert written.splitlines()[0] == COLUMNS and len(table) == 72
+    assert table["label_stays"].min() >= 0 and table["label_stays"].max() == 1
+    assert table.loc[2, ["label", "among_words", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
     long = pd.read_csv(StringIO(run(*quick, "--best", "--csv").stdout))
     long = long.pivot(index=["layer", "head"], columns="pattern")
-    for kind in ("score", "chance"):
-        wide = table[[name if kind == "score" else f"{name}_chance" for name in ids]]
-        np.testing.assert_array_equal(wide.to_numpy(), long[kind][ids].to_numpy())
+    np.testing.assert_array_equal(table[ids].to_numpy(), long["score"][ids].to_numpy())
     strict = pd.read_csv(StringIO(run(*quick, "--csv", "--threshold", "0.9").stdout))
-    assert (strict["label"] != "mixed").sum() == (table["above_chance"] >= 0.9).sum()
+    assert strict["among_words"].isin(ids).sum() < table["among_words"].isin(ids).sum()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
     assert result.exit_code == 0 and "1 bad record" in result.stderr
     shown = " ".join(texts(out.read_bytes()))
     if kind == ["map"]:
-        assert "Map: what each head carries among words." in shown and "mixed (6)" in shown
+        assert (
+            "Map: what each head does, by attention weight, among words." in shown and "no distinct habit (3)" in shown
+        )
 
 
 def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_of_one_input_there_is_no_error() -> None:
 
 
 def test_by_norm_less_goes_to_special_tokens() -> None:
-    weights, carried = (_table(*ONE, *options) for options in ((), ("--by=carried",)))
+    weights, carried = (_table(*ONE, *options) for options in (("--special=in",), ("--by=carried", "--special=in")))
     special = [table[table["part"].isin(["start", "middle", "end"])]["share"].sum() for table in (weights, carried)]
     assert special[1] < special[0] / 2
     assert "by what heads carry" in run(*ONE, "--by=carried").stdout.splitlines()[2]

@@ -63,7 +63,7 @@ class TestCommand:
         done = CliRunner().invoke(app, ["report", "--pairs", str(pairs), *options])
         assert done.exit_code == 0, done.output
         elements = Elements(path.read_text(encoding="utf-8"))
-        assert elements.facts["readings"] == ["weight", "words", "carried", "carried-words"]
+        assert elements.facts["readings"] == ["words"]
         assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize(

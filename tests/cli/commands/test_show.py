@@ -43,7 +43,7 @@ def test_either_a_sentence_or_saved_weights(arguments: list[str], said: str) -> 
 def test_the_map_marks_the_previous_word_of_every_word() -> None:
     lines = screen_of("0-2", *ARTICLE).splitlines()
     assert lines[:2] == [f"A  {ARTICLE[0]}", f"B  {ARTICLE[1]}"]
-    assert lines[4] == "0-2  P previous-word   among words: P previous-word"
+    assert lines[4] == "0-2  P previous-word"
     rows = [line for line in lines if line[:3].strip().isdigit()]
     assert len(rows) == 19
     for i, row in enumerate(rows[2:8], 2):

@@ -22,7 +22,7 @@ def _run(*arguments: str) -> Result:
 
 @pytest.mark.usefixtures("each_run_once")
 def test_the_screen_shows_groups_or_the_nearest_of_some() -> None:
-    text = _run("--within", "0.2").stdout
+    text = _run("--within", "0.2", "--special", "in").stdout
     assert "1 group within 0.2 nats" in text and "The closest two" in text
     lines = _run("--heads", "0-2", "--nearest", "2").stdout.splitlines()
     assert lines[3].split() == ["head", "nearest", "divergence", "±", "se"]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from pages import Elements, asked_by, carrying, made_up, without_neurons
+from pages import Elements, carrying, made_up, without_neurons
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen
@@ -25,7 +25,6 @@ from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
 from attnscan.views.page.page import page
-from attnscan.views.palette import PARKS
 
 READINGS = {"weight": (False, False), "words": (False, True), "carried": (True, False), "carried-words": (True, True)}
 """Of what heads carry or not, and among words or not."""
@@ -37,7 +36,7 @@ class TestCargo:
         monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
-        order = [head.place for head in strongest_first(result.mapped.scores)]
+        order = [head.place for head in strongest_first(result.table, result.scores.grid)]
         assert elements.carried("carried") == elements.carried("weights") == order
         words = np.array(attention.sentence) >= 0
         for head in order:
@@ -136,9 +135,9 @@ class TestCargo:
 
     def test_the_best_heads_of_each_pattern_come_first(self, small: tuple) -> None:
         scores = small[0].scores
-        order = strongest_first(scores)
+        order = strongest_first(small[0].table, scores.grid)
         assert sorted(order) == list(scores.grid)
-        above = scores.every_key.above_chance
+        above = small[0].table.above_chance
         measured = [p for p in range(len(scores.patterns)) if not np.isnan(above[..., p]).all()]
         best = {scores.grid[np.nanargmax(above[..., p])] for p in measured}
         assert set(order[: len(best)]) == best
@@ -149,7 +148,7 @@ class TestCargo:
         made = page(result, PageOptions(size=whole // 2))
         elements = Elements(made.html)
         weights, neurons = elements.carried("weights"), elements.carried("neurons")
-        order = [head.place for head in strongest_first(result.scores)]
+        order = [head.place for head in strongest_first(result.table, result.scores.grid)]
         assert len(made.html) <= whole // 2
         assert weights == order[: len(weights)] and neurons == order[: len(neurons)]
         assert 0 < len(neurons) < 24
@@ -252,19 +251,18 @@ def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result.with_reading("carried" if norm else "weight")).html).facts
     for name, (carried, left_out) in READINGS.items():
-        columns, *rows = _csv(asked_by(result, "carried" if carried else "weight", "out" if left_out else "in"))
-        assert (facts["columns"], facts["rows"][name]) == (columns, rows)
-    assert facts["readings"] == list(READINGS) and facts["usual"] == "carried-words"
+        columns, *rows = _csv(result.with_reading("carried" if carried else "weight", "out" if left_out else "in"))
+        assert facts["columns"] == [*columns, "output"] and [row[:-1] for row in facts["rows"][name]] == rows
+    usual = "carried-words" if norm else "words"
+    assert facts["readings"] == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
 
 
 def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result).html).facts
     for name, (carried, among_words) in READINGS.items():
-        behaviours = asked_by(result, "carried" if carried else "weight", "out" if among_words else "in").behaviours
-        labels, unsure = behaviours.labels, behaviours.unsure
-        rests = labels.parking >= PARKS if among_words else np.zeros_like(unsure)
-        assert facts["marks"][name] == "".join(map(str, (unsure + 2 * rests).ravel()))
+        labels = result.with_reading("carried" if carried else "weight", "out" if among_words else "in").labels
+        assert facts["marks"][name] == "".join(map(str, (labels.unsure + 2 * labels.rests).ravel()))
         chance = labels.scores.table(among_words).chance
         for p, told in enumerate(facts["chance"][name]):
             values = [np.nan if each is None else each for each in (told if isinstance(told, list) else [told])]
@@ -276,7 +274,8 @@ def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
 def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
     result, attention = carrying(small[0])
     if what == "result":
-        bare = replace(result, carried=None, signature=replace(result.signature, read_by="output_attentions"))
+        scores_by = {"weight": result.scores}
+        bare = replace(result, scores_by=scores_by, signature=replace(result.signature, read_by="output_attentions"))
         why = "what heads of this architecture carry cannot be computed"
     else:
         norms_gone = replace(attention, norms=None)
@@ -314,7 +313,7 @@ class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
     def many(self) -> Iterator[Classification]:
         """How sure its labels are takes long, and is not on the page of so few words."""
-        with mock.patch("attnscan.scan.one_input.stability", lambda *_: None):
+        with mock.patch("attnscan.scoring.labels.MOST_HEADS", 0):
             yield made_up(50, 60, 4)[0]
 
     @pytest.mark.parametrize(("room", "decimals"), [(SIZE, 6), (216_000, 4), (171_000, 2)])
@@ -323,7 +322,7 @@ class TestThousandsOfHeads:
         made = page(many, PageOptions(size=size))
         assert len(made.html.encode()) <= size
         facts = Elements(made.html).facts
-        frame = asked_by(many, "weight", "in").to_frame().iloc[:, facts["columns"].index("content_label") + 1 :]
+        frame = many.with_reading("weight", "in").to_frame().iloc[:, facts["columns"].index("average") + 1 :]
         for row, expected in zip(facts["rows"]["weight"], frame.to_numpy(), strict=True):
             for cell, value in zip(row[-len(expected) :], expected, strict=True):
                 number = f"{value:.{decimals}f}" if isinstance(value, float) else str(value)

@@ -130,43 +130,27 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
 def test_a_result_that_is_turned_has_the_table_of_one_that_was_asked_for(by: By, other_by: By) -> None:
     """The page rests on it: it is made from one run and saves the tables of both."""
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    asking: dict[By, By | None] = {"weight": None, "carried": "carried"}  # the map is by what heads carry in both
-    options = [ScanOptions(model="bundled", predictive="off", by=asking[each]) for each in (by, other_by)]
-    asked, other = (classify(pair, each) for each in options)
+    kept, _ = classify_and_keep(pair, ScanOptions(model="bundled", predictive="off", by=other_by))
     for special in get_args(Special):
-        expected = asked.with_reading(special=special).to_frame(statements=False)
-        assert_frame_equal(other.with_reading(by, special).to_frame(statements=False), expected)
-        again = asked.with_reading(other_by).with_reading(by, special).to_frame(statements=False)
-        assert_frame_equal(again, expected)
+        asked = classify(pair, ScanOptions(model="bundled", predictive="off", by=by, special=special))
+        assert_frame_equal(kept.with_reading(by, special).to_frame(), asked.to_frame())
 
 
-def _turned(ranking: Ranking, name: str) -> Ranking:
-    by: By = "carried" if name.startswith("carried") else "weight"
-    return ranking.with_reading(by, "out" if name.endswith("words") else "in")
-
-
-def test_every_reading_has_its_labels_and_its_scores_with_intervals(ranking: Ranking) -> None:
-    facts = Elements(page(ranking).html).facts
-    assert facts["readings"] == list(READINGS) and facts["usual"] == "carried-words" and facts["tokens"] == []
-    for name, among_words in READINGS.items():
-        turned = _turned(ranking, name)
-        held = pd.DataFrame(facts["rows"][name], columns=facts["columns"])
-        labels = turned.to_labels()
-        for column in ("label", "runner_up", "content_label", "carried_label"):
-            assert held[column].tolist() == labels[column].tolist()
-        numbers = [column for column in labels.columns[3:] if labels[column].dtype.kind == "f"]
-        found = held[numbers].replace("", "nan").astype(float)
-        assert_frame_equal(found, labels[numbers], atol=1e-6, check_dtype=False)
-        table = turned.scores.table(among_words)
-        for p, pattern in enumerate(turned.scores.patterns):
-            for column, values in zip(("", "_low", "_high"), (table.score, *table.interval), strict=True):
-                told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
-                np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
-        used = turned.known_labels()
-        unsure = used.content_unsure if among_words else used.unsure
-        if name == "carried-words":
-            unsure = ranking.behaviours.unsure
-        assert [int(mark) % 2 for mark in facts["marks"][name]] == unsure.ravel().tolist()
+def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: Ranking) -> None:
+    facts, labels = Elements(page(ranking).html).facts, ranking.to_frame()
+    assert facts["readings"] == ["words"] and facts["usual"] == "words" and facts["tokens"] == []
+    held = pd.DataFrame(facts["rows"]["words"], columns=facts["columns"])
+    for column in ("name", "label", "among_words"):
+        assert held[column].tolist() == labels[column].tolist()
+    numbers = [column for column in labels.columns[4:] if labels[column].dtype.kind == "f"]
+    found = held[numbers].replace("", "nan").astype(float)
+    assert_frame_equal(found, labels[numbers], atol=1e-6, check_dtype=False)
+    for p, pattern in enumerate(ranking.scores.patterns):
+        for column, values in zip(("_low", "_high"), ranking.table.interval, strict=True):
+            told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
+            np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
+    unsure = ranking.known_labels().unsure.ravel().tolist()
+    assert [int(mark) % 2 for mark in facts["marks"]["words"]] == unsure
 
 
 def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
@@ -189,13 +173,13 @@ def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
             )
 
 
-def test_by_what_heads_carry_alone_it_says_why_weights_are_not_there(ranking: Ranking) -> None:
-    elements = Elements(page(ranking.with_reading("carried")).html)
-    assert elements.facts["readings"] == ["carried", "carried-words"] and "profile-bytes" not in elements.text
-    disabled = [of["value"] for tag, of in elements.tags if tag == "button" and "disabled" in of]
-    assert disabled == ["weight"]
-    without = Elements(page(replace(ranking, carried=None)).html)
-    assert without.facts["readings"] == ["weight", "words"] and without.facts["usual"] == "words"
+def test_other_readings_are_not_there_and_it_says_why(ranking: Ranking) -> None:
+    elements = Elements(page(ranking).html)
+    disabled = {of["value"]: of["title"] for tag, of in elements.tags if tag == "button" and "disabled" in of}
+    assert disabled == {
+        "carried": "Not here: this page was made by attention weight, among words; make one with --by carried",
+        "in": "Not here: this page was made by attention weight, among words; make one with --special in",
+    }
 
 
 def test_hostile_text_adds_no_element_and_no_attribute(ranking: Ranking) -> None:
@@ -220,4 +204,4 @@ def test_in_python_it_takes_no_heads_and_needs_labels(ranking: Ranking) -> None:
     with pytest.raises(OptionError, match="a page of many pairs holds no head's weights; leave out heads"):
         attnscan.report(ranking, heads="0-2")
     with pytest.raises(OptionError, match="this ranking has no labels"):
-        attnscan.report(replace(ranking, labels=None, carried=None))
+        attnscan.report(replace(ranking, labels=None))

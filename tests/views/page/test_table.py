@@ -39,6 +39,6 @@ def test_a_page_of_norm_holds_the_same(article: tuple[Classification, Attention]
 
 
 def test_without_profiles_there_is_nothing_of_them(article: tuple[Classification, Attention]) -> None:
-    bare = replace(article[0], carried=None, fits={})
+    bare = replace(article[0], fits={})
     html = page(bare).html
     assert "profile-bytes" not in Elements(html).text and "<b>Profile.</b>" not in html

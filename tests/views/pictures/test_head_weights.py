@@ -164,7 +164,8 @@ class TestKindsOfAttention:
         found = Counter(texts(picture(cross, "head", heads="c0-1", lines=lines)))
         assert all(found[token] == 1 for token in ("le", "chat", "noir", "</s>", "the", "cat", "target", "source"))
         words = " ".join(texts(picture(cross, "head", PictureFile(width=6), heads="c0-1", lines=lines)))
-        assert f"Cross attention, by attention weight. Gold links are {'dotted' if lines else 'outlined'}." in words
+        assert "Cross attention, by attention weight, with special tokens. Gold links are" in words
+        assert f"Gold links are {'dotted' if lines else 'outlined'}." in words
 
     def test_cells_are_square_and_gold_links_outlined(self, cross: Classification) -> None:
         svg = picture(cross, "head", heads="c0-1")

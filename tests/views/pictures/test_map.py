@@ -1,8 +1,7 @@
-"""The map of heads: the letters and the colours of their labels."""
+"""The map of heads: the screen's letters, and their colours."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from io import BytesIO
@@ -12,12 +11,16 @@ import pytest
 from drawn import random_weights, texts
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
+from small_results import SIGNATURE
 
 from attnscan import PATTERNS, heads
 from attnscan.errors import OptionError, SelectionError
+from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification
-from attnscan.results.scores import MIXED
-from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, letter, on_white, opacity, paper_color
+from attnscan.results.ranking import Ranking
+from attnscan.results.signature import USUAL
+from attnscan.views.behaviour import kinds_of
+from attnscan.views.palette import NO_HABIT_COLOR, RESTING_OPACITY, letter, on_white, paper_color
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.map import ruler_width
 from attnscan.views.pictures.picture import picture
@@ -27,67 +30,46 @@ from attnscan.views.pictures.sheet import DPI, LINE, MARGIN, MOST_CELLS
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn of how sure labels are, and of thousands of heads that takes long."""
-    monkeypatch.setattr("attnscan.scan.one_input.stability", lambda *_: None)
+    monkeypatch.setattr("attnscan.scoring.labels.MOST_HEADS", 0)
 
 
-def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classification) -> None:
-    """Of what heads carry among words."""
-    svg, mapped = picture(article), article.with_reading("carried")
-    labels = mapped.content_label
-    expected = Counter(_marks(mapped))
+def _marks(labels: Labels) -> list[str]:
+    """Each head's letter, with a question mark where its label is not sure."""
+    both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
+    return [letter(str(name)) + "?" * bool(unsure) for name, unsure in both]
+
+
+@pytest.mark.parametrize("by", ["weight", "carried"])
+@pytest.mark.parametrize("special", ["in", "out"])
+def test_the_map_has_the_letter_and_the_colour_of_every_head(article: Classification, by: str, special: str) -> None:
+    result = article.with_reading(by, special)  # type: ignore[arg-type]
+    labels, svg = result.labels, picture(result)
+    expected = Counter(_marks(labels))
     assert any(text.endswith("?") for text in expected)
-    shown = {str(label) for label in labels.flat}
-    expected.update(letter(label) for label in shown)  # the key
-    names = {pattern.id for pattern in PATTERNS}
-    marks = set(expected) | {letter(name) for name in names}
-    assert Counter(text for text in texts(svg) if text in marks) == expected
-    for label in {*names, MIXED} - {"next-word"}:  # whose colour also shows how pale cells are
-        count = int((labels == label).sum())
-        assert svg.count(f"fill: {COLORS.get(label, MIXED_COLOR)}".encode()) == count + (count > 0)
-    assert svg.count(f"fill: {COLORS['next-word']}".encode()) == (labels == "next-word").sum() + 1 + 3
-    assert f"next-word ({(labels == 'next-word').sum()})" in texts(svg)
-
-
-def _marks(result: Classification) -> list[str]:
-    """Each head's letter, small where it rests on delimiters, with a question mark where its label is not sure."""
-    letters = [
-        letter(label).lower() if rests >= PARKS else letter(label)
-        for label, rests in zip(result.content_label.flat, result.parking.flat, strict=True)
-    ]
-    return [text + "?" * bool(unsure) for text, unsure in zip(letters, result.labels.content_unsure.flat, strict=True)]
+    none = int((labels.among_words == "").sum())
+    expected.update(letter(kind.name) for _, kind in kinds_of(labels))  # the key
+    expected.update([letter("")] * bool(none))
+    assert Counter(text for text in texts(svg) if text in expected) == expected
+    assert svg.count(f"fill: {NO_HABIT_COLOR}".encode()) == none + bool(none)
+    resting = int(labels.rests.sum())
+    assert svg.count(f"fill-opacity: {RESTING_OPACITY}".encode()) == resting + bool(labels.resting.heads)
 
 
 def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article: Classification) -> None:
     asked = "?: the label changed in more than 5 % of bootstrap resamples of the words, or they are too few."
-    for result, said in ((article, "carries"), (replace(article, carried=None), "looks at")):
-        shown = " ".join(texts(picture(result)))
-        assert f"Map: what each head {said} among words." in shown and asked in shown
-    sure = replace(article, carried=None, by_weight=replace(article.by_weight, stability=None))
+    for by, said in (("weight", "by attention weight"), ("carried", "by what heads carry")):
+        shown = " ".join(texts(picture(article.with_reading(by))))  # type: ignore[arg-type]
+        assert f"Map: what each head does, {said}, among words." in shown and asked in shown
+    sure = Ranking(article.scores, SIGNATURE, labels=replace(article.labels, stays=None))
     assert "?" not in " ".join(texts(picture(sure)))
 
 
 def test_a_cell_too_narrow_for_a_letter_and_a_question_mark_has_the_latter_alone() -> None:
     result, _ = random_weights(2, 24, 9)
-    marks = _marks(result)
-    unsure = sum(text.endswith("?") for text in marks)
+    unsure = sum(text.endswith("?") for text in _marks(result.labels))
     assert unsure > 0
     for width, alone in ((3.3, 0), (2.2, unsure)):
         assert texts(picture(result, look=PictureFile("svg", width))).count("?") == alone
-
-
-def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
-    """By what comes from delimiters of all that a head carries or, where that cannot be had, by weight."""
-    for result in (article.with_reading("carried"), replace(article, carried=None)):
-        svg = picture(result).decode()
-        assert ("carried from delimiters" in svg) is (result.carried is not None)
-        for place in ((0, 2), (1, 11), (2, 9)):
-            _check_paleness(result, svg, place)
-
-
-def _check_paleness(result: Classification, svg: str, place: tuple[int, int]) -> None:
-    color, rests = COLORS[str(result.content_label[place])], result.parking[place]
-    opacities = [float(o) for o in re.findall(rf"fill: {color}; fill-opacity: ([\d.]+)", svg)]
-    assert any(opacity == pytest.approx(1 - 0.8 * rests, abs=1e-5) for opacity in opacities)
 
 
 @pytest.mark.usefixtures("quick")
@@ -95,14 +77,16 @@ def test_thousands_of_heads_are_an_image_in_the_same_colours() -> None:
     layers, heads = 70, 100
     assert layers * heads > MOST_CELLS
     result, _ = random_weights(layers, heads, 6)
-    assert len(set(result.content_label.flat)) > 1
+    labels = result.labels
+    assert len(set(labels.among_words.flat)) > 1 and labels.rests.any()
     assert len(picture(result)) < 200_000, "a shape for each head"
     drawn = imread(BytesIO(picture(result, look=PictureFile("png"))))
     left = ruler_width(layers)
     side = (3.3 - left - MARGIN) / heads
     for place in np.ndindex(layers, heads):
         x, y = left + (place[1] + 0.5) * side, MARGIN + 2 * LINE + (place[0] + 0.5) * side
-        color = on_white(paper_color(str(result.content_label[place])), opacity(float(result.parking[place])))
+        seen = RESTING_OPACITY if labels.rests[place] else 1
+        color = on_white(paper_color(str(labels.among_words[place])), seen)
         assert drawn[int(y * DPI), int(x * DPI), :3] == pytest.approx(to_rgb(color), abs=0.01), place
 
 
@@ -123,11 +107,12 @@ def _tall(layers: int) -> Classification:
     result, _ = random_weights(1, 1, 4)
     scores, fields = result.scores, ("score", "chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
     tables = {
-        kind: replace(table, share_chance=None, **{name: np.repeat(getattr(table, name), layers, 0) for name in fields})
+        kind: replace(table, **{name: np.repeat(getattr(table, name), layers, 0) for name in fields})
         for kind, table in (("every_key", scores.every_key), ("words_only", scores.words_only))
     }
     tall = replace(scores, entropy=np.repeat(scores.entropy, layers, 0), **tables)
-    return replace(result, by_weight=replace(result.by_weight, scores=tall, stability=None), attention=None)
+    labels_by = {USUAL: lambda: Labels(tall, USUAL)}
+    return replace(result, scores_by={"weight": tall}, labels_by=labels_by, attention=None)
 
 
 def test_a_ranking_is_drawn_by_its_labels_and_says_what_it_lacks() -> None:

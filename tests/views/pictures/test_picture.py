@@ -65,7 +65,7 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
 def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -> None:
     result, _ = random_weights(layers, heads, 4)
     found = texts(picture(result, "map", PictureFile(width=width)))
-    crowded = "no room for letters: --width gives more" in found
+    crowded = "no room for letters: --width gives more" in " ".join(found)
     marks = [text for text in found if len(text.removesuffix("?")) <= 1 and not text.isdigit()]
     assert crowded or len(marks) >= layers * heads
     assert not (crowded and heads <= 16)

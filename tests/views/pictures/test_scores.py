@@ -23,13 +23,14 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
         assert found.count("no eligible word") == 2 and found.count("not measured") == 1
         assert [text for text in found if text[2:] in NAMES] == [f"{letter(p)} {p}" for p in NAMES]
     assert "no score" in texts(picture(result, "scores"))
-    assert texts(picture(result.with_reading(special="out"), "scores")).count("left out") == 1
 
 
 def test_the_reading_is_named(article: Classification) -> None:
     carried = article.with_reading("carried", "out")
     for kind in ("scores", "layers"):
-        assert "Scores by attention weight." in texts(picture(article, kind))
+        assert "Scores by attention weight, with special tokens." in texts(
+            picture(article.with_reading(special="in"), kind)
+        )
         said = "Scores by what heads carry, among words. Special tokens are removed, and rows renormalised."
         assert said in " ".join(texts(picture(carried, kind)))
 
@@ -42,7 +43,7 @@ def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:
 
 
 def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> None:
-    score = article.scores.every_key.score
+    score = article.table.score
     grid = article.scores.grid
     best = [grid[np.nanargmax(score[..., p])].name for p, name in enumerate(NAMES) if name != "predictive"]
     found = [text for text in texts(picture(article, "layers")) if re.fullmatch(r"\d+-\d+", text)]
@@ -56,7 +57,7 @@ def test_layers_over_pairs_have_intervals_of_the_best_heads() -> None:
     said = "Upright lines: 95 % intervals of the best heads over pairs."
     found, without = picture(ranking, "layers", PictureFile(width=6)), picture(one, "layers", PictureFile(width=6))
     assert said in texts(found) and said not in texts(without)
-    table = ranking.scores.every_key
+    table = ranking.table
     p, left = ranking.scores.patterns.index("next-word"), []
     low, high = (np.broadcast_to(bound, table.score.shape)[..., p] for bound in table.interval)
     for layer, scores in enumerate(table.above_chance[..., p]):

@@ -36,7 +36,7 @@ def _boxes(svg: bytes, color: str) -> list[tuple[float, float]]:
 
 def test_the_map_has_every_letter_and_names_its_reading(result: Syntax) -> None:
     shown = texts(picture(result))
-    assert "Map: what heads follow in 288 sentences, by attention weight." in " ".join(shown)
+    assert "Map: what heads follow in 288 sentences, by attention weight, among words." in " ".join(shown)
     letters = [result.letter(head) for head in result.grid]
     assert shown.count("F") == letters.count("F") + 1 == 2  # and in the key
     assert any(text == "function word (1)" for text in shown)

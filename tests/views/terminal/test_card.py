@@ -45,8 +45,8 @@ def test_a_card_has_few_lines_and_says_first_what_the_head_does(cards: Cards) ->
     lines = _screen(replace(cards, cards=cards.cards[:1]), 80)
     assert len(lines) + 5 <= 45  # with what stands above and below
     text = " ".join(lines)
-    assert re.search(r"0-0  next-word 1\.00, average head 0\.\d\d, even attention 0\.\d\d, 1st of 6, by what", text)
-    assert "N next-word" in text and "1 of 6" in text and "not measured" in text
+    assert re.search(r"0-0  the next word 1\.00, average head 0\.\d\d, even attention 0\.\d\d, 1st of 6\.", text)
+    assert "N next-word" in text and "1 of 6" in text and "switched off" in text
     (shares,) = (line for line in lines if line.startswith("share"))
     assert shares[10 + 4 * DISTANCES.index(1) :][:4] == " 1.0" and shares.count(" 1.0") == 1
     assert "Why: by position. 1.00 becomes 0." in text and "Profile among words: " in text
@@ -78,7 +78,7 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
 
 def test_a_wide_screen_has_links_beside_the_scores(cards: Cards) -> None:
     assert len(_screen(cards, 120)) <= len(_screen(cards, 80)) - 8
-    assert any(line.startswith("by attention weight") and "from → to" in line for line in _screen(cards, 120))
+    assert any(line.startswith("pattern") and "from → to" in line for line in _screen(cards, 120))
 
 
 def test_a_long_example_is_cut_around_the_words_that_are_marked(cards: Cards) -> None:
@@ -92,7 +92,8 @@ def test_a_long_example_is_cut_around_the_words_that_are_marked(cards: Cards) ->
 
 def test_json_and_tables_hold_the_card(cards: Cards) -> None:
     frame, document = cards.to_frame(), cards.document()
-    assert frame["does"].tolist() == ["next-word", "previous-word"] and frame["map_label"].tolist()[0] == "next-word"
+    assert frame["label"].tolist() == frame["among_words"].tolist() == ["next-word", "previous-word"]
+    assert frame["name"].tolist() == ["L0H0", "L1H2"]
     first = document["heads"][0]
     assert first["patterns"]["next-word"]["rank"] == 1 and first["distance"][1] == pytest.approx(1, abs=1e-3)
     assert first["links"][0]["share"] > first["links"][0]["average"] and first["alike_1"] != "0-0"
@@ -100,5 +101,5 @@ def test_json_and_tables_hold_the_card(cards: Cards) -> None:
 
 def test_a_notebook_shows_the_cards(cards: Cards) -> None:
     html = cards._repr_html_()
-    assert html is not None and html.startswith("<pre") and "0-0  next-word 1.00" in html
+    assert html is not None and html.startswith("<pre") and "0-0  the next word 1.00" in html
     assert repr(cards).startswith("Cards of ") and cards["1-2"].head.name == "1-2" and len(cards) == 2

@@ -8,13 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from behaviours import doing
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_run import classify
 from rich.console import Group
-from small_results import result_of
+from small_results import doing, result_of
 
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.inputs.sentence import Pair
@@ -23,6 +22,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.views.behaviour import kinds_of, notes_of
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.ranking import all_heads_view, classification_view
@@ -77,28 +77,26 @@ def test_colour_adds_nothing_but_colour(article: Classification) -> None:
 
 def test_one_of_several_inputs_has_its_number_and_no_map(article: Classification) -> None:
     text = render(classification_view(article, 80, nth=7), 80)
-    assert text.startswith("input 7\nA [CLS] i went") and "P previous-word" in text and "Map: " not in text
+    assert text.startswith("input 7\nA [CLS] i went") and "P the previous word" in text and "layers down" not in text
 
 
-def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
+def test_why_patterns_have_no_scores_is_noted_unless_the_user_switched_them_off() -> None:
     one = classify(Pair("strawberries"), ScanOptions(model="bundled"))
-    said = " ".join(render(classification_view(one, 80), 80).split())
-    assert "cross-sentence: no word of this input is eligible." in said
-    off = classify(Pair("strawberries"), ScanOptions(model="bundled", predictive="off"))
-    said = " ".join(render(classification_view(off, 80), 80).split())
-    assert "predictive: not measured: switched off." in said
+    assert "cross-sentence: no word of this input is eligible" in list(notes_of(one))
+    off = classify(Pair("the straw and the berries"), ScanOptions(model="bundled", predictive="off"))
+    assert not any("predictive" in note for note in notes_of(off))
 
 
 def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> None:
-    heads, behaviours = list(article.scores.grid)[:12], article.behaviours
+    heads, labels = list(article.scores.grid)[:12], article.labels
     lines = render(all_heads_view(article, ["next-word"], heads, 80, top=9), 80).splitlines()
-    rows = [line.split() for line in lines if re.match(r"0-\d", line)]
-    assert [row[0] for row in rows] == [head.name for head in heads[:9]]
+    rows = [line for line in lines if re.match(r"0-\d", line)]
+    assert [row.split()[0] for row in rows] == [head.name for head in heads[:9]]
     for head, row in zip(heads, rows, strict=False):
-        asked = "?" if behaviours.unsure[head.place] else ""
-        assert row[1:3] == [letter(str(behaviours.kind[head.place])), f"{behaviours.kind[head.place]}{asked}"]
+        label, also = str(labels.label[head.place]), str(labels.among_words[head.place])
+        asked = "?" if labels.unsure[head.place] else ""
+        assert f"{letter(label)} {label}{asked}" in row and f"{letter(also)} {also}" in row
     assert "9 of 12 heads; --top 12 for all." in lines
-    assert "does: what each head does, by what they carry among words." in lines
 
 
 def test_all_heads_in_the_order_given(article: Classification) -> None:
@@ -106,7 +104,7 @@ def test_all_heads_in_the_order_given(article: Classification) -> None:
     text = render(all_heads_view(article, article.scores.patterns, order, 80), 80)
     rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
     assert len(rows) == 72
-    column = article.scores.every_key.score[..., 0]
+    column = article.table.score[..., 0]
     ranked = [column[int(layer), int(head)] for layer, head in rows]
     assert ranked == sorted(ranked, reverse=True)
 
@@ -138,34 +136,28 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
     assert text.encode("utf-8")
 
 
-@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])
+@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 34), (12, 12, 42)])
 @pytest.mark.parametrize("kinds", [4, 14, 22])
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_screen_is_short_whatever_the_sentences(layers: int, heads: int, most: int, kinds: int, width: int) -> None:
-    """With long sentences, many related words, a long remark, and as long a command to try next as there may be."""
+    """With long sentences, and as long a command to try next as there may be."""
     ranking = doing(layers, heads, kinds)
-    assert ranking.labels is not None
-    words = tuple(f"word{number}" for number in range(200))
+    labels, words = ranking.known_labels(), tuple(f"word{number}" for number in range(200))
     result = Classification(
         (*words, *words),
         (0,) * 200 + (1,) * 200,
-        ranking.labels,
-        replace(ranking.signature, by="weight"),
-        not_measured={"identical": "this model was not trained to predict words that are masked " * 2},
-        notes=(
-            "predictive: surprise saved, in nats, by a masked language model",
-            "related words: " + ", ".join(f"{word} – {word}s" for word in words),
-        ),
-        carried=ranking.labels,
-        stated={"carried": lambda: ranking.statements},  # type: ignore[dict-item,return-value]
+        {"weight": labels.scores},
+        ranking.signature,
+        labels_by={labels.reading: lambda: labels},
     )
-    frame = ScreenFrame((), ("head", "3-4"), ("many words " * 12, "more words"))
-    screen = Group(*frame.over(width), classification_view(result, width), *frame.under(width))
-    lines = render(screen, width).splitlines()
+    sentences = " ".join(words[:7]), " ".join(words[7:14])
+    frame = ScreenFrame((), ("head", "0-0"), sentences, ("--model", "a-model-of-mine"))
+    shown = Group(classification_view(result, width), *frame.under(width))
+    lines = render(shown, width).splitlines()
     assert len(lines) <= most and max(map(len, lines)) <= width
     assert any(line.endswith(" … 200 tokens in all") for line in lines) and "Next: " in "\n".join(lines[-3:])
-    for kind in result.behaviours.kinds:
-        assert not kind.heads or f"{letter(kind.name)} " in "\n".join(lines)
+    for _, kind in kinds_of(labels):
+        assert f"{letter(kind.name)} " in "\n".join(lines)
 
 
 def test_markup_in_a_sentence_is_text() -> None:

@@ -1,4 +1,4 @@
-"""The screens of `heads`: kinds of behaviour, and the best heads of each pattern."""
+"""The screens of `heads`: kinds of heads by groups with a map, and the best heads of each pattern."""
 
 from __future__ import annotations
 
@@ -7,60 +7,62 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from behaviours import behaviours_of, doing
-from rich.console import Group
-from small_results import SIGNATURE
+from small_results import SIGNATURE, WINNERS, doing, labels_of
 
-from attnscan.results.behaviour import CANDIDATES, Agreement
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
+from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
-from attnscan.views.palette import letter
+from attnscan.views.behaviour import kinds_of
+from attnscan.views.palette import letter, words
 from attnscan.views.terminal.parts import render
-from attnscan.views.terminal.ranking import behaviours_view, best_heads_view
+from attnscan.views.terminal.ranking import best_heads_view, lines_of, ranking_view
+
+NAN = float("nan")
 
 
 def _screen(ranking: Ranking, width: int = 80) -> str:
-    return render(Group(*behaviours_view(ranking, width)), width)
+    return render(ranking_view(ranking, width, "7 pairs of pairs.csv"), width)
 
 
-def _small(norm: bool = False) -> Ranking:
-    behaviours = behaviours_of(stability=[1, 1, 1, 1, 0.5], stays=[1, 0.5, 1, np.nan, 1])
-    labels = replace(behaviours.labels, norm=norm, agreement=Agreement(np.ones((1, 5)), np.ones((1, 5))))
-    signature = replace(SIGNATURE, by="carried" if norm else "weight")
-    return Ranking(labels.scores, signature, labels=labels, statements=behaviours.statements)
+def _small(reading: Reading | None = None) -> Ranking:
+    labels = labels_of(winners=WINNERS, stays=[1, 0.5, 1, NAN, 0.9], reading=reading or Reading())
+    signature = replace(SIGNATURE, by=labels.reading.by, special=labels.reading.special)
+    return Ranking(labels.scores, signature, labels=labels)
 
 
 def test_the_screen_to_the_letter() -> None:
     assert (
-        _screen(_small(norm=True))
-        == """
-By what they carry among words, 2 of 5 heads follow a pattern, 2 do something
-else of their own, and 1 is like the average head.
+        _screen(_small())
+        == """\
+7 pairs of pairs.csv · toy, 1 layers × 5 heads
 
-kind               heads  average  strongest heads
-N next-word            1     0.38  0-0 0.92
-D delimiter            1     0.28  0-4? 0.60
-N next word            1     0.10  0-1? 0.30
-e all keys evenly      1     0.50  0-2 0.80
-No head follows identical or cross-sentence. 1 of 2 heads with a pattern and 1
-of 2 others stay the same in 95 % of 1,000 bootstrap resamples of the pairs; the
-rest have a ?.
+2 of 5 heads follow a pattern, 2 have another habit, and 1 shows none that 7
+pairs could tell from the average head. 1 head rests: more than half of its
+attention is on special tokens.
 
-      0  1  2  3  4
-   0  N  N? e  ·  D?
-Map: layers down, heads across; · like the average head. Numbers: scores of
-patterns, or shares of attention on what is named; average: over all heads.
+                             heads  average  strongest: attention among words
+ahead      N the next word       1     0.38  0-0 0.92
+           n the next 3 words    1     0.20  0-1? 0.40
+same       I the same words      1     0.26  0-4? 0.52
+everywhere e all words evenly    1     0.50  0-2 0.80
+rest       D special tokens      1     0.28  0-4? 0.60
+
+    0  1  2  3  4
+ 0  N  n? e  -  I?
+layers down, heads across · - no distinct habit · grey: rests · ? not sure
 """
     )
 
 
-def test_where_only_weights_are_known_the_reading_says_so() -> None:
-    said = " ".join(_screen(_small()).split())
-    assert said.startswith("By their attention weights among words (what they carry is not known here), 2 of 5 heads")
+def test_another_reading_than_the_usual_one_is_named_once() -> None:
+    first = _screen(_small(Reading("carried", "in"))).splitlines()
+    assert first[0] == "7 pairs of pairs.csv · toy, 1 layers × 5 heads · by what heads carry · special" and (
+        first[1] == "tokens in"
+    )
 
 
-@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])
+@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 34), (12, 12, 42)])
 @pytest.mark.parametrize("kinds", [4, 14, 20, 22])
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_screen_has_few_lines_and_every_letter_is_explained(
@@ -68,46 +70,23 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
 ) -> None:
     ranking = doing(layers, heads, kinds)
     lines = _screen(ranking, width).splitlines()
-    frame = 5  # lines above and below: the pairs, the model, a blank line and two of what to try next
-    assert len(lines) + frame <= most
-    behaviours = ranking.behaviours
+    assert len(lines) + 2 <= most == lines_of(layers)  # with a blank line and what to try next
     text = "\n".join(lines)
-    words = {candidate.id: candidate.words for candidate in CANDIDATES}
-    for kind in behaviours.kinds:
-        if kind.heads:
-            assert f"{letter(kind.name)} {kind.name if kind.labelled else words[kind.name]}" in text
-    assert "Map: layers down, heads across; · like the average head." in text
+    for _, kind in kinds_of(ranking.known_labels()):
+        assert f"{letter(kind.name)} " in text and (words(kind.name)[:14] in text or "…" in text)
+    assert sum(line.count("?") for line in lines) >= layers * heads - 1  # all labels are unsure
 
 
-@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_every_head_has_its_letter_and_no_line_is_wider_than_the_screen(layers: int, heads: int, width: int) -> None:
-    ranking = doing(layers, heads, 14)
-    lines = _screen(ranking, width).splitlines()
-    assert all(len(line) <= width or re.match(r"\s*\d+  \S+$", line) for line in lines)
-    if 6 + 2 * heads <= width:  # room for a letter and a question mark
-        of_heads = rf"(?:^|  ) *\d+  (\D{{{2 * heads - 1},}})$"
-        rows = [row[1] for line in lines if (row := re.search(of_heads, line))]
-        letters = [re.findall(r"[^? ]", row) for row in rows]
-        assert letters == [[letter(kind) for kind in row] for row in ranking.behaviours.kind]
+def test_a_narrow_screen_keeps_the_map_and_every_kind() -> None:
+    for width in (40, 30):
+        lines = _screen(doing(6, 12, 8), width).splitlines()
+        assert max(map(len, lines)) <= width and sum(line.startswith(" 0 ") for line in lines) == 1
 
 
-@pytest.mark.parametrize(
-    ("heads", "ruler"),
-    [
-        (16, "      0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15"),
-        (32, "      0         5        10        15        20        25        30"),
-        (64, "      0 to 63"),
-    ],
-)
-def test_heads_are_numbered_as_often_as_there_is_room(heads: int, ruler: str) -> None:
-    assert ruler in _screen(doing(2, heads, 4), 80).splitlines()
-
-
-def test_a_wide_screen_has_the_map_beside_the_kinds() -> None:
-    narrow, wide = (_screen(doing(6, 12, 14), width).splitlines() for width in (80, 120))
-    assert len(wide) <= len(narrow) - 8
-    assert any(re.match(r"N next-word .*  0  N\? P\?", line) for line in wide)
+def test_no_head_that_follows_or_rests_is_said_in_words() -> None:
+    labels = labels_of([[0, 0, 0, 0]] * 5)
+    said = " ".join(_screen(Ranking(labels.scores, SIGNATURE, labels=labels)).split())
+    assert "0 of 5 heads follow a pattern, and 5 follow none." in said and "rest" not in said
 
 
 def _ranking(
@@ -203,8 +182,8 @@ def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_non
 
 def _without_errors(ranking: Ranking) -> Ranking:
     scores = ranking.scores
-    table = replace(scores.every_key, se=np.full_like(scores.every_key.se, np.nan))
-    return replace(ranking, scores=replace(scores, every_key=table))
+    table = replace(scores.words_only, se=np.full_like(scores.words_only.se, np.nan))
+    return replace(ranking, scores=replace(scores, words_only=table))
 
 
 def test_that_no_head_does_it_is_said() -> None:

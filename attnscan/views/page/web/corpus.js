@@ -32,7 +32,7 @@ const headView = {
         ? [decimals(score), bounds[0] && bounds.map(decimals).join("–"), decimals(chance), above ? decimals(above) : ""]
         : [whyNone(id)];
       const cells = numbers.map((text) => make("td", score ? {} : { colspan: 4, class: "none" }, text));
-      const label = id === labelOf(head) ? "label" : "";
+      const label = id === kindOf(head).id ? "label" : "";
       return make("tr", { class: label }, make("th", { scope: "row" }, id), ...cells, make("td", {}, bar));
     });
     const header = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)), make("td"));

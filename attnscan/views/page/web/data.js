@@ -37,7 +37,7 @@ function nameHeads() {
   pattern = Object.fromEntries(facts.patterns.map((kind) => [kind.id, kind]));
   scored = facts.patterns.map(({ id }) => id).filter((id) => facts.columns.includes(id));
   column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
-  [NAMES, FIRST_SCORE] = [column.head + 1, column.content_label + 1];
+  [NAMES, FIRST_SCORE] = [column.name + 1, column.average + 1];
   heads = columnOf("layer").map((layer, index) => ({
     name: `${facts.letter}${layer}-${packed.names[column.head][index]}`,
     layer: Math.floor(index / HEADS),
@@ -45,14 +45,13 @@ function nameHeads() {
     index,
   }));
   headNamed = new Map(heads.map((head) => [head.name, head]));
+  const [letter, words, color, ink] = facts.none;
   kinds = Object.fromEntries(
-    Object.entries(facts.statements).map(([name, [letter, words]]) => {
-      const [color, ink] = facts.statedColor;
-      return [name, { id: `stated:${name}`, words, letter, color, ink, counts: `Not a pattern: attention on ${words}` }];
+    Object.entries(facts.habits).map(([id, [letter, words, color, ink]]) => {
+      return [id, { id, words, letter, color, ink, counts: `A habit: attention on ${words}` }];
     }),
   );
-  kinds.average = { ...pattern.mixed, words: "like the average head", counts: "Nothing tells them from the average head" };
-  for (const kind of facts.patterns) kind.words = kind.id;
+  kinds.none = { id: "none", words, letter, color, ink, counts: "Nothing tells them from the average head" };
   kindNamed = Object.fromEntries([...facts.patterns, ...Object.values(kinds)].map((kind) => [kind.id, kind]));
 }
 
@@ -102,7 +101,6 @@ const scoreOf = (head, id) => cellOf(head, id);
 /** Why no head has a score for a pattern. */
 function whyNone(id) {
   if (pattern[id].whyNone) return `not measured: ${pattern[id].whyNone}`;
-  if (id === "delimiter" && amongWords(reading())) return "no word is eligible with special tokens removed";
   return `no word of ${OF_PAIRS ? "these pairs" : "this input"} is eligible`;
 }
 
@@ -122,23 +120,20 @@ function aboveChance(head, id) {
   return Math.max(0, (Number(score) - chance) / (1 - chance));
 }
 
-/** What a head is called by a reading: the table's column `label`. */
+/** What a head does by a reading: the table's column `label`, `delimiter` of one that rests. */
 const labelOf = (head, by = reading()) => cellOf(head, "label", by);
 
-/** Whether a head's label or statement would not stay, or rests on too little to tell. */
+/** Whether a head's label would not stay, or rests on too little to tell. */
 const isUnsure = (head, by = reading()) => Number(packed.marks[by][head.index]) % 2 === 1;
 
-/** Whether half or more of what is shown among words comes from delimiters in truth. */
+/** Whether more than half of a head's attention is on special tokens. */
 const rests = (head) => Number(packed.marks[reading()][head.index]) >= 2;
 
-/** Whether statements are known: over pairs, by the reading that the page opens on; in a live page, after the answer. */
-const areStated = (by = reading()) => packed.stated.includes(by);
+/** What a head does among words: the pattern that it follows, else its habit. Its letter is on every map. */
+const kindOf = (head, by = reading()) => kindNamed[cellOf(head, "among_words", by)] ?? kinds.none;
 
-/** What a head does: the pattern that it follows, else its statement. Its letter, colour and words are on every map. */
-function kindOf(head, by = reading()) {
-  const label = labelOf(head, by);
-  return label === "mixed" && areStated(by) ? kinds[cellOf(head, "statement", by)] : pattern[label];
-}
+/** Whether a head is of a kind: of `delimiter` those that rest. */
+const isOf = (head, id) => (id === "delimiter" ? labelOf(head) : kindOf(head).id) === id;
 
 /** What a head does, with its numbers. */
 const toldOf = (head) => packed.does[reading()][head.index] ?? kindOf(head).words;

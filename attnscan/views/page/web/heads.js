@@ -124,7 +124,7 @@ function paintPicker() {
     setText(button, markOf(head));
     setVariable(button, "--color", color);
     setVariable(button, "--ink", ink);
-    button.classList.toggle("mixed", id === "mixed");
+    button.classList.toggle("none", id === "none");
     setAttribute(button, "aria-pressed", String(isChosen));
     const sure = isUnsure(head) ? ", not sure" : "";
     setAttribute(button, "aria-label", `${markOf(head)} ${head.name}, ${words}${sure}`);
@@ -194,13 +194,10 @@ const statementOf = (head) => (toldOf(head) === kindOf(head).words ? [] : [make(
 
 /** What a head is called in the reading that is shown, and how sure that is, as a line. */
 function sureness(head) {
-  const isStated = kindOf(head) !== pattern[labelOf(head)];
-  const what = isStated ? "statement" : "label";
-  const stays = hasColumn(`${what}_stays`) ? cellOf(head, `${what}_stays`) : null;
-  const agree = isStated ? "" : cellOf(head, "label_agree");
-  const share = stays ? `${what} stays in ${percent(stays)} of bootstrap resamples of the ${facts.drawn}` : "";
-  const few = stays === "" && !isStated ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
-  return make("p", { class: "hint" }, [facts.titles[reading()].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
+  const [label, stays] = [labelOf(head), cellOf(head, "label_stays")];
+  const share = stays ? `label ${label}: the same in ${percent(stays)} of bootstrap resamples of the ${facts.drawn}` : "";
+  const resting = rests(head) ? "rests: more than half of its attention is on special tokens" : "";
+  return make("p", { class: "hint" }, [facts.titles[reading()].replace("each head", "it"), resting, share].filter(Boolean).join("; "));
 }
 
 const percent = (share) => `${Number((100 * Number(share)).toFixed(1))} %`;
@@ -215,7 +212,7 @@ function scoresTable(head) {
     bar.style.setProperty("--share", above);
     return make(
       "tr",
-      { class: id === labelOf(head) ? "label" : "", title: score ? `${above.toFixed(2)} above chance` : null },
+      { class: id === kindOf(head).id ? "label" : "", title: score ? `${above.toFixed(2)} above chance` : null },
       make("th", { scope: "row" }, ghostButton(id)),
       make("td", {}, score ? Number(score).toFixed(2) : "–"),
       make("td", { class: "chance" }, score ? chanceOf(head, id).toFixed(2) : ""),
@@ -225,18 +222,16 @@ function scoresTable(head) {
   return make("table", { class: "scores" }, make("caption", {}, "score, chance; bar: above chance"), ...rows);
 }
 
-/** What a head is called in the other readings, its entropy, and how much it puts out, where that is known. */
+/** What a head does in the other readings, its entropy, and how much it puts out, where that is known. */
 function alsoCalled(head) {
   const others = facts.readings.filter((by) => by !== reading());
   const called = others.map(
-    (by) => `${facts.titles[by].replace("what each head ", "")} ${kindOf(head, by).words}${isUnsure(head, by) ? "?" : ""}`,
+    (by) => `${facts.titles[by].replace("what each head does, ", "")}: ${kindOf(head, by).words}${isUnsure(head, by) ? "?" : ""}`,
   );
-  const runner = `runner-up ${cellOf(head, "runner_up")}`;
   const entropy = cellOf(head, "entropy") ? `entropy ${Number(cellOf(head, "entropy")).toFixed(2)} nats` : "";
   const output = cellOf(head, "output");
-  const equal = `an equal part is ${(1 / HEADS).toFixed(3)}`;
-  const share = output ? `output ${Number(output).toFixed(3)} of its layer's, ${equal}` : "";
-  return make("p", { class: "hint" }, [...called, runner, entropy, share].filter(Boolean).join("; "));
+  const share = output ? `writes ${(Number(output) * HEADS).toFixed(1)} times its share of the layer` : "";
+  return make("p", { class: "hint" }, [...called, entropy, share].filter(Boolean).join("; "));
 }
 
 /** What a head's attention is made of, its largest part first, where that is known. */

@@ -42,10 +42,10 @@ async function show() {
 
 /** How many heads do something, and which one follows its pattern most; choosing that one opens it. */
 function paintSummary() {
-  const above = (head) => aboveChance(head, labelOf(head));
-  const labelled = heads.filter((head) => labelOf(head) !== "mixed");
-  const clearest = labelled.length && labelled.reduce((best, head) => (above(head) > above(best) ? head : best));
-  const said = clearest ? `: ${labelOf(clearest)} ${Number(scoreOf(clearest, labelOf(clearest))).toFixed(2)}.` : "";
+  const above = (head) => aboveChance(head, kindOf(head).id);
+  const following = heads.filter((head) => scored.includes(kindOf(head).id));
+  const clearest = following.length && following.reduce((best, head) => (above(head) > above(best) ? head : best));
+  const said = clearest ? `: ${kindOf(clearest).words} ${Number(cellOf(clearest, "share")).toFixed(2)}.` : "";
   if (find("summary").dataset.of === packed.summary[reading()] + said) return;
   find("summary").dataset.of = packed.summary[reading()] + said;
   const opener = clearest && make("button", { type: "button", value: clearest.name, title: "Look at this head" }, clearest.name);

@@ -141,7 +141,7 @@ function paintThumbnail(canvas, head, small, color, { down, across, rows, column
 
 /** The colour of a head's squares: in the dark, one that is not a pattern's is lighter, or faint squares are not seen. */
 function squareColor({ id, color }) {
-  if (theme() !== "dark" || !(id === "mixed" || id?.startsWith("stated:"))) return color;
+  if (theme() !== "dark" || !(id === "none")) return color;
   return `#${channels(color).map((value) => Math.round((value + 255) / 2).toString(16)).join("")}`;
 }
 

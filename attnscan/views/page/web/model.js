@@ -117,7 +117,7 @@ const modelView = {
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       scored.includes(state.order) && heads.every((head) => scoreOf(head, state.order) === "")
         ? `No head has a rank by ${state.order}: ${whyNone(state.order)}.`
-        : wanted in kindNamed && !heads.some((head) => kindOf(head).id === wanted)
+        : wanted in kindNamed && !heads.some((head) => isOf(head, wanted))
           ? `No head does this: ${kindNamed[wanted].words}.`
           : "",
     ].join("");
@@ -138,21 +138,20 @@ const modelView = {
   paintCaption(head) {
     const cell = this.cells[head.index];
     const kind = kindOf(head);
-    const isStated = kind.id.startsWith("stated:");
     const id = state.order === "place" ? kind.id : state.order;
-    const score = isStated && id === kind.id ? cellOf(head, "statement_share") : this.valueOf(head, id);
+    const score = id === kind.id ? cellOf(head, "share") : this.valueOf(head, id);
     const number = score ? Number(score).toFixed(2) : "";
     const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
     setText(cell.lastChild.lastChild, shown);
     if (OF_PAIRS) cell.querySelector(".face").replaceChildren(...faceOf(head, id));
-    cell.classList.toggle("rests", OF_PAIRS && rests(head));
+    cell.classList.toggle("rests", rests(head));
     setVariable(cell, "--color", kind.color);
     cell.classList.toggle("absent", !OF_PAIRS && !holds("weights", head));
-    cell.classList.toggle("mixed", kind.id === "mixed");
-    cell.classList.toggle("dimmed", state.only !== "" && state.only !== kind.id);
+    cell.classList.toggle("none", kind.id === "none");
+    cell.classList.toggle("dimmed", state.only !== "" && !isOf(head, state.only));
     const said = id === kind.id ? (number && ` ${number}`) : number && `, ${id} ${number}`;
     const sure = isUnsure(head) ? ", not sure" : "";
-    const resting = rests(head) ? ", half or more from delimiters" : "";
+    const resting = rests(head) ? ", rests on special tokens" : "";
     const face = OF_PAIRS ? [markOf(head), ...(narrow() ? [shown] : [intervalOf(head, id)])] : [];
     const written = [...face, head.name, ...(OF_PAIRS && narrow() ? [] : [shown])].filter(Boolean).join(" ");
     setAttribute(cell, "aria-label", `${written}, ${kind.words}${said}${sure}${resting}`);
@@ -172,16 +171,16 @@ const modelView = {
   paintLegend() {
     const counts = {};
     for (const head of heads) counts[kindOf(head).id] = (counts[kindOf(head).id] || 0) + 1;
-    const stated = Object.values(kinds).filter(({ id }) => id !== "mixed" && counts[id]);
-    stated.sort((a, b) => counts[b.id] - counts[a.id]);
-    const rest = areStated() ? kinds.average : pattern.mixed;
-    const buttons = [...facts.patterns.filter(({ id }) => id !== "mixed"), ...stated, rest].map((kind) => {
+    const habits = Object.values(kinds).filter(({ id }) => id !== "none" && counts[id]);
+    habits.sort((a, b) => counts[b.id] - counts[a.id]);
+    counts.delimiter = heads.filter((head) => labelOf(head) === "delimiter").length;
+    const buttons = [...facts.patterns, ...habits, kinds.none].map((kind) => {
       const button = make(
         "button",
         { type: "button", value: kind.id, title: kind.counts, "aria-pressed": String(state.only === kind.id) },
-        make("i", { class: kind.id === "mixed" ? "swatch mixed" : "swatch" }),
+        make("i", { class: kind.id === "none" ? "swatch none" : "swatch" }),
         `${kind.letter} ${kind.words} `,
-        make("span", { class: "count" }, kind.id === "delimiter" && amongWords(reading()) ? "–" : String(counts[kind.id] || 0)),
+        make("span", { class: "count" }, String(counts[kind.id] || 0)),
       );
       button.style.setProperty("--color", kind.color);
       return button;

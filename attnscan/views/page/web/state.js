@@ -39,7 +39,7 @@ const usual = {
 const allowed = {
   view: (text) => Object.hasOwn(views, text),
   by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
-  special: (text) => ["in", "out"].includes(text),
+  special: (text) => ["in", "out"].includes(text) && (!OF_PAIRS || text === usualReading().special),
   order: (text) => text === "place" || scored.includes(text) || text in orders,
   shape: (text) => ["squares", "lines"].includes(text),
   only: (text) => text === "" || text in kindNamed,

@@ -1,61 +1,24 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
-const TEXTS = ["label", "runner_up", "content_label", "carried_label", "map_label", "statement"];
-const STATED = ["share", "chance", "average", "rank"].map((number) => `statement_${number}`);
-const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
-/** Of the map: of one input, every reading has a map of its own, and these are as `label`. */
-const OF_MAP = OF_PAIRS ? [] : ["map_label", "map_label_stays"];
+const TEXTS = ["label", "among_words"];
 let shownColumns;
 
 /** Which columns are shown: not 95 % intervals, which stand in the CSV and beside a head's scores. */
 function columnsShown() {
   const bounds = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
-  const names = ["head", ...new Set([...TEXTS, ...STATED, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
-    (name) =>
-      (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) &&
-      ![...bounds, ...OF_MAP].includes(name),
-  );
-  return names.sort((a, b) => groupOf(a) - groupOf(b)); // which keeps the order within a group
+  return ["head", ...facts.columns.slice(NAMES).filter((name) => !bounds.includes(name))];
 }
 
-const headings = {
-  runner_up: "runner-up",
-  content_label: "on words",
-  identical_self: "identical: itself",
-  above_chance: "above chance",
-  label_agree: "pairs agree",
-  content_label_agree: "on words agree",
-  carried_label_agree: "carries agree",
-  map_label_agree: "map agrees",
-  label_stays: "label stays",
-  content_label_stays: "on words stays",
-  carried_label: "carries",
-  carried_label_stays: "carries stays",
-  map_label: "map",
-  map_label_stays: "map stays",
-  statement_share: "share",
-  statement_chance: "even attention",
-  statement_average: "average head",
-  statement_rank: "rank",
-  statement_stays: "statement stays",
-};
+const headings = { label_stays: "label stays", among_words: "among words", average: "average head" };
 
 /** What columns are about, by their names: headings above the headings. */
 const GROUPS = [
   ["", (name) => name === "head"],
-  ["Labels", (name) => TEXTS.includes(name) && name !== "statement"],
-  ["What it does beyond patterns", (name) => name === "statement" || STATED.includes(name)],
+  ["What it does", (name) => facts.columns.indexOf(name) < FIRST_SCORE],
   ["Scores", (name) => scored.includes(name)],
-  ["How sure", (name) => /_(stays|agree)$/.test(name)],
   ["Other numbers", () => true],
 ];
 const groupOf = (name) => GROUPS.findIndex(([, has]) => has(name));
-
-/** Whether any head has something in a column, or may have it with another answer. */
-function isMeasured(name) {
-  const mayCome = facts.live?.question && (name.startsWith("statement") || facts.readings.includes("carried"));
-  return Boolean(mayCome) || columnOf(name, facts.readings[0]).some(Boolean);
-}
 
 const tableView = {
   build() {
@@ -85,7 +48,9 @@ const tableView = {
       return count ? [make(title ? "th" : "td", { scope: title ? "colgroup" : null, colspan: count }, title)] : [];
     });
     find("scores").tHead.replaceChildren(make("tr", { class: "groups" }, ...groups.flat()), make("tr", {}, ...cells));
-    const labels = facts.patterns.map(({ id }) => make("option", { value: id }, id));
+    const labels = Object.values(kindNamed)
+      .filter(({ id }) => heads.some((head) => isOf(head, id)))
+      .map(({ id, words }) => make("option", { value: id }, words));
     find("label").replaceChildren(find("label").options[0], ...labels);
   },
 
@@ -110,7 +75,7 @@ const tableView = {
       .filter(Boolean);
     const rows = heads.filter(
       (head) =>
-        (!state.label || labelOf(head) === state.label) &&
+        (!state.label || isOf(head, state.label)) &&
         (!wanted.length || wanted.some((word) => matches(head, word))),
     );
     if (!state.sort) return rows;
@@ -135,7 +100,7 @@ const tableView = {
     if (buttons.length) rove(buttons, buttons.find((button) => button === document.activeElement));
     find("count").textContent =
       rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
-    if (state.label && !heads.some((head) => labelOf(head) === state.label)) {
+    if (state.label && !heads.some((head) => isOf(head, state.label))) {
       find("count").textContent = `no head does ${state.label}`;
     }
     find("save").disabled = rows.length === 0;
@@ -173,20 +138,10 @@ const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** The reading in which a head has the label that stands in a column. */
-function readingOf(name) {
-  const words = ofCarried(reading()) ? "carried-words" : "words";
-  const carried = amongWords(reading()) ? "carried-words" : "carried";
-  return { label: reading(), content_label: words, carried_label: carried, map_label: facts.usual }[name];
-}
-
 function labelCell(head, name) {
-  const label = cellOf(head, name);
-  const by = readingOf(name);
-  const unsure = by in packed.marks && isUnsure(head, by) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
-  const kind = name === "statement" ? kinds[label] : pattern[label];
-  if (!kind || kind === pattern.mixed) return make("td", {}, kind ? "" : label);
-  if (kind.id === "mixed") return make("td", { class: "mixed" }, kind.words);
+  const kind = kindNamed[cellOf(head, name)];
+  if (!kind) return make("td", { class: "none" }, kinds.none.words);
+  const unsure = name === "label" && isUnsure(head) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
   const swatch = make("i", { class: "swatch" });
   swatch.style.setProperty("--color", kind.color);
   return make("td", {}, swatch, kind.words, ...unsure);

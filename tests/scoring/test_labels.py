@@ -1,0 +1,146 @@
+"""Labels from sums of pairs or words, and how often they stay: against a plain resampling, in any shards and order."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+
+from attnscan.inputs.sentence import Pair
+from attnscan.results.behaviour import COLUMNS, RESAMPLINGS, Labels
+from attnscan.results.scores import Scores
+from attnscan.results.signature import USUAL, Reading
+from attnscan.results.terms import Scored
+from attnscan.scoring import labels as module
+from attnscan.scoring.labels import LabelSums, labels_of, units_of
+from attnscan.scoring.sums import KINDS, PairSums, ScoreSums
+
+SCORED = (
+    Scored("next-word"),
+    Scored("identical", of_others=True),
+    Scored("cross-sentence", part_of="identical"),
+    Scored("delimiter"),
+)
+GRID = 2, 3
+THRESHOLD = 0.25
+
+
+def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Sums of pairs whose scores lie about the threshold, so that labels stay in some resamples and not in others."""
+    rng = np.random.default_rng(seed)
+    shape = (count, *GRID, len(SCORED))
+    sums: dict[str, np.ndarray] = {}
+    for kind in KINDS:
+        n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
+        share = np.clip(rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED))), 0, 1)
+        sums |= {f"{kind}.n": n, f"{kind}.weight": share * n, f"{kind}.chance": 0.1 * n}
+        sums |= {f"{kind}.whole": share * n * rng.uniform(1, 2, shape)}
+        sums |= {f"{kind}.itself": share * n * rng.uniform(0, 1, shape)}
+    words = rng.integers(6, 20, (count, 1, 1, 1)).astype(float)
+    on = np.clip(rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)), 0, 1)
+    on[:, 0, 0, 10] += rng.normal(0.22, 0.2, count).clip(0)  # punctuation, about the margin
+    sums |= {"on": on * words, "even": np.full((count, 1, 1, COLUMNS), 0.05) * words, "n": words}
+    return sums
+
+
+def _part(pairs: PairSums, which: slice | list[int]) -> dict[str, np.ndarray]:
+    return {name: values[which] for name, values in pairs.items()}
+
+
+def _keys(count: int) -> list[str]:
+    return [Pair(f"pair {i}").key for i in range(count)]
+
+
+def _scores(pairs: PairSums) -> Scores:
+    nothing = np.zeros(GRID)
+    return ScoreSums.of(pairs, SCORED, nothing, nothing).finish()
+
+
+def _of(pairs: PairSums, keys: list[str], reading: Reading = USUAL) -> LabelSums:
+    return LabelSums.of(units_of(pairs, pairs, reading), SCORED, keys)
+
+
+def _labels(pairs: PairSums, reading: Reading = USUAL, seed: int = 0) -> Labels:
+    units = units_of(pairs, pairs, reading)
+    return labels_of(_scores(pairs), units, reading, THRESHOLD, seed, of_pairs=False)
+
+
+@pytest.mark.parametrize("special", ["in", "out"])
+def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(special: str) -> None:
+    """Of each resample the label is worked out anew, as if its pairs were all; habits may lack a test there."""
+    count, reading = 60, Reading("weight", "in" if special == "in" else "out")
+    pairs = _pairs(count)
+    sums = reduce(add, [_of(_part(pairs, [i]), [key], reading) for i, key in enumerate(_keys(count))])
+    found = labels_of(_scores(pairs), sums.units(), reading, THRESHOLD, 0, of_pairs=False)
+    rng, kept = np.random.default_rng(99), np.zeros(GRID)
+    for _ in range(300):
+        again = _labels_without_resampling(_part(pairs, list(rng.integers(count, size=count))), reading)
+        kept += again == found.label
+    expected = kept / 300
+    known = found.label != ""
+    assert known.sum() > 3 and ((expected > 0.2) & (expected < 0.9)).any()  # there is something to be wrong about
+    error = np.sqrt(expected * (1 - expected) * (1 / 300 + 1 / RESAMPLINGS))
+    assert found.stays is not None and (np.abs(found.stays - expected)[known] <= 4 * error[known] + 0.005).all()
+
+
+def _labels_without_resampling(pairs: PairSums, reading: Reading) -> np.ndarray:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "drawings", lambda count, *_: iter([np.ones((RESAMPLINGS, count))]))
+        return _labels(pairs, reading).label
+
+
+def test_shards_in_any_order_give_the_same_labels() -> None:
+    pairs, keys = _pairs(40), _keys(40)
+    whole = _of(pairs, keys).units()
+    shards = [_of(_part(pairs, slice(i, i + 9)), keys[i : i + 9]) for i in range(0, 40, 9)]
+    for order in (shards, shards[::-1]):
+        units = reduce(add, order).units()
+        assert all(np.allclose(units[name], values) for name, values in whole.items())
+
+
+def test_what_is_the_same_for_all_heads_is_kept_once() -> None:
+    (group,) = _of(_pairs(1), _keys(1)).blocks.blocks.values()
+    assert group["n"].shape == (1, 1, len(SCORED)) and group["words"].shape == (1, 1, 1)
+    assert group["weight"].shape == (*GRID, len(SCORED)) and group["on"].shape == (*GRID, COLUMNS)
+    assert group["whole"].shape == (*GRID, 1) and group["itself"].shape == (*GRID, 1)
+
+
+def test_too_few_pairs_do_not_tell() -> None:
+    labels = _labels(_pairs(4))
+    assert labels.stays is not None and np.isnan(labels.stays).all()
+    assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
+
+
+def test_a_label_of_one_word_among_many_stays_as_often_as_that_word_is_drawn() -> None:
+    """Eleven words say nothing and one all: the pattern is followed where that one is drawn four times or more."""
+    count = 12
+    pairs = {name: np.zeros((count, *values.shape[1:])) for name, values in _pairs(1).items()}
+    for name in ("every_key.n", "words_only.n"):
+        pairs[name] += 1
+    pairs["n"] += 1
+    for kind in KINDS:
+        pairs[f"{kind}.chance"] += 0.1
+        pairs[f"{kind}.weight"][:4, ..., 0] = 1
+    labels = _labels(pairs)
+    assert (labels.label == "next-word").all() and labels.stays is not None
+    drawn = np.random.default_rng(1).binomial(count, 4 / count, size=20_000)
+    expected = ((drawn / count - 0.1) / 0.9 >= THRESHOLD).mean()
+    error = np.sqrt(expected * (1 - expected) / RESAMPLINGS)
+    assert labels.stays[0, 0] == pytest.approx(expected, abs=4 * error + 0.001) and 0.5 < expected < 0.9
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    pairs = _pairs(20)
+    first, again, other = (_labels(pairs, seed=seed).stays for seed in (0, 0, 1))
+    assert first is not None and again is not None and other is not None
+    assert np.array_equal(first, again, equal_nan=True) and not np.array_equal(first, other, equal_nan=True)
+
+
+def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_HEADS", 5)
+    pairs = _pairs(20)
+    sums = _of(pairs, _keys(20))
+    labels = labels_of(_scores(pairs), sums.units(), USUAL, THRESHOLD, 0)
+    assert not sums.blocks.blocks and labels.stays is None and not labels.unsure.any() and labels.follows.any()
