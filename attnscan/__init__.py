@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
     from attnscan.results.behaviour import Labels, Statements
-    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure, Spent
+    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
     from attnscan.results.comparison import Comparison
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attnscan.results.grid import AttentionKind, Grid, Head
     from attnscan.results.head_explanation import HeadExplanation
     from attnscan.results.head_weights import HeadWeights
-    from attnscan.results.profile import Fit, Profile
+    from attnscan.results.profile import Profile
     from attnscan.results.ranking import Leads, Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Reading, Signature
@@ -63,7 +63,6 @@ __all__ = [
     "EncodedInput",
     "Example",
     "Explanations",
-    "Fit",
     "Grid",
     "Head",
     "HeadExplanation",
@@ -88,7 +87,6 @@ __all__ = [
     "Sentence",
     "Signature",
     "Similarity",
-    "Spent",
     "Statements",
     "Syntax",
     "__version__",
@@ -126,7 +124,7 @@ _HOMES = {
     "results.attention": ("Attention",),
     "model.catalog": ("Catalog",),
     "results.behaviour": ("Labels", "Statements"),
-    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure", "Spent"),
+    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure"),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),
     "results.classification": ("Classification",),
@@ -135,7 +133,7 @@ _HOMES = {
     "results.explanation": ("Explanations",),
     "results.grid": ("AttentionKind", "Grid", "Head"),
     "results.head_explanation": ("HeadExplanation",),
-    "results.profile": ("Fit", "Profile"),
+    "results.profile": ("Profile",),
     "results.ranking": ("Leads", "Ranking"),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Reading", "Signature"),

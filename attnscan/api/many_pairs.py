@@ -57,7 +57,6 @@ def heads(
     split: bool = False,
     on_long: OnLong = "truncate",
     id: str | int | None = None,
-    profile: bool = False,
     state: File | None = None,
     per_pair: File | None = None,
     engine: Engine = "local",
@@ -71,8 +70,8 @@ def heads(
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
     `label` says what each head does over all of them. Where some patterns are chosen, there are no labels, which takes
-    about a fifth less time, and `to_frame()` ranks the heads for each pattern, as `to_frame([pattern])` does. With
-    `profile`, `.profile` says what every head does in full.
+    about a fifth less time, and `to_frame()` ranks the heads for each pattern, as `to_frame([pattern])` does. `profile`
+    says where every head's attention goes.
 
     `pairs` are a file or several, as `attnscan heads --pairs` reads them; or texts, (text, text), rows with columns, a
     data frame, a data set or a loader; without them, the pairs that attnscan ships. `columns` names the one or two
@@ -98,7 +97,7 @@ def heads(
 
     def ranked(of: OfAttention) -> Ranking:
         names, every = of.patterns(pattern)
-        more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
+        more = {"split": split, "on_long": on_long, **of.scanned}
         scored = _ranked_options(model, options, names, every, **more)
         request = Rank(
             of.pairs(given),
@@ -130,14 +129,14 @@ def _ranked_options(
 ) -> ScanOptions:
     """What is scored of many pairs: some patterns, or all, by which heads are then labelled. Raises: OptionError."""
     scored = tuple(known for known in every if not names or known.id in names)
-    return scan_options(model, options, labelled=not names, patterns=scored, predictive_part=False, **more)
+    return scan_options(model, options, labelled=not names, patterns=scored, **more)
 
 
 @library(
     ScanOptions(predictive="off"),
     FileReading(),
     FilePairs(),
-    without=("predictive_pairs", "threshold"),
+    without=("predictive", "predictive_words", "predictive_pairs", "threshold"),
     shared=OfAttention,
 )
 def profile(
@@ -158,11 +157,11 @@ def profile(
     tokenizer: Tokenizer = None,
     **options: Any,
 ) -> Profile:
-    """What every head does in full, on one input, by saved `weights` or over many pairs: `to_frame()` has a row each.
+    """Where every head's attention goes, on one input, by saved `weights` or over many pairs: `to_frame()` has a row
+    for each class of keys of each head.
 
-    A head's attention as a sum of simple parts, each with its share and error, and how much all explain. A `pattern`
-    of your own is a part as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
-    since every pair is asked.
+    A word's attention is divided without remainder over classes, such as the next word or punctuation. A `pattern` of
+    your own stands beside them.
 
     Without a sentence, `pairs` and the arguments below them are those of `heads`.
 
@@ -171,18 +170,18 @@ def profile(
     check_engine(engine)
     of = OfAttention.of(options)
     _, every = of.patterns(pattern)
-    asked = scan_options(model, options, on_long=on_long, profile=True, patterns=every, **of.scanned)
+    asked = scan_options(model, options, on_long=on_long, labelled=True, patterns=every, **of.scanned)
     told, memory = Callbacks(on_bad, on_progress, on_pairs), memory_of(model, tokenizer, asked)
     if weights is not None:
         if a is not None or pairs is not None:
             raise OptionError("weights are of one input", "leave out the sentences and pairs")
         reading = {"by": asked.by, "special": asked.special, "attention": options["attention"]}
         alone: Classification = classify(weights=weights, pattern=pattern, keep_attention=False, **reading)
-        return alone.known_profile()
+        return alone.profile
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
     request = Rank(read, asked, memory, state_of(state), pair_scores=on_pairs is not None)
-    return told.answer(request, Ranking).known_profile()
+    return told.answer(request, Ranking).profile
 
 
 @library()
@@ -206,7 +205,6 @@ def shard(
     pattern: Patterns = (),
     split: bool = False,
     on_long: OnLong = "truncate",
-    profile: bool = False,
     relations: Relations | None = None,
     on_bad: OnBad | None = None,
     model: Model = None,
@@ -226,11 +224,11 @@ def shard(
     of = OfAttention.of(options)
     if relations is None:
         names, every = of.patterns(pattern)
-        more = {"split": split, "on_long": on_long, "profile": profile, **of.scanned}
+        more = {"split": split, "on_long": on_long, **of.scanned}
         asked = _ranked_options(model, options, names, every, **more)
     else:
-        if pattern or split or profile or of.attention != "encoder":
-            raise OptionError("a treebank is scored by relations", "leave out pattern, attention, split and profile")
+        if pattern or split or of.attention != "encoder":
+            raise OptionError("a treebank is scored by relations", "leave out pattern, attention and split")
         check_known("relations", relations, get_args(Relations))
         asked = scan_options(model, options, on_long=on_long, **of.scanned).of_trees(subtypes=relations == "subtypes")
     given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))

@@ -135,7 +135,7 @@ def report(
     already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
     number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
     first and last tokens are the `window`. The page of many pairs has labels and how
-    sure they are, scores with errors and profiles, if a ranking was made with `profile=True`. It has no weights, and
+    sure they are, scores with errors and where attention goes. It has no weights, and
     takes no heads. Of a `treebank`, as `syntax` takes it, the page has some `sentences` by their numbers ("3,17" or
     "1-8", the first eight by default) with their trees, and what heads follow in all.
     `attention` is one of an encoder-decoder's, or "all" for a page with a switch between them; see `heads`. The page is
@@ -147,7 +147,7 @@ def report(
     path = file_of("output", output)
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
-    of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
+    of_pairs = {"labelled": True}
     keep = Selection(window=window_of(window), is_drawn=True)
     if options["attention"] not in (None, "encoder"):
         if not isinstance(a, str | Sentence) or heads is not None or window is not None:
@@ -198,9 +198,8 @@ def plot(
     `head`), as heat maps or as `lines`, on all tokens or on those of a `window`; `by` and `special` say by which
     reading. Of an ablation, a similarity or a comparison there is one kind each: what heads are worth, with errors; a
     map of all heads, where near ones attend alike; every head's score in one model against that in the other, for some
-    patterns or all. Of a profile it is what every head's attention consists of (`profile`), or how that of some `heads`
-    falls off with `distance`. Many pairs and a ranking have the map, scores and layers and, if it was made with
-    `profile=True`, a profile's. Of the result of `syntax` it is the map of what heads follow, above bars of accuracy.
+    patterns or all. Many pairs and a ranking have the map, scores and layers. Of the result of `syntax` it is the map
+    of what heads follow, above bars of accuracy.
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
@@ -211,15 +210,12 @@ def plot(
     suffix = "" if path is None else path.suffix.lower().removeprefix(".")
     chosen = format or (suffix if suffix in get_args(Picture) else "svg")
     check_known("format", chosen, get_args(Picture))
-    of_profile = kind in ("profile", "distance")
     if kind is not None and kind not in ("map", "scores", "layers"):
         options["predictive"] = "off"  # weights alone are drawn
-    of_pairs = {"labelled": kind in (None, "map"), "profile": of_profile}
+    of_pairs = {"labelled": kind in (None, "map")}
     written = "" if isinstance(heads, tuple) and not heads else heads_written(heads)
     keep = Selection(written or None, window=window_of(window), is_drawn=True) if kind == "head" else None
     result = _result(a, b, options, of_pairs, keep)
-    if of_profile and isinstance(result, Classification):
-        result = result.known_profile()
     drawn = picture(
         result,
         kind,

@@ -27,14 +27,14 @@ COMMANDS = {
     " reads the 102 pairs that ship with attnscan.",
     "head": "Show everything about one head or several. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
-    "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
+    "profile": "Say where every head's attention goes, class by class. Give one input or --pairs; without"
     " either it reads the 102 pairs that ship with attnscan.",
     "show": "Show the weights of one head, or of several, on one input.",
     "explain": "Explain how heads make their patterns. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
     "predictive": "Say which words of one input help the model to predict which.",
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
-    " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
+    " scores; of --pairs, labels, how sure they are, and scores with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
     "serve": "Serve a page that answers as you type, on this machine alone. Ctrl-C ends it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"

@@ -12,7 +12,7 @@ signature.py       where a result comes from, and by what heads were read
 classification.py  one input: every head's scores and labels
 change.py          what is changed in one input or its model, and what that then says
 ranking.py         many pairs: heads ranked
-profile.py         what a head does in full, as a sum of simple parts
+profile.py         where every head's attention goes
 dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens

@@ -130,6 +130,22 @@ class Statements:
 
 
 @dataclass(frozen=True)
+class ClassShares:
+    """Where the attention of every head's words goes. Shape: [layer, head, class] each; NaN without such words."""
+
+    __repr__ = shaped
+
+    names: tuple[str, ...]
+    """Words by class, then patterns of one's own, which overlap the classes, then special tokens."""
+    share: FloatArray
+    """Mean share of a word's attention, in [0, 1]: of the reading's; on special tokens, of all attention."""
+    se: FloatArray
+    """Its standard error, clustered by pair; NaN of one input."""
+    chance: FloatArray
+    """The share under even attention."""
+
+
+@dataclass(frozen=True)
 class Numbers:
     """What a head's number for a pattern or a habit stands beside."""
 
@@ -169,6 +185,8 @@ class Labels:
     """How far above chance a label's pattern must be."""
     statements: Statements | None = None
     """The habits; None where they were not measured, and a head that follows no pattern has no label."""
+    classes: ClassShares | None = None
+    """Where attention goes, class by class; None where that was not measured."""
     stays: FloatArray | None = field(default=None, repr=False)
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
     rests on fewer than `FEWEST` units. None if that was not measured. Shape: [layer, head]."""

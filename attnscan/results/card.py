@@ -12,7 +12,6 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.behaviour import Numbers, columns_of
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.profile import FARTHEST, Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -22,7 +21,7 @@ from attnscan.results.terms import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-DISTANCES = tuple(range(-FARTHEST, FARTHEST + 1))
+DISTANCES = tuple(range(-8, 9))
 """Distances in words of the own sentence at which a card tells the share of attention; 0 is the word itself.
 
 In cross attention they are told from the source word at the same place, as the pattern `same-place` has it."""
@@ -79,18 +78,6 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """A part of a head's profile, or neighbouring distances together."""
-
-    name: str
-    """As tables have it; of several distances from the nearest to the farthest, such as `offset+1..+3`."""
-    share: float
-    """Of a word's attention, on average over words."""
-    se: float
-    """The share's standard error, by the jackknife over blocks of pairs; NaN of a single pair."""
-
-
-@dataclass(frozen=True)
 class Look:
     """A closer look at a head: its attention, word by word, over the first pairs."""
 
@@ -110,10 +97,6 @@ class Look:
     """What the measure falls to when positions are shuffled or segment ids changed, over fewer pairs."""
     not_available: Mapping[str, str]
     """What could not be changed, and why."""
-    profile: Profile
-    """What the head does in full, as a sum of simple parts; NaN of all other heads."""
-    parts: tuple[Spent, ...]
-    """The parts of its profile that have a share, the largest first."""
     pairs: int
     """How many pairs were looked at."""
 
@@ -186,8 +169,8 @@ class Card:
 
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
-        scores, place, look = self.ranking.scores, self.head.place, self.look
-        table, profile = self.ranking.table, look.profile
+        scores, place, look, table = self.ranking.scores, self.head.place, self.look, self.ranking.table
+        profile = self.ranking.profile
         low, high = table.interval
         patterns = {
             name: {
@@ -202,10 +185,8 @@ class Card:
         return {
             **self.row(),
             "patterns": patterns,
-            "profile": dict(zip(profile.parts, profile.fit.share[place].tolist(), strict=True)),
-            "profile_se": dict(zip(profile.parts, profile.fit.se[place].tolist(), strict=True)),
-            "explained": float(profile.fit.explained[place]),
-            "explained_se": float(profile.fit.explained_se[place]),
+            "profile": dict(zip(profile.classes, profile.share[place].tolist(), strict=True)),
+            "profile_se": dict(zip(profile.classes, profile.se[place].tolist(), strict=True)),
             "distance": dict(zip(DISTANCES, look.distance.tolist(), strict=True)),
             "average_distance": dict(zip(DISTANCES, look.average_distance.tolist(), strict=True)),
             "links": [asdict(link) for link in look.links],

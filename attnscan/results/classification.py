@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OptionError, WeightsError
+from attnscan.errors import OptionError
 from attnscan.results.behaviour import Labels, columns_of
-from attnscan.results.profile import Fit, Profile
+from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
 from attnscan.results.shown import lines, tallied
 from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special
-from attnscan.results.terms import MOST_PROFILED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,10 +67,6 @@ class Classification:
     equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing; None if it could not be measured."""
     shown: Reading = AS_THEY_ARE
     """By what weights are shown and drawn: as they are, special tokens included, unless something else was asked."""
-    parts: tuple[str, ...] = ()
-    """What profiles are made of."""
-    fits: Mapping[By, Callable[[], Fit] | None] = field(default_factory=dict, repr=False, compare=False)
-    """What fits every head's profile, by weights and by what heads carry; None of models with too many heads."""
     labels_by: Mapping[Reading, Callable[[], Labels]] = field(default_factory=dict, repr=False, compare=False)
     """What tells what every head does: by the reading that was asked for and, if the attention was kept, by all."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
@@ -105,20 +100,10 @@ class Classification:
         """The scores of the reading."""
         return self.scores.table(self.reading.among_words)
 
-    def known_profile(self) -> Profile:
-        """The profile. Raises: WeightsError if there are too many heads for it."""
-        if (profile := self.profile) is None:
-            raise WeightsError("the profile of so many heads is too large", f"give {MOST_PROFILED} at most")
-        return profile
-
-    @cached_property
-    def profile(self) -> Profile | None:
-        """What every head does in full on this input, without errors; None of models with too many heads.
-
-        It is fitted when it is first asked for.
-        """
-        fit = self.fits.get(self.reading.by)
-        return None if fit is None else Profile(self.parts, fit(), self.signature, self.scores.kind)
+    @property
+    def profile(self) -> Profile:
+        """Where every head's attention goes on this input, without errors."""
+        return Profile.of(self.labels, self.signature)
 
     @property
     def label(self) -> NDArray[np.str_]:
@@ -133,8 +118,7 @@ class Classification:
     def with_reading(self, by: By | None = None, special: Special | None = None) -> Classification:
         """Turn scores, labels and tables to another reading; what is None stays as it is.
 
-        A result that has kept its attention has every reading; profiles are of `by`, with special tokens as when the
-        input was read.
+        A result that has kept its attention has every reading.
         Raises: OptionError if the reading is not there.
         """
         reading = Reading(by or self.reading.by, special or self.reading.special)

@@ -36,8 +36,6 @@ class Ranking:
     """Where the result comes from: model, versions, device, input."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
-    profile: Profile | None = None
-    """What every head does in full, if that was asked for."""
     labels: Labels | None = None
     """What every head does, and how sure that is, if that was asked for."""
     alignment: AlignmentErrors | None = None
@@ -90,11 +88,10 @@ class Ranking:
             raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
         return self.labels
 
-    def known_profile(self) -> Profile:
-        """The profile. Raises: OptionError if it is not there."""
-        if self.profile is None:
-            raise OptionError("this ranking has no profile", "ask for it: heads(..., profile=True)")
-        return self.profile
+    @property
+    def profile(self) -> Profile:
+        """Where every head's attention goes. Raises: OptionError if labels are not there."""
+        return Profile.of(self.known_labels(), self.signature)
 
     def order(self, pattern: str) -> IntArray:
         """The numbers of the heads that have a score on `pattern`, best first. Shape: [ranked head]."""

@@ -34,8 +34,6 @@ OF_TARGETS = "target"
 """The way to see what a model loses that writes a target."""
 QUERIES = 16
 """Words of an input whose attention is compared between heads."""
-MOST_PROFILED = 4096
-"""Heads of a model of which one input's profiles are fitted: two seconds."""
 WITHIN = 0.1
 """In nats: heads of one group are on average no farther apart than this."""
 

@@ -96,7 +96,7 @@ class Predictive(Request):
 
 @dataclass(frozen=True)
 class Rank(OfPairs):
-    """Every head's scores over many pairs and, by options, labels and profiles: a `Ranking`."""
+    """Every head's scores over many pairs and, by options, labels: a `Ranking`."""
 
     state: Path | None = None
     """Keeps the sums, and is gone on from if it is there."""

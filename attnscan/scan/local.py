@@ -28,7 +28,6 @@ from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import ALIGNED
 from attnscan.scoring.labels import LabelSums, no_classes, units_of
 from attnscan.scoring.predictive import Questions, within_budget
-from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
@@ -293,13 +292,10 @@ def summed(
 ) -> ScanSums:
     """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
 
-    If profiles are fitted, each is asked for `predictive`, where that is wanted. By `relations`, sentences are held
-    against their trees in place of all that.
+    By `relations`, sentences are held against their trees in place of all that.
     """
     if scanner.options.relations is not None:
         return ScanSums(relations=tree_sums(scanner, inputs))
-    if scanner.options.asks_every_pair:
-        helps = scanner.helps(inputs)
     if not scanner.options.split:
         return _told(scanner, inputs, helps, on_pairs, only)
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
@@ -327,18 +323,13 @@ def _told(
     on_pairs: OnPairs | None,
     only: Sequence[str] | None,
 ) -> ScanSums:
-    """The sums of inputs that scores are told by, with those for profiles and labels."""
+    """The sums of inputs that scores are told by, with those for labels."""
     options, keys = scanner.options, [encoded.known_pair.key for encoded in inputs]
     special = not options.reading.among_words
-    profilers, classes, own = list[Profiler](), list[ClassScorer](), list[PairSums]()
-    aligners = list[AlignmentScorer]()
+    classes, own, aligners = list[ClassScorer](), list[PairSums](), list[AlignmentScorer]()
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
-        if options.profile and only is None:
-            helps = targets.helps if options.predictive_part else ()
-            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=special, units=targets.units))
-            consumers.append(profilers[0])
         if options.labelled and only is None:
             classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
             consumers.append(classes[0])
@@ -360,7 +351,6 @@ def _told(
         labels = LabelSums.of(units_of(own[0], by_class, options.reading), told.scored, keys)
     return ScanSums(
         told,
-        profile=profile_sums(profilers[0].sums(), keys) if profilers else None,
         labels=labels,
         alignment=aligners[0].sums() if aligners else None,
     )

@@ -29,17 +29,13 @@ from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
-from attnscan.results.profile import Fit
 from attnscan.results.signature import By, Reading, Signature, Special
-from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, units_of
-from attnscan.scoring.profile import Profiler
-from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
@@ -75,8 +71,8 @@ def classify(
 class InputReading:
     """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do.
 
-    With `in_two`, what takes longest is put off until `finish`: how sure labels are, and profiles. Until then what
-    that needs is held beside the attention, which has to be kept, and takes about as much room.
+    With `in_two`, what takes longest is put off until `finish`: how sure labels are. Until then what that
+    needs is held beside the attention, which has to be kept, and takes about as much room.
     """
 
     def __init__(
@@ -92,7 +88,7 @@ class InputReading:
     ) -> None:
         """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept.
 
-        Where that is of some heads, labels by the reading are made, but neither statements nor profiles.
+        Where that is of some heads, labels by the reading are made without habits.
         """
         assert keep or not in_two
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
@@ -151,7 +147,7 @@ class InputReading:
         return replace(block, weights=weights.to(block.weights.device))
 
     def result(self, between: Callable[[], None] = lambda: None) -> Classification:
-        """What every head does; not yet how sure that is, nor a profile, if that is put off.
+        """What every head does; not yet how sure that is, if that is put off.
 
         Raises: CaptureError if the model's attention is not finite.
         """
@@ -255,16 +251,14 @@ def _kept(result: Classification, attention: Attention, targets: Targets) -> Cla
 
 
 class _Scorers:
-    """Consumers of the attention of one input by weight or by what heads carry: scores, habits, profiles, word by word.
+    """Consumers of the attention of one input by weight or by what heads carry: scores and habits, word by word.
 
     With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
-    attention of some heads alone is kept, there are neither habits nor profiles.
+    attention of some heads alone is kept, there are no habits.
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
         self.words, batch, units = Scorer(targets, by_query=True), targets.batch, targets.units
-        special = not options.reading.among_words
-        self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, units=units)
         self._in_full, self._readings = in_full, get_args(Special) if keep else (options.reading.special,)
         self._classes: dict[Special, ClassScorer] = {
             which: ClassScorer(batch, special=which == "in", by_query=True, units=units)
@@ -273,17 +267,8 @@ class _Scorers:
 
     def rest(self, block: AttentionBlock) -> None:
         """Take one block for all but the scores."""
-        self.profiler(block)
         for classes in self._classes.values():
             classes(block)
-
-    @property
-    def fit(self) -> Callable[[], Fit] | None:
-        """What fits every head's profile; None if that is not wanted, or there are too many heads to be quick."""
-        if not self._in_full:
-            return None
-        sums = self.profiler.sums()
-        return Deferred(partial(fitted, sums)) if sums["squares"].size <= MOST_PROFILED else None
 
     def labels(self, by: By, options: ScanOptions, *, in_full: bool) -> dict[Reading, Callable[[], Labels]]:
         """What tells what every head does, by reading; without `in_full`, neither habits nor how sure labels are."""
@@ -324,8 +309,7 @@ class _CarriedScorers(_Scorers):
         if before is not None:
             before()
         labels = self.labels("carried", options, in_full=before is not None)
-        fits = {**result.fits, "carried": self.fit} if before is not None else result.fits
-        return replace(result, scores_by=scores_by, labels_by={**result.labels_by, **labels}, output=output, fits=fits)
+        return replace(result, scores_by=scores_by, labels_by={**result.labels_by, **labels}, output=output)
 
 
 def _classification(
@@ -344,8 +328,6 @@ def _classification(
         scores_by={"weight": scorers.words.sums().finish(options.kind)},
         signature=signature,
         labels_by=scorers.labels("weight", options, in_full=before is not None),
-        parts=scorers.profiler.parts,
-        fits={"weight": scorers.fit} if before is not None else {},
         shown=options.shown,
     )
 

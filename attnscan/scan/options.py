@@ -13,7 +13,6 @@ from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import By, Reading, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
-from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
@@ -126,11 +125,6 @@ class ScanOptions:
     split: Annotated[
         bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
     ] = False
-    profile: Annotated[bool, Option("Fit every head's profile, too.", general=False)] = False
-    predictive_part: Annotated[
-        bool,
-        Option("Make `predictive` a part of profiles, for which all pairs are asked, not a sample.", general=False),
-    ] = True
     labelled: Annotated[
         bool,
         Option("Of many pairs: say what every head does, and how sure that is.", general=False),
@@ -161,11 +155,6 @@ class ScanOptions:
         by_default = _DRAWN if self.predictive_words is None else _ASKED
         return self.predictive_pairs or by_default
 
-    @property
-    def asks_every_pair(self) -> bool:
-        """Whether `predictive`, if it can be measured, is asked of every pair and not of a sample."""
-        return self.profile and self.predictive_part
-
     def of_trees(self, *, subtypes: bool = False) -> ScanOptions:
         """These for sentences with trees, whose words are those of a treebank."""
         relations: Relations = "subtypes" if subtypes else "universal"
@@ -175,7 +164,7 @@ class ScanOptions:
     def deciding(self) -> dict[str, Any]:
         """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
         aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
-        reading, decides = self.reading, self.labelled or self.profile or self.relations is not None
+        reading, decides = self.reading, self.labelled or self.relations is not None
         readings: dict[str, Any] = {"by": reading.by, "special": reading.special if decides else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}
@@ -184,7 +173,6 @@ class ScanOptions:
         if self.attention == "encoder":
             kept["max_target_tokens"] = None
         kept["threshold"] = self.threshold if self.labelled else None
-        kept["predictive_part"] = self.predictive_part if self.profile else None
         return kept | readings | {"patterns": patterns}
 
     def __post_init__(self) -> None:
@@ -196,21 +184,6 @@ class ScanOptions:
             )
         if self.words == "spaces" and self.unit == "token":
             raise OptionError("words is spaces, which is for units of words", "give --unit word (unit='word'), too")
-        if self.profile:
-            self._check_profile()
-
-    def _check_profile(self) -> None:
-        """Raises: OptionError for what profiles are not fitted with."""
-        from attnscan.results.profile import parts_of  # which loads numpy, and help is told without
-
-        if self.split:
-            raise OptionError("profiles are fitted to all pairs, and split leaves half of them out", "leave split out")
-        taken = parts_of(["predictive"])
-        for name in (pattern.id for pattern in self.patterns if pattern not in ALL_PATTERNS):
-            if name in taken:
-                raise OptionError(
-                    f"a pattern is called '{name}', as a part of every profile is", "give it another name"
-                )
 
 
 def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:

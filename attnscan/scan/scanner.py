@@ -126,7 +126,6 @@ class Scanner:
         """
         # Made once, and shared by the copies
         _ = self.relation, self.options.reading.carried and self.projections
-        _ = self.options.asks_every_pair and self.measure is not None and self.answers
         _ = self.options.relations is not None and self.is_causal
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:

@@ -25,10 +25,7 @@ from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import LabelSums, labels_of
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
-from attnscan.scoring.profile import profiled
-from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
-from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
@@ -171,8 +168,6 @@ class ScanSums(Adding):
     told: ScoreSums | None = None
     ranked: ScoreSums | None = None
     """None unless options say `split`."""
-    profile: BlockSums | None = None
-    """None unless options say `profile`."""
     labels: LabelSums | None = None
     """Of the pairs that scores are told by; None unless options say `labelled`."""
     alignment: AlignmentSums | None = None
@@ -232,7 +227,7 @@ class ScanState:
     def asks(self) -> bool:
         """Whether `predictive` has yet to be asked of the sample."""
         asked = self.signature is not None and self.signature.predictive != "off"
-        return asked and not self.options.asks_every_pair and len(self.seen.sample) > 0
+        return asked and len(self.seen.sample) > 0
 
     def check(self, signature: Signature) -> None:
         """Raises: EngineError if it is of another model, of other versions or of another device."""
@@ -265,10 +260,7 @@ class ScanState:
             raise no_pair("to score")
         if sums.told is None or (options.split and sums.ranked is None):
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
-        signature, profile = replace(self.signature, **self.seen.signature_fields), None
-        if sums.profile is not None:
-            parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
-            profile = Profile(parts, fitted(sums.profile.stacked()), signature, options.kind)
+        signature = replace(self.signature, **self.seen.signature_fields)
         scores, labels = sums.told.finish(options.kind), None
         if sums.labels is not None:
             labels = labels_of(scores, sums.labels.units(), options.reading, options.threshold, options.seed)
@@ -276,7 +268,6 @@ class ScanState:
             scores,
             signature,
             sums.ranked.finish(options.kind) if sums.ranked else None,
-            profile,
             labels=labels,
             alignment=None if sums.alignment is None else sums.alignment.finish(),
         )

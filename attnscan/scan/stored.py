@@ -29,8 +29,6 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.alignment import AlignmentSums
 from attnscan.scoring.labels import LabelSums
-from attnscan.scoring.profile import profiled
-from attnscan.scoring.profile_sums import sums_shapes
 from attnscan.scoring.relation_sums import RelationSums
 from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
@@ -79,8 +77,7 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
         _check_about(path, told["scan"], _about(scanner))
         signature = _signature_read(told["signature"])
         layers, heads = told["grid"]
-        parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
-        sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums(len(parts))
+        sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums()
         return ScanState(options, Seen.loaded(**told["seen"]), sums, signature)
     except StateError:
         raise
@@ -192,12 +189,11 @@ class _Arrays:
     def __init__(self, arrays: Mapping[str, Any], scored: tuple[Scored, ...], shape: tuple[int, int]) -> None:
         self._arrays, self._scored, self._shape = arrays, scored, shape
 
-    def sums(self, parts: int) -> ScanSums:
+    def sums(self) -> ScanSums:
         shape = self._shape
         return ScanSums(
             told=self._scores("sums.told"),
             ranked=self._scores("sums.ranked"),
-            profile=self._blocks("sums.profile", sums_shapes(*shape, parts)),
             labels=self._labels("sums.labels"),
             alignment=self._record(AlignmentSums, "sums.alignment", (2, *shape))
             if self._has("sums.alignment")

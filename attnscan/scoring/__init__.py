@@ -7,8 +7,7 @@ targets.py     patterns applied to a batch
 scorer.py      a consumer of attention: targets read off weights, one batch to sums
 sums.py        sums that add, and what follows from them
 merging.py     a batch by its words, and what is kept of a mask for all layers that have it
-profile.py     a consumer of attention: the parts of profiles, and one batch to what these are fitted from
-profile_sums.py  sums that add, and the fit
+profile.py     where attention goes: shares of classes of keys, from sums
 classes.py     a consumer of attention: one batch to sums class by class
 statements.py  the rule by which a head is stated
 relations.py   a consumer of attention: one batch to sums by relation of a treebank

@@ -160,6 +160,8 @@ class _Layout:
     """Even attention of every word. Shape: [batch, query, key], float32."""
     on_even: Tensor
     """What that has on each column. Shape: [batch, query, column], float64."""
+    even_special: Tensor
+    """What even attention over all keys has on special tokens. Shape: [batch, query, 3], float64."""
 
 
 class ClassScorer:
@@ -203,6 +205,7 @@ class ClassScorer:
             return torch.zeros(units, *grid.shape, columns, dtype=exact(word.device), device=word.device)
 
         self._on, self._even, self._n = zeros(COLUMNS), zeros(COLUMNS), zeros(1)
+        self._rest, self._even_rest, self._all_n = zeros(_SPECIAL), zeros(_SPECIAL), zeros(1)
 
     def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
         """Sum some inputs of one length."""
@@ -214,6 +217,7 @@ class ClassScorer:
         eligible = layout.is_word[:, None].expand(weights.shape[:3])
         if block.idle is not None:
             eligible = eligible & ~block.idle
+        self._add_rest(of_tokens, layout, block, eligible)
         if not block.is_whole:
             assert self._all_rows is not None  # ranges are previewed
             rows, left = (weights, None) if self._special else self._units.among_words(block)
@@ -292,6 +296,26 @@ class ClassScorer:
         add_range(self._even, (*place, slice(_LINEAR)), on_even, block)
         add_range(self._n, place, counted.sum(-1, keepdim=True), block)
 
+    def _add_rest(self, of_tokens: AttentionBlock, layout: _Layout, block: AttentionBlock, eligible: Tensor) -> None:
+        """Sum what all words give to special tokens, as a share of all their attention.
+
+        Shape: `eligible` [batch, head, query].
+        """
+        counted, keys = eligible.to(self._on), layout.keys[..., :_SPECIAL]
+        pairs = zip(block.weights, keys, strict=True)
+        given = torch.stack([own @ by for own, by in pairs]).to(self._on) * counted[..., None]
+        if of_tokens.value_norms is None:
+            even = layout.even_special[:, None].expand_as(given) * counted[..., None]
+        else:
+            carried = self._units.even_carried(of_tokens, block)
+            even = (carried @ keys[:, None].to(carried)).to(self._on) * counted[..., None]
+        sums = (self._rest, given), (self._even_rest, even), (self._all_n, counted[..., None])
+        for total, values in sums:
+            if self._word_block is None:
+                add_range(total, (block.inputs, block.layer, block.heads), values.sum(2), block)
+            else:
+                self._add_words(block, total, values[0].transpose(0, 1), self._word_block[block.rows])
+
     def _even_carried(
         self, of_tokens: AttentionBlock, block: AttentionBlock, layout: _Layout, eligible: Tensor
     ) -> Tensor:
@@ -367,6 +391,7 @@ class ClassScorer:
         word = self._batch.word[inputs]
         is_word, is_key = word[:, block.rows], word[:, columns]
         even = self._units.even(of_tokens, inputs) * is_word[..., None]
+        all_even = even.to(exact(word.device))
         if not self._special:
             even = even * is_key[:, None]
             even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
@@ -380,7 +405,8 @@ class ClassScorer:
                 of_words + beyond.sums(precise, is_word, keys[0], torch.arange(len(beyond.in_b), device=word.device))[0]
             )
         on_even, cells = self._linear(of_words, on_keys), _one_hot(classes) if block.is_whole else None
-        return _Layout(is_word, is_key, near, classes, cells, beyond, keys, even, on_even)
+        even_special = all_even @ keys[..., :_SPECIAL].to(all_even)
+        return _Layout(is_word, is_key, near, classes, cells, beyond, keys, even, on_even, even_special)
 
     def _linear(self, cells: Tensor, keys: Tensor) -> Tensor:
         """The columns that are sums of weights, in their order. Shape: [..., column] each."""
@@ -401,8 +427,10 @@ class ClassScorer:
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.
 
-        Shape: `on` and `even` [pair, layer, head, column], `n` [pair, layer, head, 1].
+        Shape: `on` and `even` [pair, layer, head, column], `n` [pair, layer, head, 1]; of all attention `special` and
+        `even_special` [pair, layer, head, 3], `all_words` [pair, layer, head, 1].
         """
         units = slice(None) if self._word_block is None else slice(1, None)  # before words, all other queries
         named = {"on": self._on, "even": self._even, "n": self._n}
+        named |= {"special": self._rest, "even_special": self._even_rest, "all_words": self._all_n}
         return {name: values.cpu().numpy().astype(np.float64, copy=False)[units] for name, values in named.items()}

@@ -17,17 +17,20 @@ from attnscan.results.behaviour import COLUMNS, FEWEST, MOST_HEADS, RESAMPLINGS,
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, Scored
+from attnscan.scoring.profile import class_shares
 from attnscan.scoring.resampling import AT_ONCE, BlockSums, drawings, most_blocks, squeezed, summed
 from attnscan.scoring.statements import Shares, beyond_doubt, habits_of
 from attnscan.scoring.sums import KINDS, Adding, PairSums
 
 Units = Mapping[str, FloatArray]
 """Sums of what is drawn: of patterns `weight`, `n`, `chance`, `whole` and `itself`, each [unit, layer, head, pattern];
-of habits `on` and `even`, [unit, layer, head, column], and `words`, [unit, layer, head, 1]; 1 in place of layer or head
-where all have the same."""
+of classes `on` and `even`, [unit, layer, head, column], and `words`, [unit, layer, head, 1]; of all attention `special`
+and `even_special`, [unit, layer, head, 3], and `all_words`, [unit, layer, head, 1]; 1 in place of layer or head where
+all have the same."""
 
 _QUANTITIES = ("weight", "n", "chance", "whole", "itself")
-_OF_HABITS = ("on", "even", "words")
+_OF_CLASSES = {"on": COLUMNS, "even": COLUMNS, "words": 1, "special": 3, "even_special": 3, "all_words": 1}
+"""Sums of classes, and how many columns each has."""
 _CELLS = 1 << 22  # of resamples x heads x habits that are worked on at once
 _UNKNOWN = np.zeros((1, 1, 1, 1))
 
@@ -36,13 +39,14 @@ def units_of(pairs: PairSums, classes: PairSums, reading: Reading) -> dict[str, 
     """What labels need of the sums of a `Scorer` and a `ClassScorer`."""
     kind = KINDS[reading.among_words]
     units = {name: pairs[f"{kind}.{name}"] for name in _QUANTITIES}
-    return units | {"on": classes["on"], "even": classes["even"], "words": classes["n"]}
+    return units | {name: classes["n" if name == "words" else name] for name in _OF_CLASSES}
 
 
 def no_classes(pairs: PairSums) -> dict[str, FloatArray]:
     """What a `ClassScorer` says of pairs of which one pattern alone is scored again: nothing is added."""
     count = len(pairs["every_key.n"])
-    return {name: np.zeros((count, 1, 1, COLUMNS if name != "n" else 1)) for name in ("on", "even", "n")}
+    columns = {"n" if name == "words" else name: width for name, width in _OF_CLASSES.items()}
+    return {name: np.zeros((count, 1, 1, width)) for name, width in columns.items()}
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,8 @@ class LabelSums(Adding):
 
     def checked(self, grid: tuple[int, int]) -> Self:
         """These, if blocks are of the shapes that they must be. Raises: ValueError if not, as from a damaged file."""
-        names = (*_QUANTITIES, *_OF_HABITS)
         widths = {name: len(columns_of(name, self.scored)) for name in _QUANTITIES}
-        widths |= {"on": COLUMNS, "even": COLUMNS, "words": 1}
-        self.blocks.checked({name: (*grid, widths[name]) for name in names})
+        self.blocks.checked({name: (*grid, width) for name, width in (widths | _OF_CLASSES).items()})
         return self
 
     def units(self) -> dict[str, FloatArray]:
@@ -127,7 +129,8 @@ def labels_of(
     code = codes(table, habit)
     stays = np.where(_too_few(units, code, shape), np.nan, same / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
-    return Labels(scores, reading, threshold, statements, stays, drawn, count)
+    classes = class_shares(units, scores, reading, of_pairs=of_pairs)
+    return Labels(scores, reading, threshold, statements, classes, stays, drawn, count)
 
 
 def _too_few(units: Units, code: IntArray, shape: tuple[int, int]) -> NDArray[np.bool_]:

@@ -141,7 +141,7 @@ class Session:
         return encoded(numbers_of(result, head))
 
     def rest(self, name: str) -> Future[bytes]:
-        """What takes longer: how sure labels are, profiles, predictions. It gives way to answers.
+        """What takes longer: how sure labels are, and predictions. It gives way to answers.
 
         Raises: Gone, Stale, Full.
         """

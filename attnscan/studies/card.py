@@ -21,23 +21,18 @@ from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.card import DISTANCES, Example, Link, Look, Measure, Spent
+from attnscan.results.card import DISTANCES, Example, Link, Look, Measure
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.profile import Profile, joint_name, together
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.profile import Profiler, profile_sums
-from attnscan.scoring.profile_sums import fitted, left_out, spread
-from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
-from attnscan.scoring.sums import RatioSums, added
+from attnscan.scoring.sums import RatioSums
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import Positions, changed, why_no_segments
 from attnscan.studies.similarity import divergences
@@ -111,30 +106,24 @@ class _Seen:
         self._distance = np.zeros((1 + len(measures), len(DISTANCES)))
         self._at_distance = np.zeros(len(DISTANCES))
         self._apart: FloatArray | None = None
-        self._profile: BlockSums | None = None
-        self._parts: tuple[str, ...] = ()
         self._queries = 0
 
     def take(self, numbers: Sequence[int]) -> Steps[None]:
         """Look at some inputs."""
-        inputs, among_words = [self.inputs[number] for number in numbers], self.scanner.options.reading.among_words
+        inputs = [self.inputs[number] for number in numbers]
         measurer = yield from _Measurer.of(self.scanner, inputs, self.measures)
-        profiler = Profiler(measurer.batch, (), special=not among_words)
         keepers = [AttentionKeeper(chosen=self._rows(encoded)) for encoded in inputs]
 
         def consume(block: AttentionBlock) -> None:
             bare = replace(block, query=None, key=None)
             if block.layer in measurer.layers:
                 measurer(bare)
-                profiler(bare)
             first, _, _ = block.inputs.indices(len(inputs))
             for row, weights in enumerate(block.weights if not block.preview else ()):
                 length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
                 keepers[first + row](replace(bare, inputs=place, weights=weights[None, :, :length, :length]))
 
         self.scanner.run(measurer.batch.model_inputs, consume, cut=Cut(measurer.batch.unit, previews=True))
-        sums = profile_sums(profiler.sums(), [encoded.known_pair.key for encoded in inputs])
-        self._profile, self._parts = added(self._profile, sums), profiler.parts
         for head, measured in self.measured.items():
             measured[:, numbers] = measurer.of_pairs(head)
         for number, keeper in zip(numbers, keepers, strict=True):
@@ -210,7 +199,6 @@ class _Seen:
     def look(self, head: Head, why: HeadExplanation, not_available: Mapping[str, str]) -> Look:
         """What all pairs together say of a head."""
         number = 1 + list(self.measures).index(head)
-        profile, parts = self._profiled(head)
         with np.errstate(invalid="ignore", divide="ignore"):
             distance = self._distance / self._at_distance
         return Look(
@@ -222,26 +210,8 @@ class _Seen:
             alike=tuple(self._alike(head)),
             why=why,
             not_available=not_available,
-            profile=profile,
-            parts=parts,
             pairs=len(self.inputs),
         )
-
-    def _profiled(self, head: Head) -> tuple[Profile, tuple[Spent, ...]]:
-        """A head's profile, which is fitted alone, and its largest parts with the errors of their sums."""
-        assert self._profile is not None
-        grid = self.scanner.grid()
-        blocks = {name: _of_head(values, head, grid.shape) for name, values in self._profile.stacked().items()}
-        own = fitted(blocks)
-        signature = self.scanner.signature(Seen(read=len(self.inputs)))
-        profile = Profile(self._parts, own.placed(head, grid), signature, head.kind)
-        without, share = left_out(blocks)[0][:, 0, 0], profile.shares(head)
-        spent = []
-        for parts in together(share):
-            places = [self._parts.index(part) for part in parts]
-            se = float(spread(without[:, places].sum(-1)))
-            spent.append(Spent(joint_name(parts), sum(share[part] for part in parts), se))
-        return profile, tuple(spent)
 
     def _links(self, number: int) -> list[Link]:
         """Pairs of words by their mean excess times the root of how often they stand in one input, largest first.
@@ -330,13 +300,6 @@ def _from_same_place(
     goal = (2 * place * (len(source) - 1) + last) // max(1, 2 * last)
     offset = np.searchsorted(source, keys) - goal[:, None]
     return np.where(np.isin(keys, source), offset, DISTANCES[-1] + 1)
-
-
-def _of_head(values: FloatArray, head: Head, shape: tuple[int, ...]) -> FloatArray:
-    """Of a profile's sums those of a head's layer, or the head's own. Shape: [block, layer, ...] -> [block, 1, ...]."""
-    if values.ndim > 1 and values.shape[1] > 1:
-        values = values[:, head.layer : head.layer + 1]
-    return values[:, :, head.head : head.head + 1] if values.shape[2:3] == shape[1:] else values
 
 
 def _explained(

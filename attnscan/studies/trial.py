@@ -1,6 +1,6 @@
 """One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
 
-Attention, scores and labels come first; how sure labels are, profiles, statements and predictions come second. What the
+Attention, scores and labels come first; how sure labels are, habits and predictions come second. What the
 model says of the input is told by each of its trained task heads, or by its last hidden states, as before and after:
 where `losses.py` asks many inputs what a model is worth, this asks one input, and keeps the answer itself.
 """
@@ -269,7 +269,7 @@ class Trial:
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
             self._reading.run(inputs, _switch_off(change))
         self.result = self._told(self._reading.result())
-        """With its attention kept; without how sure labels are, profiles and statements."""
+        """With its attention kept; without how sure labels are, and without habits."""
         self._predictions: list[Prediction] = []
 
     def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
@@ -282,7 +282,7 @@ class Trial:
             for way in self._trials.ways[len(self._predictions) :]:
                 self._predictions.append(self._predicted(way, between))
             result = self._told(self._reading.finish(between))
-            for work in filter(None, (*result.fits.values(), *result.labels_by.values())):
+            for work in result.labels_by.values():
                 between()
                 work()  # what it gives is kept
             self.result, self._reading = result, None

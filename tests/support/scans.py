@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from attnscan.scoring.profile_sums import fitted
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
@@ -17,7 +18,6 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
-from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 

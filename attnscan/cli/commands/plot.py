@@ -32,7 +32,7 @@ EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
 )
-Kind = Literal["map", "scores", "head", "layers", "profile", "distance", "syntax"]
+Kind = Literal["map", "scores", "head", "layers", "syntax"]
 
 
 @flattened
@@ -45,7 +45,7 @@ def plot(
         Kind,
         typer.Option(
             "--kind",
-            help="map: what heads do; layers: scores by layer; head, distance: weights of --heads; profile: parts.",
+            help="map: what heads do; scores, layers: their scores, by layer; head: the weights of --heads.",
         ),
     ] = "map",
     heads: Annotated[str | None, heads_option("Heads to draw: 2-0,6-11, layer:2 or all.")] = None,
@@ -68,22 +68,20 @@ def plot(
         from attnscan.results.head_weights import Selection
 
         keep = kind == "head" and Selection(heads, window=window_of(window), is_drawn=True)
-        many = {"labelled": kind == "map", "profile": kind in ("profile", "distance")}
         asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # of the others, weights are drawn
         of = of.resolved(heads)
         _, options = of.options(replace(scan, predictive=asked), of.kinds[0], None)
-        read = request_of(given, files, options, keep=keep, **many)
+        read = request_of(given, files, options, keep=keep, labelled=kind == "map")
         if isinstance(read, Classify):
             request = replace(read, input=of.input(given, of.kinds[0]))
         else:
             request = replace(read, pairs=of.pairs(read.pairs, of.kinds[0]))
     of_pairs = isinstance(request, Rank)
-    of_heads = kind in ("head", "distance")
     check_usage(
         {
             "--kind head draws one input: give a sentence, or two": of_pairs and kind == "head",
-            f"--kind {kind} needs --heads": of_heads and heads is None,
-            "--heads is for --kind head and --kind distance": heads is not None and not of_heads,
+            "--kind head needs --heads": kind == "head" and heads is None,
+            "--heads is for --kind head": heads is not None and kind != "head",
             "--lines is for --kind head": lines and kind != "head",
             "--window is for --kind head": window is not None and kind != "head",
         }
@@ -94,7 +92,6 @@ def plot(
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
     result = answered(request)
-    result = result.known_profile() if isinstance(request, Classify) and kind in ("profile", "distance") else result
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import PictureFile
         from attnscan.views.pictures.picture import picture

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attnscan profile --heads 1-9,2-11",
-    "attnscan profile --by carried --csv > profiles.csv",
+    "attnscan profile --csv > profiles.csv",
 )
 
 
@@ -44,18 +44,25 @@ def profile(
     heads: Annotated[str | None, heads_option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="List the N largest parts of a head. [default: all from 0.05]"),
+        typer.Option(
+            "--top", metavar="N", min=1, help="List the N largest classes of a head. [default: all from 0.05]"
+        ),
     ] = None,
     pattern: Annotated[
         list[str] | None,
         typer.Option(
-            "--pattern", "-p", metavar="FILE.py:FUNCTION", help="Add a pattern of your own as a part. May repeat."
+            "--pattern",
+            "-p",
+            metavar="FILE.py:FUNCTION",
+            help="Add a pattern of your own, beside the classes. May repeat.",
         ),
         FileRole.READ,
     ] = None,
     files: PairFiles,
     of: OfOneAttention,
-    scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
+    scan: Annotated[
+        ScanOptions, Without("model", "predictive", "predictive_words", "predictive_pairs", "threshold")
+    ] = ScanOptions(predictive="off"),
     state: State = None,
     engine: EngineOption = "local",
     where: Where,
@@ -74,16 +81,16 @@ def profile(
         check_heads_are_named(heads)
     if keeping is not None:
         check_writable(keeping)
-    destination = where.destination(draws=True)
+    destination = where.destination()
     _, options = of.options(replace(scan, model=given.model, on_long=files.when_long()), kind, pattern)
-    options = replace(options, profile=True)
+    options = replace(options, labelled=True)
     alone = of.input(given, kind) if is_alone else None
     if isinstance(alone, WeightsInput):
         request: Classify | Rank = Classify(alone, options)
     else:
         pairs = of.pairs(files.source(), kind) if alone is None else OnePair(alone)
         request = Rank(pairs, options, state=keeping)
-    result = answered(request, KEEPS).known_profile()
+    result = answered(request, KEEPS).profile
     chosen = None if heads is None else result.grid.select(heads)
     from attnscan.views.terminal.profile import profile_view
 
@@ -92,18 +99,16 @@ def profile(
             lambda: result.to_frame(chosen, top),
             lambda width: profile_view(result, width, chosen, top),
             _surround(given, files, of, result, heads),
-            result,
-            heads=chosen or (),
         ),
     )
 
 
 def _surround(given: OneInput, files: PairFiles, of: OfOneAttention, result: Profile, heads: str | None) -> ScreenFrame:
-    """After all heads the one that is explained best; after some of one input, the same over many pairs."""
+    """After all heads the one with the largest share; after some of one input, the same over many pairs."""
     import numpy as np
 
-    explained = np.nan_to_num(result.fit.explained, nan=-np.inf)
-    best = result.grid[explained.argmax()].name
+    largest = np.nan_to_num(result.share, nan=-np.inf).max(-1)
+    best = result.grid[int(largest.argmax())].name
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
         return files.frame(result.signature.pairs_read, given.model, *command, more=of.typed(heads or best))

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -104,8 +104,7 @@ def report(
         numbers = () if sentences is None else sentence_numbers(sentences)
         requests: list[Request] = [ReadTrees(asked.pairs, asked.options, numbers=numbers)]
     elif of_pairs:
-        many: dict[str, Any] = {"labelled": True, "profile": True, "predictive_part": False}
-        options = replace(scan, model=given.model, on_long=files.when_long(), **many)
+        options = replace(scan, model=given.model, on_long=files.when_long(), labelled=True)
         requests = [Rank(files.source(), options)]
     else:
         from attnscan.results.head_weights import Selection

@@ -95,7 +95,7 @@ def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
 
 
 def rest_of(result: Classification, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """What takes longer: how sure labels are, statements, profiles, and what the model predicts, as JSON."""
+    """What takes longer: how sure labels are, habits, and what the model predicts, as JSON."""
     page = InputPage.of(result, PageOptions())
     table = next(tables(page.subject.readings))
     return {

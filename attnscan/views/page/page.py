@@ -246,7 +246,7 @@ def _reads_right_to_left(tokens: Sequence[str]) -> bool:
 
 
 def corpus_page(result: Ranking, options: PageOptions) -> Page:
-    """Labels, scores and profiles over many pairs. Raises: OptionError if the ranking has no labels."""
+    """Labels and scores over many pairs, and where attention goes. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
     other: By = "weight" if result.reading.carried else "carried"
     special: Special = "in" if result.reading.among_words else "out"
@@ -270,7 +270,7 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str])
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
-        "texts": texts_of(table, profiles_of_pairs(result.profile)),
+        "texts": texts_of(table, profiles_of_pairs(result)),
     }
     facts = {
         "tokens": [],
@@ -312,7 +312,7 @@ def page(result: Classification | Ranking, options: PageOptions | None = None) -
     """Every head on one input or over many pairs, to look at in a browser.
 
     Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
-    many pairs labels, how sure they are, scores with errors and, if fitted, profiles. It opens on the result's own
+    many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
     reading: attention weights among words, unless something else was asked.
     Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """

@@ -1,4 +1,4 @@
-"""Every head's labels, scores and profile as a page holds them: the CSV's cells, with fewer decimals if need be.
+"""Every head's labels, scores and shares of attention as a page holds them: the cells of the CSV, rounded if need be.
 
 A page of one input has them in up to four readings: by weight and, where that is known, by what heads carry, each with
 special tokens and among words alone.
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from attnscan.results.behaviour import Labels, columns_of
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.profile import OFFSETS, Profile
+from attnscan.results.intervals import half_width
+from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.signature import Reading
+from attnscan.results.signature import By, Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import statement, summary
@@ -29,8 +30,8 @@ from attnscan.views.page.cargo import compressed
 
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
-_PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
-_MOST_HEADS = 600  # whose profiles take 25 kB; of more, a page has better things to hold
+_LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
+_MOST_HEADS = 600  # whose shares take 25 kB; of more, a page has better things to hold
 _NAMED = {
     Reading("weight", "in"): "weight",
     Reading("weight", "out"): "words",
@@ -166,25 +167,20 @@ def _cells(column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
 
 
 def profiles(result: Classification, *, carried: bool) -> str:
-    """JSON, base64 of deflated bytes: by each reading a list of heads, each what is explained, also by even attention
-    alone, and its parts' names and shares; empty where there are no profiles, or too many heads.
+    """Where every head's attention goes on one input, by weight and, with `carried`, by what it carries: of each head
+    its classes and their shares; empty for too many heads.
     """
     if result.scores.entropy.size > _MOST_HEADS:
         return ""
-    names = [by for by in result.fits if by == "weight" or carried]
-    readings = {name: result.with_reading(name).profile for name in names}
-    return _packed({name: _heads(profile) for name, profile in readings.items() if profile is not None})
+    readings: tuple[By, ...] = ("weight", "carried") if carried else ("weight",)
+    return _packed({by: _of_heads(result.with_reading(by).profile) for by in readings})
 
 
-def profiles_of_pairs(profile: Profile | None) -> str:
-    """Profiles over many pairs, by the single reading that was fitted: of each head what is explained, also by even
-    attention alone, its largest parts' names, shares and half the widths of their 95 % intervals, and the latter two
-    for each distance.
-    """
-    if profile is None or profile.fit.explained.size > _MOST_HEADS:
+def profiles_of_pairs(result: Ranking) -> str:
+    """The same over many pairs, with half the 95 % interval of each share."""
+    if result.scores.entropy.size > _MOST_HEADS:
         return ""
-    reading = "carried" if profile.signature.reading.carried else "weight"
-    return _packed({reading: [_with_errors(profile, head) for head in profile.grid]})
+    return _packed({result.reading.by: _of_heads(result.profile)})
 
 
 def _packed(told: dict[str, list[Any]]) -> str:
@@ -192,26 +188,15 @@ def _packed(told: dict[str, list[Any]]) -> str:
     return compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY) if told else ""
 
 
-def _with_errors(profile: Profile, head: Head) -> tuple[Any, ...]:
-    share, half = profile.fit.share[head.place], profile.interval[head.place]
-    order = [p for p in np.argsort(-np.nan_to_num(share), kind="stable").tolist() if share[p] > 0][:_MOST_PARTS]
-    parts = [(plain(profile.parts[p]), _four_decimals(share[p]), _four_decimals(half[p])) for p in order]
-    places = [profile.parts.index(f"offset{offset:+}") for offset in OFFSETS]
-    distances = [(_four_decimals(share[p]), _four_decimals(half[p])) for p in places]
-    return *_explained(profile, head), parts, distances
-
-
-def _explained(profile: Profile, head: Head) -> tuple[float | None, float | None]:
-    return _four_decimals(profile.fit.explained[head.place]), _four_decimals(profile.fit.by_even[head.place])
-
-
 def _four_decimals(value: float) -> float | None:
     return None if math.isnan(value) else round(float(value), 4)
 
 
-def _heads(profile: Profile) -> list[tuple[Any, ...]]:
-    strongest = ((head, profile.strongest(head)[:_PARTS]) for head in profile.grid)
-    return [
-        (*_explained(profile, head), [(plain(name), round(share, 3)) for name, share in parts])
-        for head, parts in strongest
-    ]
+def _of_heads(profile: Profile) -> list[list[tuple[Any, ...]]]:
+    half = half_width(profile.se, profile.signature.pairs_read)
+    places = {name: place for place, name in enumerate(profile.classes)}
+
+    def row(head: Head, name: str, share: float) -> tuple[Any, ...]:
+        return plain(name), _four_decimals(share), _four_decimals(half[(*head.place, places[name])])
+
+    return [[row(head, *entry) for entry in profile.strongest(head, _LEAST_SHARE)] for head in profile.grid]

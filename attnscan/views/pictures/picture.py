@@ -11,7 +11,6 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Heads
-from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
@@ -20,28 +19,23 @@ from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.map import map_sheet
-from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import comparison_sheet, layers_sheet, scores_sheet, similarity_sheet
 from attnscan.views.pictures.sheet import drawing
 from attnscan.views.pictures.syntax import syntax_sheet
 
-Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Profile | Syntax
-Kind = Literal[
-    "map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance", "syntax"
-]
+Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Syntax
+Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "syntax"]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
     Classification: ("map", "scores", "layers", "head"),
-    Ranking: ("map", "scores", "layers", "profile", "distance"),
+    Ranking: ("map", "scores", "layers"),
     Ablation: ("ablation",),
     Similarity: ("similarity",),
     Comparison: ("comparison",),
-    Profile: ("profile", "distance"),
     Syntax: ("syntax",),
 }
-_OF_HEADS: tuple[Kind, ...] = ("head", "distance")
 _FOR_KINDS: dict[str, tuple[Kind, ...]] = {
-    "heads": _OF_HEADS,
+    "heads": ("head",),
     "lines": ("head",),
     "patterns": ("comparison",),
 }
@@ -61,13 +55,9 @@ def picture(
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
     are not there, or too many for the width. Warns: LackingLetters.
     """
-    if kind is None and isinstance(result, Profile) and heads != ():
-        kind = "distance"
     kind = _kind_of(result, kind)
     given = {"heads": heads != (), "lines": lines}
     _check_options(kind, given | {"patterns": patterns is not None})
-    if isinstance(result, Ranking) and kind in ("profile", "distance"):
-        result = result.known_profile()
     with drawing():
         match result:
             case Ablation():
@@ -78,10 +68,6 @@ def picture(
                 sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
             case Syntax():
                 sheet = syntax_sheet(result, look.width)
-            case Profile() if kind == "distance":
-                sheet = distance_sheet(result, result.grid.select(heads), look.width)
-            case Profile():
-                sheet = profile_sheet(result, look.width)
             case Classification() | Ranking() if kind == "map":
                 command = "classify" if isinstance(result, Classification) else "heads"
                 sheet = map_sheet(labels_of(result), look.width, command)
@@ -119,7 +105,7 @@ def _check_options(kind: Kind, given: dict[str, bool]) -> None:
     for option, kinds in _FOR_KINDS.items():
         if given[option] and kind not in kinds:
             raise OptionError(f"the picture '{kind}' has no {option}", f"{option} is for {' and '.join(kinds)}")
-    if kind in _OF_HEADS and not given["heads"]:
+    if kind == "head" and not given["heads"]:
         raise OptionError(f"the picture '{kind}' needs heads", 'name them, such as heads="2-0,6-11"')
 
 

@@ -20,12 +20,12 @@ from attnscan.views.terminal.parts import columns, decimals, fitted, model_line,
 from attnscan.views.terminal.syntax import relations_table
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_PARTS = 6
+_MOST_CLASSES = 6
 _MOST = 38  # lines of a card: 45 of a screen with the model, what was read, and what to try next
 _ROOMS = ((5, 3, 2, 3), (5, 3, 1, 3), (3, 3, 1, 3), (3, 2, 1, 3), (3, 1, 1, 3), (1, 1, 1, 3), (1, 1, 1, 1))
 """How many links and examples are shown, in how many lines an example, and relations: the first that leave room."""
 _OF_RELATIONS = "relation", "right", "offset", "gain", "weight"
-_LEAST_PART = 0.03
+_LEAST_SHARE = 0.05
 _BOUNDED = 80  # columns from which a card has a bound
 _BESIDE = 110  # columns from which links stand beside the scores
 _AROUND = 8  # words that are shown before and after those marked, in a sentence that is cut
@@ -127,12 +127,13 @@ def _curve(shares: FloatArray, most: float, cell: int) -> str:
 
 
 def _profile(card: Card) -> str:
-    parts, fit = card.look.parts, card.look.profile.fit
-    shown = [part for part in parts if part.share >= _LEAST_PART][:_PARTS] or parts[:1]
-    told = ", ".join(f"{plain(part.name)} {part.share:.2f}{_error(part.se)}" for part in shown)
-    explained, error = (float(values[card.head.place]) for values in (fit.explained, fit.explained_se))
+    """Where the head's attention goes, with standard errors."""
+    profile = card.ranking.profile
+    errors = dict(zip(profile.classes, profile.se[card.head.place].tolist(), strict=True))
+    classes = profile.strongest(card.head, _LEAST_SHARE)[:_MOST_CLASSES] or profile.strongest(card.head)[:1]
+    told = ", ".join(f"{plain(name)} {share:.2f}{_error(errors[name])}" for name, share in classes)
     among = " among words" if card.ranking.reading.among_words else ""
-    return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}{_error(error)}."
+    return f"Where attention goes{among}: {told or 'nowhere'}."
 
 
 def _aligned(card: Card) -> str:

@@ -40,40 +40,19 @@ const headView = {
     return make("table", { class: "scores" }, caption, make("thead", {}, header), make("tbody", {}, ...rows));
   },
 
-  /** What the head's attention is made of and how it falls off with distance, where that is known. */
+  /** Where the head's attention goes, largest share first. */
   profile(head) {
     const [[by, profile] = []] = Object.entries(profiles);
     if (!profile) return [];
-    const [explained, even, parts, distances] = profile[head.index];
-    const of = by === "carried" ? "what it carries" : "where it looks";
-    const rows = parts.map(([name, share, half]) => {
+    const of = by === "carried" ? "What it carries" : "Where its attention goes";
+    const rows = profile[head.index].map(([name, share, half]) => {
       const bar = make("i", { class: "bar plain" });
       bar.style.setProperty("--share", share);
       const error = half === null ? "" : `± ${half.toFixed(3)}`;
       const cells = [share.toFixed(3), error].map((text) => make("td", {}, text));
       return make("tr", {}, make("th", { scope: "row" }, name), ...cells, make("td", {}, bar));
     });
-    const caption = make("caption", {}, `Profile of ${of}: ${explainedBy(explained, even)}`);
-    return [make("table", { class: "profile" }, caption, make("tbody", {}, ...rows)), this.distances(distances, of)];
-  },
-
-  /** Columns from words before to words after, each with its interval. */
-  distances(shares, of) {
-    const top = Math.max(0.05, ...shares.map(([share, half]) => (share ?? 0) + (half ?? 0)));
-    const columns = shares.map(([share, half], place) => {
-      const offset = place - (shares.length - 1) / 2;
-      const name = offset > 0 ? `+${offset}` : String(offset);
-      const bar = make("i", { class: "column" });
-      bar.style.setProperty("--share", (share ?? 0) / top);
-      const whisker = make("i", { class: "whisker" });
-      whisker.style.setProperty("--from", Math.max(0, (share ?? 0) - (half ?? 0)) / top);
-      whisker.style.setProperty("--to", half === null ? (share ?? 0) / top : (share + half) / top);
-      const told = share === null ? `${name}: no such word` : `${name}: ${share.toFixed(3)} ± ${(half ?? 0).toFixed(3)}`;
-      return make("li", { title: told }, make("span", { class: "drawn" }, bar, whisker), make("small", {}, name));
-    });
-    const caption = `${of[0].toUpperCase()}${of.slice(1)} by distance in words of its sentence, from 0 to ${top.toFixed(2)}`;
-    const list = make("ol", { class: "distances" }, ...columns);
-    return make("figure", {}, make("figcaption", {}, caption), list);
+    return [make("table", { class: "profile" }, make("caption", {}, of), make("tbody", {}, ...rows))];
   },
 };
 views.head = headView;
@@ -86,23 +65,7 @@ function intervalOf(head, id) {
   return bounds.every(Boolean) ? bounds.map((bound) => Number(bound).toFixed(2)).join("–") : "";
 }
 
-/** What stands for a head in the model view: its letter, its score's interval, and where it looks by distance. */
+/** What stands for a head in the model view: its letter and its score's interval. */
 function faceOf(head, id) {
-  const [[, profile] = []] = Object.entries(profiles);
-  const letter = [make("b", {}, markOf(head)), " ", make("small", {}, intervalOf(head, id))];
-  return profile ? [...letter, distancesOf(profile[head.index][3])] : letter;
-}
-
-const COLUMN = 4; // pixels of a small picture
-
-function distancesOf(shares) {
-  const canvas = make("canvas", { width: shares.length * COLUMN, height: 16 });
-  const context = canvas.getContext("2d");
-  context.fillStyle = color("--faint");
-  const top = Math.max(0.05, ...shares.map(([share]) => share ?? 0));
-  for (const [place, [share]] of shares.entries()) {
-    const height = (16 * (share ?? 0)) / top;
-    context.fillRect(place * COLUMN, 16 - height, COLUMN - 1, height);
-  }
-  return canvas;
+  return [make("b", {}, markOf(head)), " ", make("small", {}, intervalOf(head, id))];
 }

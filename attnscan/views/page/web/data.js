@@ -16,7 +16,7 @@ const cargo = {
 
 /** What the page says of every head: the columns of the CSV by reading, its marks, and what chance would score. */
 let packed = await factsOfHeads("table-bytes");
-/** By reading, what every head's attention is made of: how much is explained, and its largest parts with shares. */
+/** By reading, where every head's attention goes: classes of keys with their shares, largest first. */
 let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
 
 let LENGTH, SOURCE, DIGITS; // how many tokens there are; of cross attention, how many are the source's, the first ones
@@ -73,12 +73,6 @@ function columnOf(name, by) {
   if (place < NAMES) return packed.names[place];
   const cells = packed.cells[facts.readings.indexOf(by)][place - NAMES];
   return Array.isArray(cells) ? cells : packed.cells[cells][place - NAMES];
-}
-
-/** How much of a head's weights its parts explain, beside what even attention alone does. */
-function explainedBy(explained, even) {
-  if (explained === null) return "carries nothing";
-  return `explained ${explained.toFixed(2)}, by even attention alone ${even.toFixed(2)}`;
 }
 
 /** How many sentences tokens are of. */

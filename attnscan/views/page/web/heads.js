@@ -234,16 +234,15 @@ function alsoCalled(head) {
   return make("p", { class: "hint" }, [...called, entropy, share].filter(Boolean).join("; "));
 }
 
-/** What a head's attention is made of, its largest part first, where that is known. */
+/** Where a head's attention goes, largest share first. */
 function profileOf(head) {
   const profile = profiles[ofCarried(reading()) ? "carried" : "weight"]?.[head.index];
   if (!profile) return [];
-  const [explained, even, parts] = profile;
-  const rows = parts.map(([name, share]) => {
+  const rows = profile.map(([name, share]) => {
     const bar = make("i", { class: "bar plain" });
     bar.style.setProperty("--share", share);
     const cells = [make("td", {}, share.toFixed(2)), make("td", {}, bar)];
     return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
   });
-  return [make("h3", {}, "Profile ", make("span", {}, explainedBy(explained, even))), make("table", { class: "profile" }, ...rows)];
+  return [make("h3", {}, "Where attention goes"), make("table", { class: "profile" }, ...rows)];
 }

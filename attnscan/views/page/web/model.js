@@ -110,7 +110,7 @@ const modelView = {
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
-        ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
+        ? `, with the score of its label and the 95 % interval. Choose one to see what is known of it. `
         : `: ${SOURCE ? "target words" : "queries"} ${state.shape === "lines" ? "on the left" : "downwards"}, ${SOURCE ? "source words" : "keys"} ${state.shape === "lines" ? "on the right" : "across"}, the more colour, the more ${dark}${!SOURCE && segmentsOf(facts.segments) > 1 ? "; where B begins, a line" : ""}. ${goldLine()}Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       OF_PAIRS && heads.some(rests) ? "Paler: half or more comes from delimiters. " : "",
