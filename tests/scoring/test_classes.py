@@ -74,6 +74,10 @@ def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bo
             assert_allclose(sums["on"][(number, *place)], on, atol=2e-5)
             assert_allclose(sums["even"][(number, *place)], even, atol=2e-6)
             assert sums["n"][(number, *place)] == n
+            given, by_even, words = _special_by_loops(text, matrices[place].double().numpy(), causal=causal)
+            assert_allclose(sums["special"][(number, *place)], given, atol=2e-5)
+            assert_allclose(sums["even_special"][(number, *place)], by_even, atol=2e-6)
+            assert sums["all_words"][(number, *place)] == words
 
 
 def test_word_by_word_the_sums_are_those_of_the_input() -> None:
@@ -112,6 +116,7 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: b
     linear = [column for column in range(COLUMNS) if column not in (EVEN, SAME_KEYS)]
     assert_allclose(sums["on"][..., linear], sums["even"][..., linear], atol=1e-5)
     assert not sums["even"][..., [EVEN, SAME_KEYS]].any() and sums["even"].std(2).max() > 0.01
+    assert_allclose(sums["special"], sums["even_special"], atol=1e-5)
 
 
 def test_without_a_vocabulary_no_word_is_frequent_or_rare() -> None:
@@ -190,6 +195,24 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
         on[EVEN] += sum(min(weight, 1 / len(row)) for weight in row.values())
         on[SAME_KEYS] += sum(min(weight, mean[j]) for j, weight in row.items())
     return on, even, len(words)
+
+
+def _special_by_loops(text: str, matrix: np.ndarray, *, causal: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """What one head's words give to special tokens of all attention, what even attention gives, and how many there are.
+
+    Special tokens before, between and behind the words.
+    """
+    sentence = input_of(text).sentence
+    words = [i for i, s in enumerate(sentence) if s >= 0]
+    given, by_even = np.zeros(3), np.zeros(3)
+    for i in words:
+        seen = [j for j in range(len(sentence)) if j <= i or not causal]
+        for j in seen:
+            if sentence[j] < 0:
+                place = 0 if j < words[0] else 2 if j > words[-1] else 1
+                given[place] += matrix[i][j]
+                by_even[place] += 1 / len(seen)
+    return given, by_even, len(words)
 
 
 def _columns(tokens: list[str], sentence: tuple[int, ...], words: list[int], i: int, j: int) -> Iterator[int]:

@@ -42,6 +42,8 @@ def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     on = np.clip(rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)), 0, 1)
     on[:, 0, 0, 10] += rng.normal(0.22, 0.2, count).clip(0)  # punctuation, about the margin
     sums |= {"on": on * words, "even": np.full((count, 1, 1, COLUMNS), 0.05) * words, "n": words}
+    special = np.clip(rng.normal(0.2, 0.05, (count, *GRID, 3)), 0, 1)
+    sums |= {"special": special * words, "even_special": np.full((count, 1, 1, 3), 0.1) * words, "all_words": words}
     return sums
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from command_line import A, B, run
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.results.profile import parts_of
+from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 
 ONE = ("profile", A, B, "--model", "bundled")
 
@@ -38,66 +37,76 @@ def _table(*arguments: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
 
 
-def test_a_line_for_every_head_with_its_parts() -> None:
+def test_a_line_for_every_head_with_its_largest_classes() -> None:
     lines = run(*ONE).stdout.splitlines()
     assert sum(re.match(r"\d+-\d+ ", line) is not None for line in lines) == 72
     (line,) = (line for line in lines if line.startswith("0-2 "))
-    assert re.match(r"0-2 +offset-1 0\.8\d .*\| explained 0\.\d\d, even 0\.\d\d", line)
-    assert [line.split()[0] for line in lines[6:12]] == [str(layer) for layer in range(6)]
-    assert "even: what even attention alone explains" in " ".join(lines)
+    assert re.match(r"0-2 +previous 0\.8\d .*\| special tokens 0\.\d\d", line)
 
 
 def test_one_head_in_full(pairs: Path) -> None:
-    screen = run("profile", "--pairs", str(pairs), "--model", "bundled", "--heads", "1-4").stdout
-    assert "1-4  explained 0." in screen
-    assert [int(line.split()[0]) for line in re.findall(r"^ +[-+]?\d+ +0\.\d.*$", screen, re.MULTILINE)] == [
-        *range(-8, 9)
-    ]
+    screen = run("profile", "--pairs", str(pairs), "--model", "bundled", "--heads", "1-8").stdout
+    rows = [line.split()[0] for line in screen.splitlines() if re.match(r"[a-z0-9-]+ +[01]\.\d{3} ", line)]
+    assert rows == [*WORD_CLASSES, *SPECIAL_CLASSES]
     several = run("profile", "--pairs", str(pairs), "--model", "bundled", "--heads", "1-4,0-2").stdout
-    assert "By distance" not in several and len(re.findall(r"^\d-\d ", several, re.MULTILINE)) == 2
+    assert len(re.findall(r"^\d-\d ", several, re.MULTILINE)) == 2
 
 
-def test_csv_is_long_and_of_every_head(pairs: Path) -> None:
+def test_csv_has_a_row_for_each_class_of_each_head(pairs: Path) -> None:
     table = _table("profile", "--pairs", str(pairs), "--model", "bundled")
-    assert table.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
-    assert len(table.groupby(["layer", "head"])) == 72
-    assert set(table["part"]) <= set(parts_of())
-    assert table["share"].between(0, 1.01).all() and table["explained"].between(0, 1).all()
-    assert table["se"].notna().all()
-    strongest = table.sort_values("share").groupby(["layer", "head"]).tail(1).set_index(["layer", "head"])["part"]
-    assert strongest[0, 2] == "offset-1" and strongest[1, 8] == "offset+1"
+    assert table.columns.tolist() == ["model", "layer", "head", "name", "class", "share", "se", "chance", "average"]
+    assert table["class"].tolist() == [*WORD_CLASSES, *SPECIAL_CLASSES] * 72
+    assert table["name"].iloc[0] == "L0H0" and table["se"].notna().all()
+    words = table[~table["class"].isin(SPECIAL_CLASSES)].groupby("name")
+    assert np.allclose(words["share"].sum(), 1, atol=2e-5) and np.allclose(words["chance"].sum(), 1, atol=2e-5)
+    means = table.groupby("class")["share"].mean()
+    assert np.allclose(table["average"], table["class"].map(means), atol=2e-6)
+    largest = table.sort_values("share").groupby("name").tail(1).set_index("name")["class"]
+    assert (largest["L0H2"], largest["L1H8"]) == ("previous", "next")
+
+
+def test_special_tokens_have_the_share_that_delimiter_scores(pairs: Path) -> None:
+    """One number: the three classes of special tokens sum to the score of `delimiter` by `heads`."""
+    options = ("--pairs", str(pairs), "--model", "bundled")
+    table = _table("profile", *options)
+    special = table[table["class"].isin(SPECIAL_CLASSES)].groupby(["layer", "head"])["share"].sum()
+    scores = _table("heads", *options, "--predictive", "off").set_index(["layer", "head"])["delimiter"]
+    assert np.allclose(special, scores, atol=5e-6)
+
+
+def test_with_special_tokens_in_all_shares_sum_to_one(pairs: Path) -> None:
+    table = _table("profile", "--pairs", str(pairs), "--model", "bundled", "--special", "in")
+    assert np.allclose(table.groupby("name")["share"].sum(), 1, atol=2e-5)
 
 
 def test_of_one_input_there_is_no_error() -> None:
     table = _table(*ONE, "--heads", "0-2", "--top", "2")
     assert len(table) == 2 and table["se"].isna().all()
-    assert table["part"].tolist()[0] == "offset-1"
+    assert table["class"].tolist()[0] == "previous"
 
 
-def test_by_norm_less_goes_to_special_tokens() -> None:
-    weights, carried = (_table(*ONE, *options) for options in (("--special=in",), ("--by=carried", "--special=in")))
-    special = [table[table["part"].isin(["start", "middle", "end"])]["share"].sum() for table in (weights, carried)]
+def test_of_what_heads_carry_less_goes_to_special_tokens() -> None:
+    weights, carried = (_table(*ONE, *options) for options in ((), ("--by=carried",)))
+    special = [table[table["class"].isin(SPECIAL_CLASSES)]["share"].sum() for table in (weights, carried)]
     assert special[1] < special[0] / 2
     assert "by what heads carry" in run(*ONE, "--by=carried").stdout.splitlines()[2]
 
 
-def test_what_is_asked_of_the_model_is_a_part() -> None:
-    asked = _table(*ONE, "--predictive", "auto", "--predictive-words", "4")
-    assert "predictive" in set(asked["part"])
-    said = json.loads(run(*ONE, "--predictive", "auto", "--predictive-words", "4", "--format", "json").stdout)
-    assert said["signature"]["predictive"] == "distance"
+def test_a_pattern_of_ones_own_stands_beside_the_classes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("def two_back(batch):\n    return (batch.offset == -2) & batch.same_sentence\n")
+    table = _table(*ONE, "--pattern", f"{path}:two_back", "--heads", "0-2").set_index("class")["share"]
+    assert table.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
+    assert table[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5) and 0 < table["two-back"] < 1
+    assert "is for patterns of your own" in _refused(*ONE, "--pattern", "next-word")
 
 
 def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     command = ("profile", "--pairs", str(pairs), "--model", toy)
     whole = _table(*command)
-    first = _table(*command, "--state", str(state))
-    again = _table(*command, "--state", str(state))
-    for found in (first, again):
-        pd.testing.assert_frame_equal(found, whole)
-    outcome = CliRunner().invoke(app, ["heads", *command[1:], "--predictive", "off", "--state", str(state)])
-    assert outcome.exit_code == 1 and "belongs to another run: its " in " ".join(outcome.output.split())
+    for _ in range(2):
+        pd.testing.assert_frame_equal(_table(*command, "--state", str(state)), whole)
 
 
 def test_bad_records_are_skipped_and_counted(toy: str, pairs: Path) -> None:
@@ -122,34 +131,20 @@ def test_heads_that_are_not_there_are_refused() -> None:
     assert outcome.exit_code == 1 and outcome.output.count("\n") == 1
 
 
-def test_a_decoders_parts_lie_before(tmp_path: Path) -> None:
+def test_a_decoder_attends_to_nothing_that_comes_later(tmp_path: Path) -> None:
     from families import TAPPED, tiny_model
     from tiny_checkpoints import save
 
     model = save(tmp_path / "gpt2", tiny_model("gpt2", TAPPED["gpt2"]))
-    table = _table("profile", "the cat sat on the cat", "--model", str(model))
-    assert not table["part"].str.startswith("offset+").drop(index=table.index[table["part"] == "offset+0"]).any()
-    assert np.isfinite(table["share"]).all()
+    table = _table("profile", "the cat sat on the cat", "--model", str(model)).set_index("class")
+    ahead = table.loc[["next", "next-2-3", "next-4-8", "later"]]
+    assert not ahead[["share", "chance"]].to_numpy().any() and np.isfinite(table["share"]).all()
 
 
-def test_saved_weights_have_profiles(tmp_path: Path) -> None:
+def test_saved_weights_have_shares(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     run("classify", A, B, "--model", "bundled", "--predictive", "off", "--save-weights", str(path), "--csv")
     saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
     outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
-    assert outcome.exit_code == 1 and "saved weights do not hold what heads carry" in outcome.output
-
-
-def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
-    many = ("profile", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off")
-    run(*many, "-o", str(tmp_path / "all.svg"))
-    assert "own-sentence" in (tmp_path / "all.svg").read_text()
-    run(*many, "--heads", "1-4", "-o", str(tmp_path / "one.svg"))
-    assert "words before" in (tmp_path / "one.svg").read_text()
-    for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):
-        one = ("plot", A, B, "--model", "bundled", "--predictive", "off")
-        run(*one, "--kind", *kind, "-o", str(tmp_path / "plot.svg"))
-        assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
-    unnamed = _refused("plot", A, "--model", "bundled", "--kind", "distance", "-o", "x.svg")
-    assert "--kind distance needs --heads" in unnamed
+    assert outcome.exit_code == 1 and "do not hold what heads carry" in outcome.output
