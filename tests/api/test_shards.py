@@ -43,10 +43,10 @@ def mine(batch: EncodedBatch) -> Tensor:
     [
         {"predictive": "off"},
         {"predictive": "distance", "predictive_pairs": 3, "predictive_words": 4},
-        {"predictive": "off", "profile": True, "pattern": [*attnscan.PATTERNS, mine]},
+        {"predictive": "off", "pattern": [*attnscan.PATTERNS, mine]},
         {"predictive": "off", "split": True, "by": "carried"},
     ],
-    ids=["labels", "predictive", "profile", "split"],
+    ids=["labels", "predictive", "own pattern", "split"],
 )
 def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel, options: dict[str, Any]) -> None:
     parts = [attnscan.shard(TEXTS[i:j], model=model, **options) for i, j in CUTS]
@@ -59,9 +59,7 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
             assert_allclose(a, b, rtol=1e-9, atol=1e-7 if name == "se" else 1e-12, err_msg=name)
     if expected.labels is not None:
         pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
-    if expected.profile is not None and found.profile is not None:
-        assert found.profile.parts == expected.profile.parts
-        assert_allclose(found.profile.fit.share, expected.profile.fit.share, atol=1e-6)
+        pd.testing.assert_frame_equal(found.profile.to_frame(), expected.profile.to_frame())
     assert (found.ranked_by is None) is (expected.ranked_by is None)
     assert found.signature.input_hash == attnscan.finish(sum(parts[:4]), model=model).signature.input_hash
     assert found._repr_html_() is not None

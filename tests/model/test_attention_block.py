@@ -31,7 +31,6 @@ from attnscan.results.terms import Scored
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.merging import Units, View
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.profile import Profiler
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Rows, Target, Targets
 
@@ -65,10 +64,6 @@ def of_classes(batch: EncodedBatch) -> tuple[ClassScorer, Callable[[ClassScorer]
 
 def of_classes_of_words(batch: EncodedBatch) -> tuple[ClassScorer, Callable[[ClassScorer], Sums]]:
     return ClassScorer(batch, special=False, by_query=True), ClassScorer.sums
-
-
-def of_profiles(batch: EncodedBatch) -> tuple[Profiler, Callable[[Profiler], Sums]]:
-    return Profiler(batch, EVERY), Profiler.sums
 
 
 def vars_of(sums: Any, names: str) -> Sums:
@@ -149,7 +144,6 @@ def cases(draw: st.DrawFn, unit: Unit, most: int) -> Case:
         (of_words, 1, torch.float64),
         (of_classes, 3, torch.float32),
         (of_classes_of_words, 1, torch.float32),
-        (of_profiles, 3, torch.float32),
     ],
 )
 @settings(deadline=None, max_examples=draws(24))

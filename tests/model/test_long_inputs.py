@@ -26,7 +26,6 @@ from attnscan.model.tap import Tap
 from attnscan.results.dependencies import Help
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.patterns import PATTERNS, PREDICTIVE
-from attnscan.scoring.profile import Profiler
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
@@ -54,10 +53,10 @@ def read(
 ) -> tuple[dict[str, Any], list[int]]:
     """All sums of a batch, in blocks of so many weights or whole; and how many weights the blocks had."""
     targets, sizes, one = Targets(batch, PATTERNS, helps), list[int](), len(batch) == 1
-    profiler, classes = Profiler(batch, PATTERNS, helps), ClassScorer(batch, special=False)
+    classes = ClassScorer(batch, special=False)
     words = Scorer(targets, by_query=one)
-    beside = Profiler(batch, (), special=False), ClassScorer(batch, special=True, by_query=one, units=targets.units)
-    consumers = [Scorer(targets), words, profiler, classes, *beside]
+    beside = ClassScorer(batch, special=True, by_query=one, units=targets.units)
+    consumers = [Scorer(targets), words, classes, beside]
     projections = output_projections(model, batch.model_inputs) if carried else None
 
     def consume(block: AttentionBlock) -> None:
@@ -73,9 +72,7 @@ def read(
     sums = {f"scores.{name}": values for name, values in consumers[0].pair_sums().items()}  # type: ignore[union-attr]
     sums |= {f"words.{name}": values for name, values in words.pair_sums().items()}
     sums |= {f"classes.{name}": values for name, values in classes.sums().items()}
-    sums |= {f"profile.{name}": values for name, values in profiler.sums().items()}
-    for which, consumer in zip(("profile", "classes"), beside, strict=True):
-        sums |= {f"{which} beside.{name}": values for name, values in consumer.sums().items()}
+    sums |= {f"classes beside.{name}": values for name, values in beside.sums().items()}
     return {**sums, "entropy": words.sums().entropy}, sizes
 
 

@@ -83,7 +83,7 @@ def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: 
             selection, own = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
             result = outcome(one_input.classify(own, ARTICLE, keep=selection))
             kept = result.kept_attention()
-            assert (result.labels.statements is None) == (result.profile is None) == (heads is not None)
+            assert (result.labels.statements is None) == (result.labels.classes is None) == (heads is not None)
             expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))
             assert kept.chosen == expected.chosen
             for name in ("weights", "query", "key", "norms"):

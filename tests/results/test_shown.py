@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("Classification", ["labels: ", "[CLS] the cat sat"]),
         ("Ranking", ["labels: ", "best heads: next-word ", "3 pairs"]),
-        ("Profile", ["on average a word's attention is ", "same-keys 0.", "parts explain 0.", "3 pairs"]),
+        ("Profile", ["the average head's attention: ", "next 0.", "3 pairs"]),
         ("Explanations", [" 0-0 (", "and 12 more"]),
         ("Dependencies", ["nats by the masked-LM head", " helps "]),
         ("Ablation", ["by masked-lm: 0-0 ", "and 10 more", "3 pairs"]),
@@ -65,7 +65,7 @@ def test_what_comes_from_outside_is_safe_and_short(results: dict[str, Any]) -> N
 
 def test_what_a_result_is_made_of_is_one_line_of_shapes(results: dict[str, Any]) -> None:
     result, ranking = results["Classification"], results["Ranking"]
-    parts = [result.attention, result.scores, result.scores.every_key, result.labels, result.profile.fit]
+    parts = [result.attention, result.scores, result.scores.every_key, result.labels, result.labels.classes]
     parts += [ranking.leads("next-word"), results["Dependencies"].help, ranking.labels]
     for part in parts:
         text = repr(part)

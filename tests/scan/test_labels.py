@@ -56,9 +56,7 @@ def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     assert labels.stays is not None and np.isnan(labels.stays).all()
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"split": True}, {"profile": True}, {"by": "carried"}, {"special": "in"}], ids=str
-)
+@pytest.mark.parametrize("more", [{}, {"split": True}, {"by": "carried"}, {"special": "in"}], ids=str)
 def test_batches_order_and_shards_change_nothing(more: dict[str, object]) -> None:
     options = replace(LABELLED, **more)  # type: ignore[arg-type]
     few = DIFFERENT[:12]

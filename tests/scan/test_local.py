@@ -14,20 +14,15 @@ import torch
 from numpy.testing import assert_allclose
 from scans import (
     ARTICLE,
-    BUNDLED,
     PAIRS,
-    assert_equal_profiles,
     assert_equal_sums,
-    profile_shard,
     ranked,
     records_of,
     scan_shard,
     states_of,
 )
-from tiny_checkpoints import SMALL, save
-from transformers import BertConfig, BertModel
 
-from attnscan.errors import DeviceError, InputError, MemoryFullError, OptionError, TooLongError
+from attnscan.errors import DeviceError, InputError, MemoryFullError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.grid import Head
@@ -69,90 +64,6 @@ def test_shards_add_up(options: ScanOptions, shards: int) -> None:
     parts = [scan_shard(options, PAIRS[i::shards]) for i in range(shards)]
     assert_equal_sums(reduce(add, parts), scan_shard(options, PAIRS), 1e-9)
     assert_equal_sums(reduce(add, parts), reduce(add, reversed(parts)), 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("more", "count"),
-    [({}, 16), ({"unit": "word"}, 16), ({"by": "carried", "related": False}, 8)],
-    ids=str,
-)
-def test_nothing_of_this_changes_a_profile(
-    options: ScanOptions, more: dict[str, Any], count: int, tmp_path: Path
-) -> None:
-    """What is carried is that of an untrained model: the toy's tokens have all the same to give."""
-    profiling, all_pairs = replace(options, profile=True, **more), PAIRS[:count]
-    if profiling.by == "carried":
-        torch.manual_seed(0)
-        untrained = BertModel(BertConfig(**{**SMALL, "initializer_range": 0.5}))
-        profiling = replace(profiling, model=str(save(tmp_path, untrained)))
-    expected = profile_shard(profiling, all_pairs)
-    for batch_tokens, pairs in ((1, all_pairs), (10_000, all_pairs), (50, all_pairs[::-1])):
-        assert_equal_profiles(profile_shard(replace(profiling, batch_tokens=batch_tokens), pairs), expected, 1e-9)
-    for shards in (2, 7):
-        parts = [profile_shard(profiling, all_pairs[i::shards]) for i in range(shards)]
-        assert_equal_profiles(reduce(add, parts), expected, 1e-9)
-
-
-def test_planted_heads_are_told_by_their_profiles_beside_the_scores_of_a_scan_without(options: ScanOptions) -> None:
-    with Scanner(replace(options, profile=True)) as scanner:
-        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
-    with Scanner(options) as scanner:
-        plain = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
-    assert_allclose(ranking.scores.every_key.score, plain.scores.every_key.score, rtol=1e-12)
-    assert plain.profile is None and ranking.profile is not None
-    leading = {place: ranking.profile.strongest(Head(*place))[0] for place in ((0, 0), (1, 1))}
-    assert [part for part, _ in leading.values()] == ["offset+1", "offset-1"]
-    existing = dict(zip(ranking.profile.parts, ranking.profile.fit.existing[0], strict=True))
-    assert leading[0, 0][1] == pytest.approx(existing["offset+1"], abs=0.02)
-    frame = ranking.profile.to_frame([(0, 0)])
-    assert frame.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
-    assert frame["part"].tolist() == [part for part in ranking.profile.parts if existing[part] > 0]
-    assert len(ranking.profile.to_frame()) == 6 * len(frame)
-
-
-def test_profiles_ask_every_pair_for_predictive_and_not_a_sample_again() -> None:
-    """The sums of `predictive` are those of a scan whose sample is every pair."""
-    asked = ScanOptions(model="bundled", predictive_words=4, predictive_pairs=1)
-    pairs = PAIRS[:5]
-    with Scanner(replace(asked, profile=True)) as scanner:
-        state = states_of(scanner, records_of(pairs))[-1]
-        ranking = ranked(scanner, state)
-    with Scanner(replace(asked, predictive_pairs=5)) as scanner:
-        sampled = ranked(scanner, states_of(scanner, records_of(pairs))[-1])
-    assert ranking.profile is not None and "predictive" in ranking.profile.parts
-    assert_allclose(ranking.scores.every_key.score, sampled.scores.every_key.score, atol=1e-6)  # in other batches
-    assert ranking.scores.every_key.n[0, 0].tolist() == sampled.scores.every_key.n[0, 0].tolist()
-    place = ranking.profile.parts.index("predictive")
-    assert 0 < ranking.profile.fit.existing[0, place] < 1
-    assert np.isfinite(ranking.profile.fit.share[..., place]).all()
-
-
-def test_profiles_without_predictive_leave_it_to_a_sample() -> None:
-    """The scores and labels are those of a scan without profiles, the profiles those of one that asks nothing."""
-    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, predictive_words=4, labelled=True)
-    both = replace(beside, profile=True, predictive_part=False)
-
-    def ranking_by(options: ScanOptions) -> Ranking:
-        with Scanner(options) as scanner:
-            return ranked(scanner, states_of(scanner, records_of(PAIRS[:4]))[-1])
-
-    found, scores, profiled = (ranking_by(each) for each in (both, beside, replace(both, predictive="off")))
-    assert_allclose(found.scores.every_key.score, scores.scores.every_key.score, atol=1e-6)
-    assert found.scores.every_key.pairs[..., found.scores.patterns.index("predictive")].max() == 2
-    profile, alone = found.known_profile(), profiled.known_profile()
-    assert profile.parts == alone.parts and "predictive" not in profile.parts
-    assert_allclose(profile.fit.share, alone.fit.share, atol=1e-9)
-    assert found.label.tolist() == scores.label.tolist()
-
-
-def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:
-    for options, why in (
-        ({"split": True}, "leave split out"),
-        ({"patterns": (*PATTERNS, Pattern("start", "S", lambda batch: batch.same_sentence, ""))}, "as a part of every"),
-    ):
-        ScanOptions(**options)  # type: ignore[arg-type]
-        with pytest.raises(OptionError, match=why):
-            ScanOptions(profile=True, **options)  # type: ignore[arg-type]
 
 
 def test_planted_heads_lead_a_ranking_of_the_contracts_columns(options: ScanOptions) -> None:

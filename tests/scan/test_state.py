@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from scans import PAIRS, assert_equal_profiles, assert_equal_sums, ranked, records_of, states_of
-from torch import Tensor
+from scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
@@ -27,7 +26,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, sampled
 from attnscan.scan.stored import Keeper, load_state, save_state
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.patterns import PATTERNS
 
 
 def rewritten(path: Path, changes: dict[str, Callable[[Any], Any]]) -> None:
@@ -72,32 +71,6 @@ def test_the_sample_of_a_state_has_its_words(options: ScanOptions, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_path: Path) -> None:
-    def mine(batch: EncodedBatch) -> Tensor:
-        """Each word looks at itself and at all before it."""
-        return batch.same_sentence & (batch.offset <= 0)
-
-    profiling = replace(options, profile=True, patterns=(*PATTERNS, Pattern.of(mine)))
-    path = tmp_path / "state.json"
-    with Scanner(profiling) as scanner:
-        states = states_of(scanner, records_of(PAIRS))
-        expected = ranked(scanner, states[-1])
-        assert expected.profile is not None and "mine" in expected.profile.parts
-        for stop in (0, 3):
-            save_state(path, states[stop], scanner)
-            state = load_state(path, scanner)
-            assert_equal_profiles(state.sums.profile, states[stop].sums.profile, 0)
-            after = [state, *states_of(scanner, unseen(records_of(PAIRS), state.seen), state)][-1]
-            assert_equal_profiles(after.sums.profile, states[-1].sums.profile, 0)
-            found = ranked(scanner, after)
-            assert found.profile is not None and found.profile.parts == expected.profile.parts
-            np.testing.assert_array_equal(found.profile.fit.share, expected.profile.fit.share)
-        rewritten(path, {"sums.profile.mass": lambda mass: mass[..., :-1]})
-        with pytest.raises(StateError, match="not a valid state file"):
-            load_state(path, scanner)
-
-
-@pytest.mark.usefixtures("small_windows")
 def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
@@ -114,7 +87,6 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         {"related": False},
         {"seed": 1},
         {"split": True},
-        {"profile": True},
         {"predictive_words": 9},
         {"predictive_pairs": 5},
         {"on_long": "skip"},

@@ -26,8 +26,12 @@ def _units(count: int) -> dict[str, np.ndarray]:
     on, special = (rng.uniform(0, 0.1, (count, *GRID, columns)) * words for columns in (COLUMNS, 3))
     even, even_special = (np.full((count, 1, 1, columns), 0.05) * words for columns in (COLUMNS, 3))
     return {
-        **{"on": on, "even": even, "words": words},
-        **{"special": special, "even_special": even_special, "all_words": words + 1},
+        "on": on,
+        "even": even,
+        "words": words,
+        "special": special,
+        "even_special": even_special,
+        "all_words": words + 1,
     }
 
 

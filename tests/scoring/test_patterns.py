@@ -242,7 +242,7 @@ def test_commands_score_by_it() -> None:
     score = many[many["pattern"] == "two-back"].set_index(["layer", "head"])["score"]
     assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(score.to_dict(), abs=2e-6)
     assert set(_table("explain", "0-2", A, B, *own)["pattern"]) == {"two-back"}
-    assert "two-back" in set(_table("profile", "--pairs", "pairs.csv", *own)["part"])
+    assert "two-back" in set(_table("profile", "--pairs", "pairs.csv", *own)["class"])
     pairs = ("--pairs", "pairs.csv")
     compared = run("compare", "bundled", "bundled", *pairs, *own, "--csv").stdout
     assert set(pd.read_csv(io.StringIO(compared))["pattern"]) == {"two-back"}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scans import ranked, records_of, states_of
 from toy import Plan, save_toy_bert
 from work import classify
 
@@ -128,31 +126,6 @@ def test_why_a_head_does_it(seen: dict[Head, Look]) -> None:
     assert seen[NEXT].reason.startswith("Why: by position. 1.00 becomes 0.")
     assert seen[ALIKE].reason.startswith("Why: by content. ") and "positions shuffled" in seen[ALIKE].reason
     assert seen[PUNCTUATION].reason.startswith("Why: by content. ")
-
-
-def test_why_and_profiles_have_standard_errors_over_pairs(scanner: Scanner, seen: dict[Head, Look]) -> None:
-    """Those of every head's profile, as a scan of the pairs fits them; of one pair there are none."""
-    options = replace(scanner.options, profile=True, by="carried", special="out")
-    with Scanner(options) as other:
-        *_, state = states_of(other, records_of(PAIRS))
-        profile = ranked(other, state).profile
-    assert profile is not None
-    for head, look in seen.items():
-        own, every = look.profile.fit, profile.fit
-        for name in ("share", "se", "explained", "explained_se"):
-            values = getattr(own, name)
-            assert_allclose(values[head.place], getattr(every, name)[head.place], atol=1e-5)
-            assert np.isnan(values[0 if head.layer else 1]).all()
-        assert_allclose([part.share for part in look.parts], [share for _, share in profile.strongest(head)], atol=1e-5)
-        singles = {part.name: part.se for part in look.parts if part.name in profile.parts}
-        assert singles and all(
-            se == pytest.approx(every.se[(*head.place, profile.parts.index(name))], abs=1e-5)
-            for name, se in singles.items()
-        )
-        assert f" ± {look.why.fall_se['positions_shuffled']:.2f} with the words' positions" in look.reason
-        assert "(3 pairs, ± standard errors of the change)" in look.reason
-    (alone,) = {head: look for head, look in _looks(scanner, PAIRS[:1]).items() if head == NEXT}.values()
-    assert "±" not in alone.reason and "(1 pair)" in alone.reason and np.isnan([part.se for part in alone.parts]).all()
 
 
 def test_one_pair_is_enough_and_none_is_refused(scanner: Scanner) -> None:

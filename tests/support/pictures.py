@@ -92,16 +92,13 @@ def studies() -> dict[str, bytes]:
 def pictures() -> dict[str, bytes]:
     """Every picture of one input by its file's name."""
     result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
-    result, profile = replace(result, attention=attention), result.profile
-    assert profile is not None
+    result = replace(result, attention=attention)
     return {
         "map.svg": picture(result),
         "scores.svg": picture(result, "scores", PictureFile(width=6.5)),
         "layers.svg": picture(result, "layers", PictureFile(width=6.5)),
         "head.svg": picture(result, "head", heads=[(1, 8)]),
         "lines.svg": picture(result, "head", PictureFile(width=5), heads=[(1, 8), (0, 2)], lines=True),
-        "profile.svg": picture(profile, "profile", PictureFile(width=6.5)),
-        "distance.svg": picture(profile, "distance", heads=[(1, 8), (0, 2)]),
     }
 
 

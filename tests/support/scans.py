@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from attnscan.scoring.profile_sums import fitted
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
@@ -18,7 +17,6 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
-from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
@@ -62,26 +60,6 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
     assert sums.told is not None
     return sums.told
-
-
-def profile_shard(options: ScanOptions, pairs: Iterable[Pair]) -> BlockSums:
-    """What the profiles of some pairs are fitted from, likewise."""
-    with Scanner(options) as scanner:
-        sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
-    assert sums.profile is not None
-    return sums.profile
-
-
-def assert_equal_profiles(one: BlockSums | None, other: BlockSums | None, tolerance: float) -> None:
-    """Equal sums, and equal fits: none of their numbers hangs on the last bits."""
-    assert one is not None and other is not None
-    blocks, others = one.packed(), other.packed()
-    assert blocks.keys() == others.keys()
-    for name, values in blocks.items():
-        assert_allclose(values, others[name], rtol=tolerance, atol=tolerance, err_msg=name)
-    fits = [fitted(sums.stacked()) for sums in (one, other)]
-    for field in fields(Fit):
-        assert_allclose(*(getattr(fit, field.name) for fit in fits), atol=1e-6, err_msg=field.name)
 
 
 def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:

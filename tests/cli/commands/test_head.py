@@ -67,7 +67,7 @@ def test_one_input_is_told_by_its_words(carrying: str) -> None:
 def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tuple[str, ...], by: str) -> None:
     screen = " ".join(run("head", "0-0", *over, *switches).stdout.split())
     assert "0-0 the next word 1.00" in screen and by in screen
-    assert ("Profile among words" in screen) == ("with special" not in by)
+    assert ("Where attention goes among words" in screen) == ("with special" not in by)
 
 
 def test_what_the_model_loses(over: tuple[str, ...]) -> None:

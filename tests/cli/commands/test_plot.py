@@ -59,7 +59,7 @@ def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path:
     assert "strawberries" in found and "##berries" not in found
 
 
-@pytest.mark.parametrize("kind", [["map"], ["scores"], ["layers"], ["profile"], ["distance", "--heads", "1-1"]])
+@pytest.mark.parametrize("kind", [["map"], ["scores"], ["layers"]])
 def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.svg"
     pairs.write_text("one\ttwo\tmore\n" + "the cat sat\ta cat ran\tx\n" * 6 + "alone\n")
@@ -86,7 +86,7 @@ def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.M
 
     def ranked(request: Rank) -> Ranking:
         seen.append(len(list(request.pairs.read(Ledger()))))
-        assert request.options.labelled and not request.options.profile
+        assert request.options.labelled
         return heads(PAIRS, model=toy)
 
     monkeypatch.setattr("attnscan.cli.commands.plot.answered", ranked)

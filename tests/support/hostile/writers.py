@@ -56,7 +56,7 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("head", "0-1", *many): TABLES,
         ("ablate", *many, "--heads", "0-1", "--draws", "2"): (*TABLES, *PICTURES),
         ("similar", *many): (*TABLES, *PICTURES),
-        ("profile", *many): (*TABLES, *PICTURES),
+        ("profile", *many): TABLES,
         ("compare", *(str(scene.model),) * 2, "--pairs", str(scene.pairs)): (*TABLES, *PICTURES),
         ("report", *one): ("html",),
         ("report", *many, "--predictive", "off"): ("html",),

@@ -22,7 +22,7 @@ def small() -> tuple[Classification, Attention]:
 
 @pytest.fixture(scope="session")
 def article() -> tuple[Classification, Attention]:
-    """The article's pair, which the bundled model has run, with profiles."""
+    """The article's pair, which the bundled model has run."""
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
     return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
 
@@ -30,4 +30,4 @@ def article() -> tuple[Classification, Attention]:
 @pytest.fixture(scope="session")
 def ranking() -> Ranking:
     """With labels by weight and by what heads carry, and with profiles by weight."""
-    return heads(SENTENCES, model="bundled", predictive="off", profile=True)
+    return heads(SENTENCES, model="bundled", predictive="off")

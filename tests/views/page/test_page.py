@@ -24,7 +24,7 @@ from attnscan import Ranking
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
-from attnscan.results.profile import OFFSETS
+from attnscan.results.intervals import half_width
 from attnscan.results.signature import By, Special
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
@@ -153,24 +153,16 @@ def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: Rankin
     assert [int(mark) % 2 for mark in facts["marks"]["words"]] == unsure
 
 
-def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
+def test_shares_of_attention_have_their_errors(ranking: Ranking) -> None:
     held = json.loads(Elements(page(ranking).html).bytes_of("profile-bytes").tobytes())
-    profile = ranking.known_profile()
+    profile = ranking.profile
+    half = half_width(profile.se, ranking.signature.pairs_read)
     assert list(held) == ["weight"] and len(held["weight"]) == 72
-    for head, (explained, even, parts, distances) in zip(profile.grid, held["weight"], strict=True):
-        share, half = (
-            dict(zip(profile.parts, of[head.place], strict=True)) for of in (profile.fit.share, profile.interval)
-        )
-        expected = profile.fit.explained[head.place], profile.fit.by_even[head.place]
-        assert (explained, even) == pytest.approx(expected, abs=1e-4)
-        for name, told, error in parts:
-            assert (told, error) == pytest.approx((share[name], half[name]), abs=1e-4)
-        assert [told for _, told, _ in parts] == sorted((told for _, told, _ in parts), reverse=True)
-        for offset, (told, error) in zip(OFFSETS, distances, strict=True):
-            expected = share[f"offset{offset:+}"], half[f"offset{offset:+}"]
-            assert [np.nan if each is None else each for each in (told, error)] == pytest.approx(
-                expected, abs=1e-4, nan_ok=True
-            )
+    for head, classes in zip(profile.grid, held["weight"], strict=True):
+        for name, share, error in classes:
+            place = (*head.place, profile.classes.index(name))
+            assert (share, error) == pytest.approx((profile.share[place], half[place]), abs=1e-4)
+        assert [share for _, share, _ in classes] == sorted((share for _, share, _ in classes), reverse=True)
 
 
 def test_other_readings_are_not_there_and_it_says_why(ranking: Ranking) -> None:

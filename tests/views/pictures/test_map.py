@@ -121,8 +121,6 @@ def test_a_ranking_is_drawn_by_its_labels_and_says_what_it_lacks() -> None:
     )
     with pytest.raises(OptionError, match="this ranking has no labels"):
         picture(bare)
-    with pytest.raises(OptionError, match=r"this ranking has no profile; ask for it: heads\(..., profile=True\)"):
-        picture(bare, "profile")
     with pytest.raises(OptionError, match="a Ranking has no picture 'head'"):
         picture(bare, "head")
     assert texts(picture(bare, "scores"))

@@ -29,8 +29,6 @@ def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(
     for result, kind, more in (
         (article, "map", {}),
         (article, "head", {"heads": "1-8", "lines": True}),
-        (article.profile, "profile", {}),
-        (article.profile, "distance", {"heads": "0-2,1-8"}),
     ):
         first, again = (picture(result, kind, look, **more) for _ in range(2))  # type: ignore[arg-type]
         assert first == again and first.startswith(start)
@@ -96,23 +94,6 @@ def test_heads_may_be_named_by_text(article: Classification) -> None:
 def test_what_cannot_be_drawn_is_refused(article: Classification, options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         picture(article, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"kind": "map"}, "a Profile has no picture 'map'"),
-        ({"kind": "distance"}, "the picture 'distance' needs heads; name them"),
-        ({"kind": "profile", "heads": "0-0"}, "the picture 'profile' has no heads; heads is for head and distance"),
-        ({"kind": "distance", "heads": "0-0", "lines": True}, "the picture 'distance' has no lines"),
-        ({"kind": "distance", "heads": "9-0"}, "9-0: this model has layers 0 to 5"),
-        ({"patterns": ["identical"]}, "the picture 'profile' has no patterns"),
-    ],
-)
-def test_what_a_profile_does_not_have_is_refused(article: Classification, options: dict[str, Any], says: str) -> None:
-    assert article.profile is not None
-    with pytest.raises((OptionError, SelectionError), match=says):
-        picture(article.profile, **options)
 
 
 def test_results_without_pictures_and_without_attention_are_refused(article: Classification) -> None:

@@ -14,7 +14,6 @@ from toy import save_toy_bert
 from treebanks import planted_file
 
 import attnscan
-from attnscan.results.profile import Profile
 from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.picture import Drawable, picture
@@ -29,10 +28,6 @@ KINDS: list[tuple[str, Any, dict[str, Any]]] = [
     ("classification", "layers", {}),
     ("classification", "head", {"heads": "0-2,1-8"}),
     ("classification", "head", {"heads": "0-2,1-8", "lines": True}),
-    ("profile", "profile", {}),
-    ("profile", "distance", {"heads": "0-2"}),
-    ("profile", "distance", {"heads": "0-0,0-1,0-2,0-3,0-4"}),
-    ("long names", "profile", {}),
     ("ablation", "ablation", {}),
     ("heads", "ablation", {}),
     ("similarity", "similarity", {}),
@@ -47,22 +42,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
     model = str(save_toy_bert(directory / "m", 24, 16, PLAN))
     flat = str(save_toy_bert(directory / "flat", 4, 16, {(0, 0): "next-word"}))  # layers take time, and no width
     classification = attnscan.classify(*PAIRS[0], model=model, predictive="off")
-    assert classification.profile is not None
     return {
         "classification": classification,
         "classification among words": classification.with_reading(special="out"),
-        "profile": classification.profile,
-        "long names": _with_a_long_name(classification.profile),
         "ablation": attnscan.ablate(PAIRS, model=model, predictive="off", draws=2),
         "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", each=True, model=model, draws=2),
         "similarity": attnscan.similar(PAIRS, model=model),
         "comparison": attnscan.compare(model, model, PAIRS),
         "syntax": _with_a_long_relation(attnscan.syntax(planted_file(directory), model=flat)),
     }
-
-
-def _with_a_long_name(profile: Profile) -> Profile:
-    return replace(profile, parts=("x" * 200, *profile.parts[1:]))
 
 
 def _with_a_long_relation(syntax: Syntax) -> Syntax:
@@ -100,7 +88,7 @@ def test_no_text_is_clipped_or_covered(
     (sheet,) = drawn
     texts = list(_texts(sheet))
     right, top = sheet._figure.bbox.width, sheet._figure.bbox.height
-    assert right == pytest.approx(300 * width, abs=0.5) and (top < 300 * 12 or kind not in ("profile", "distance"))
+    assert right == pytest.approx(300 * width, abs=0.5)
     outside = [text for text, box in texts if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2]
     assert outside == []
     if kind in ("similarity", "map"):  # the names and letters of so many heads stand where the heads do

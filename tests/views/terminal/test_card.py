@@ -49,7 +49,7 @@ def test_a_card_has_few_lines_and_says_first_what_the_head_does(cards: Cards) ->
     assert "N next-word" in text and "1 of 6" in text and "switched off" in text
     (shares,) = (line for line in lines if line.startswith("share"))
     assert shares[10 + 4 * DISTANCES.index(1) :][:4] == " 1.0" and shares.count(" 1.0") == 1
-    assert "Why: by position. 1.00 becomes 0." in text and "Profile among words: " in text
+    assert "Why: by position. 1.00 becomes 0." in text and "Where attention goes among words: " in text
     assert "‹" in text and "»" in text
 
 
