@@ -16,7 +16,6 @@ from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence
-from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax

@@ -25,8 +25,6 @@ from scans import (
 from attnscan.errors import DeviceError, InputError, MemoryFullError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.results.grid import Head
-from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions

@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 from scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
-from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 from attnscan.scan import local as reading
 from attnscan.scan.local import unseen

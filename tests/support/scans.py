@@ -9,7 +9,6 @@ from typing import Any
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
-from attnscan.results.profile import Fit
 from attnscan.results.ranking import Ranking
 from attnscan.scan.events import PairScores, outcome
 from attnscan.scan.local import finished, scan
