@@ -53,9 +53,9 @@ class Profile:
     @classmethod
     def of(cls, labels: Labels, signature: Signature) -> Profile:
         """The shares of a result. Raises: WeightsError if the model has too many heads for them to be kept."""
-        if (found := labels.classes) is None:
+        if (classes := labels.classes) is None:
             raise WeightsError("where the attention of so many heads goes is not kept", f"give {MOST_HEADS} at most")
-        return cls(found.names, found.share, found.se, found.chance, signature, labels.scores.kind)
+        return cls(classes.names, classes.share, classes.se, classes.chance, signature, labels.scores.kind)
 
     @property
     def grid(self) -> Grid:

@@ -53,7 +53,8 @@ def _labels(sums: dict[str, np.ndarray], *, of_pairs: bool = True) -> Labels:
     of_kinds = {f"{kind}.{name}": values for kind in KINDS for name, values in pairs.items()}
     nothing = np.ones((LAYERS, HEADS))
     scores = ScoreSums.of(of_kinds, (Scored("next-word"),), nothing, nothing).finish()
-    units = pairs | {"on": sums["on"], "even": sums["even"], "words": sums["n"]}
+    units = pairs | {"on": sums["on"], "even": sums["even"], "words": sums["n"], "all_words": sums["n"]}
+    units |= {name: np.zeros((len(sums["n"]), 1, 1, 3)) for name in ("special", "even_special")}
     return labels_of(scores, units, Reading("weight", "in"), 0.25, 0, of_pairs=of_pairs)
 
 

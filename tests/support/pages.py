@@ -79,7 +79,7 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
         labels = replace(make(), reading=of_norms)
         labels_by[of_norms] = partial(lambda labels: labels, labels)
     scores_by = {**result.scores_by, "carried": carried.scores}
-    changes = {"output": output, "fits": result.fits | {"carried": None}, "attention": attention}
+    changes = {"output": output, "attention": attention}
     return replace(result, scores_by=scores_by, labels_by=labels_by, **changes), attention
 
 

@@ -120,7 +120,7 @@ def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.Load
     assert attnscan.show("0-2", a, model=planted).result.units[1:3] == ("the", "cat")
     assert attnscan.explain("0-2", a, b, model=planted).to_frame().shape[0] == 1
     assert b"</svg>" in attnscan.plot(a, b, **of_one) and "the cat" in attnscan.report(a, b, **of_one).html
-    assert attnscan.profile(a, b, **of_one).classes
+    assert attnscan.profile(a, b, model=planted, unit="word").classes
     words, tokens = (attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many) for unit in ("word", "token"))
     assert words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3  # "the cat" has one word less
     for of_pairs in (attnscan.explain(pairs=pairs, model=planted), attnscan.similar(pairs, model=planted)):

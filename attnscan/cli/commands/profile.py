@@ -44,9 +44,7 @@ def profile(
     heads: Annotated[str | None, heads_option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.")] = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            "--top", metavar="N", min=1, help="List the N largest classes of a head. [default: all from 0.05]"
-        ),
+        typer.Option("--top", metavar="N", min=1, help="List the N largest classes of a head. [default: from 0.05]"),
     ] = None,
     pattern: Annotated[
         list[str] | None,
@@ -54,7 +52,7 @@ def profile(
             "--pattern",
             "-p",
             metavar="FILE.py:FUNCTION",
-            help="Add a pattern of your own, beside the classes. May repeat.",
+            help="Add a pattern of your own. May repeat.",
         ),
         FileRole.READ,
     ] = None,

@@ -177,7 +177,7 @@ def profiles(result: Classification, *, carried: bool) -> str:
 
 
 def profiles_of_pairs(result: Ranking) -> str:
-    """The same over many pairs, with half the 95 % interval of each share."""
+    """Where every head's attention goes over many pairs, with half the 95 % interval of each share."""
     if result.scores.entropy.size > _MOST_HEADS:
         return ""
     return _packed({result.reading.by: _of_heads(result.profile)})

@@ -11,7 +11,7 @@ from toy import save_toy_bert
 
 import attnscan
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
-from attnscan.results.card import DISTANCES, Cards, Example, Link, Spent
+from attnscan.results.card import DISTANCES, Cards, Example, Link
 from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.parts import render
 
@@ -55,14 +55,13 @@ def test_a_card_has_few_lines_and_says_first_what_the_head_does(cards: Cards) ->
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> None:
-    """Long sentences, many parts of a profile, three quantities that the model loses without the head."""
+    """Long sentences, many links, three quantities that the model loses without the head."""
     card = cards["0-0"]
     words = ("strawberries",) * 60
     examples = tuple(Example(words, 30, place, place + 20, 0.9, ("a", "b")) for place in (1, 15, 30))
-    parts = tuple(Spent(f"a-part-of-ones-own-{number}", 0.2, 0.01) for number in range(9))
     why = replace(card.look.why, fall_se=dict.fromkeys(card.look.why.fall_se, 0.01))
     links = (Link("from", "to", 0.9, 0.1, 12),) * 9
-    look = replace(card.look, examples=examples, parts=parts, why=why, links=links)
+    look = replace(card.look, examples=examples, why=why, links=links)
     heads = HeadSet("0-0", (card.head,), ((card.head,),))
     effects = tuple(
         Effect(heads, Quantity(f"masked-lm-{number}", "nats a word"), 5.5, 5.6, (5.7,), 0.01, 90, 6)
@@ -73,7 +72,6 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
     assert len(lines) + 5 <= 45
     text = " ".join(" ".join(lines).split())
     assert "from → to" in text and "Without it: masked-lm-0 (nats a word) 5.5000 → 5.6000" in text and "‹" in text
-    assert "a-part-of-ones-own-0 0.20 ± 0.01" in text
 
 
 def test_a_wide_screen_has_links_beside_the_scores(cards: Cards) -> None:
