@@ -185,8 +185,6 @@ class Labels:
     """How far above chance a label's pattern must be."""
     statements: Statements | None = None
     """The habits; None where they were not measured, and a head that follows no pattern has no label."""
-    classes: ClassShares | None = None
-    """Where attention goes, class by class; None where that was not measured."""
     stays: FloatArray | None = field(default=None, repr=False)
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
     rests on fewer than `FEWEST` units. None if that was not measured. Shape: [layer, head]."""
@@ -194,6 +192,8 @@ class Labels:
     """What is resampled: `pairs`, or the `words` of one input."""
     units: int = 0
     """How many of these there are."""
+    classes: ClassShares | None = None
+    """Where attention goes, class by class; None where that was not measured."""
 
     @property
     def grid(self) -> Grid:
@@ -267,7 +267,7 @@ class Labels:
 
     @cached_property
     def average(self) -> FloatArray:
-        """The same number of the average head. Shape: [layer, head]."""
+        """The average head's number for it. Shape: [layer, head]."""
         return self._picked(2)
 
     def _picked(self, which: int) -> FloatArray:

@@ -9,9 +9,10 @@ sums.py        sums that add, and what follows from them
 merging.py     a batch by its words, and what is kept of a mask for all layers that have it
 profile.py     where attention goes: shares of classes of keys, from sums
 classes.py     a consumer of attention: one batch to sums class by class
-statements.py  the rule by which a head is stated
+statements.py  the rule by which a head has a habit
+labels.py      what every head does, and in how many resamples it stays so
 relations.py   a consumer of attention: one batch to sums by relation of a treebank
 relation_sums.py   these sums, which add, and what they say of every head
-resampling.py  sums of blocks of pairs, for whatever is resampled; how often labels stay
+resampling.py  sums of blocks of pairs, for whatever is resampled
 predictive.py  the pattern that asks the model, and what it is asked about one input
 """

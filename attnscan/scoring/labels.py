@@ -130,7 +130,7 @@ def labels_of(
     stays = np.where(_too_few(units, code, shape), np.nan, same / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(units, scores, reading, of_pairs=of_pairs)
-    return Labels(scores, reading, threshold, statements, classes, stays, drawn, count)
+    return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
 def _too_few(units: Units, code: IntArray, shape: tuple[int, int]) -> NDArray[np.bool_]:

@@ -23,7 +23,7 @@ def class_shares(units: Mapping[str, FloatArray], scores: Scores, reading: Readi
     """
     table = scores.table(reading.among_words)
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
-    of_own = [np.broadcast_to(values, table.score.shape)[..., own] for values in (table.score, table.se, table.chance)]
+    of_own = [values[..., own] for values in (table.score, table.se, table.chance)]
     of_words = _shares(units["on"][..., _WORDS], units["even"][..., _WORDS], units["words"], of_pairs=of_pairs)
     special = _shares(units["special"], units["even_special"], units["all_words"], of_pairs=of_pairs)
     parts = (
@@ -43,7 +43,7 @@ def _shares(
     """
     total, units = words.sum(0), len(on)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share, chance = on.sum(0) / total, np.broadcast_to(even.sum(0) / total, on.shape[1:])
+        share, chance = on.sum(0) / total, even.sum(0) / total
         se = np.full(share.shape, np.nan)
         if of_pairs and units > 1:
             se = np.sqrt(units / (units - 1) * ((on - share * words) ** 2).sum(0)) / total

@@ -168,9 +168,9 @@ def _cells(column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
 
 def profiles(result: Classification, *, carried: bool) -> str:
     """Where every head's attention goes on one input, by weight and, with `carried`, by what it carries: of each head
-    its classes and their shares; empty for too many heads.
+    its classes and their shares; empty for too many heads, and where that is not measured yet.
     """
-    if result.scores.entropy.size > _MOST_HEADS:
+    if result.scores.entropy.size > _MOST_HEADS or result.labels.classes is None:
         return ""
     readings: tuple[By, ...] = ("weight", "carried") if carried else ("weight",)
     return _packed({by: _of_heads(result.with_reading(by).profile) for by in readings})
@@ -178,7 +178,7 @@ def profiles(result: Classification, *, carried: bool) -> str:
 
 def profiles_of_pairs(result: Ranking) -> str:
     """Where every head's attention goes over many pairs, with half the 95 % interval of each share."""
-    if result.scores.entropy.size > _MOST_HEADS:
+    if result.scores.entropy.size > _MOST_HEADS or result.known_labels().classes is None:
         return ""
     return _packed({result.reading.by: _of_heads(result.profile)})
 

@@ -41,12 +41,12 @@ def test_the_screen_to_the_letter() -> None:
 pairs could tell from the average head. 1 head rests: more than half of its
 attention is on special tokens.
 
-                             heads  average  strongest: attention among words
-ahead      N the next word       1     0.38  0-0 0.92
-           n the next 3 words    1     0.20  0-1? 0.40
-same       I the same words      1     0.26  0-4? 0.52
-everywhere e all words evenly    1     0.50  0-2 0.80
-rest       D special tokens      1     0.28  0-4? 0.60
+                            heads  average  strongest: attention among words
+ahead      N the next word      1     0.38  0-0 0.92
+           n the next 3 words   1     0.20  0-1? 0.40
+same       I the same words     1     0.26  0-4? 0.52
+everywhere e all words evenly   1     0.50  0-2 0.80
+rest       D special tokens     1     0.28  0-4? 0.60
 
     0  1  2  3  4
  0  N  n? e  -  I?
