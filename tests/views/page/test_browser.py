@@ -17,7 +17,7 @@ from axe import violations
 from command_line import run
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
-from pages import HOSTILE, asked_by, carrying, made_up, without_neurons
+from pages import HOSTILE, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, Request, ViewportSize, expect
 from written import encoded_tokens
 
@@ -25,21 +25,20 @@ from attnscan import Ranking
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.behaviour import CANDIDATES, Behaviours
+from attnscan.results.behaviour import Labels, columns_of
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.scores import MIXED
 from attnscan.results.signature import By, Special
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.patterns import PATTERNS, own_pattern
+from attnscan.scoring.patterns import own_pattern
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
-from attnscan.views.palette import COLORS, PARKS, STATED_SCREEN_COLOR, letter
+from attnscan.views.palette import COLORS, letter, words
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
 
@@ -225,21 +224,14 @@ def turn(shown: Page, reading: str) -> None:
         shown.click(f"#{switch} button[value='{value}']")
 
 
-def behaviours_of(result: Classification, reading: str) -> Behaviours:
+def labels_of(result: Classification, reading: str) -> Labels:
     """What heads do by a reading."""
-    return asked_by(result, *READINGS[reading]).behaviours
+    return result.with_reading(*READINGS[reading]).labels
 
 
-def words_of(behaviours: Behaviours) -> list[str]:
+def words_of(labels: Labels) -> list[str]:
     """What each head does, in words."""
-    names = {candidate.id: candidate.words for candidate in CANDIDATES} | {"average": "like the average head"}
-    doing = zip(behaviours.kind.flat, behaviours.labelled.flat, strict=True)
-    return [str(kind) if labelled else names.get(str(kind), "mixed") for kind, labelled in doing]
-
-
-def labels_of(result: Classification, reading: str) -> np.ndarray:
-    labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
-    return labels.content_label if reading.endswith("words") else labels.label
+    return [words(str(name)) for name in labels.among_words.flat]
 
 
 def carried_by_hand(attention: Attention, layer: int, head: int, query: int) -> list[float]:
@@ -272,17 +264,17 @@ def told_of(attention: Attention, layer: int, head: int, query: int) -> str:
     return f"{named(query)} looks most at {first}, then {second}."
 
 
-def marks_of(behaviours: Behaviours) -> list[str]:
+def marks_of(labels: Labels) -> list[str]:
     """What stands for each head on the map."""
-    heads = zip(behaviours.kind.flat, behaviours.unsure.flat, strict=True)
-    return [letter(str(kind)) + "?" * bool(unsure) for kind, unsure in heads]
+    heads = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
+    return [letter(str(name)) + "?" * bool(unsure) for name, unsure in heads]
 
 
 def told_to_readers(shown: Page) -> list[str]:
     """What each head of the map does, as screen readers hear it, without numbers and doubts."""
     settle(shown)
     told = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
-    return [re.sub(r" \d\.\d\d$", "", re.split(r", (?!other sentence|own sentence)", text)[1]) for text in told]
+    return [re.sub(r" \d\.\d\d$", "", re.split(r", (?!whatever)", text)[1]) for text in told]
 
 
 def settle(page: Page | FrameLocator) -> None:
@@ -382,21 +374,17 @@ class TestModelView:
         shown = opened(article_page)
         buttons = shown.locator("#thumbnails button")
         expect(buttons).to_have_count(72)
-        mapped, behaviours = article[0].mapped, article[0].behaviours
-        assert told_to_readers(shown) == words_of(behaviours)
-        above = np.nan_to_num(mapped.scores.words_only.above_chance).max(-1)
-        clearest = behaviours.grid[int(np.argmax(above))].name
+        labels = article[0].labels
+        assert told_to_readers(shown) == words_of(labels)
         expect(shown.locator("#summary")).to_have_text(
-            f"{summary(article[0])} The clearest is {clearest}: previous-word 1.00."
+            f"{summary(article[0])} The clearest is 0-2: the previous word 1.00."
         )
-        count = (mapped.content_label == "previous-word").sum()
-        expect(shown.locator("#legend")).to_contain_text(f"previous-word {count}")
-        marks = marks_of(behaviours)
-        assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "n?", "e", "·"} <= set(
-            marks
-        )
+        count = (labels.among_words == "previous-word").sum()
+        expect(shown.locator("#legend button[value='previous-word'] .count")).to_have_text(str(count))
+        marks = marks_of(labels)
+        assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "e", "-"} <= set(marks)
         hint = shown.locator("#model-hint")
-        expect(hint).to_contain_text("What each head carries among words, by letter and colour")
+        expect(hint).to_contain_text("What each head does, by attention weight, among words, by letter and colour")
         expect(hint).to_contain_text(
             "?: the label changed in more than 5 % of bootstrap resamples of the words, or they are too few."
         )
@@ -411,27 +399,22 @@ class TestModelView:
         shown = opened(article_page)
         labels = {reading: labels_of(result, reading) for reading in READINGS}
         words = np.flatnonzero(np.array(attention.sentence) >= 0)
-        assert not (labels["weight"] == labels["carried"]).all()
+        assert not (labels["weight"].label == labels["carried"].label).all()
         for reading in ("carried", "words", "weight", "carried-words", "carried"):
             turn(shown, reading)
             settle(shown)
-            behaviours = behaviours_of(result, reading)
-            assert told_to_readers(shown) == words_of(behaviours)
-            counted = f"{behaviours.labelled.sum()} of 72 heads follow a pattern"
-            expect(shown.locator("#summary")).to_contain_text(counted)
-            own = int((behaviours.own & ~behaviours.labelled).sum())
-            expect(shown.locator("#summary")).to_contain_text(f"{own} do something else of their own")
-            delimiter = int((labels[reading] == "delimiter").sum())
-            told = "–" if reading.endswith("words") else str(delimiter)
-            expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
+            by = labels[reading]
+            assert told_to_readers(shown) == words_of(by)
+            expect(shown.locator("#summary")).to_contain_text(summary(result.with_reading(*READINGS[reading])))
+            resting = str((by.label == "delimiter").sum())
+            expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(resting)
             kept = words if reading.endswith("words") else np.arange(19)
             for head in (attention.grid[number] for number in (2, 21, 35, 71)):
                 true = numbers_of(attention, *head.place, reading)[np.ix_(kept, kept)]
                 values = pixels(shown.locator(f"#thumbnails button[value='{head.name}'] canvas"))
                 alphas = np.array(values[3::4]).reshape(len(kept), len(kept))
                 assert np.abs(alphas - 255 * np.sqrt(true)).max() <= 0.51
-                usual = STATED_SCREEN_COLOR if behaviours.own[head.place] else "#64748b"
-                color = COLORS.get(labels[reading][head.place], usual)
+                color = COLORS.get(by.among_words[head.place], "#64748b")
                 strongest = int(alphas.argmax())
                 found = values[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
@@ -487,10 +470,10 @@ class TestModelView:
         go(shown, "#order=delimiter&by=carried&special=in")
         order = article[0].with_reading("carried").ranking("delimiter")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
-        go(shown, "#order=delimiter&by=weight&special=out")  # where no head has a score, none has a rank
-        why = "No head has a rank by delimiter: no word is eligible with special tokens removed."
-        expect(shown.locator("#model-hint")).to_contain_text(why)
-        assert set(texts(shown.locator("#thumbnails .caption > span"))) == {"–"}
+        go(shown, "#order=delimiter&by=weight&special=out")  # of all attention too
+        assert texts(shown.locator("#thumbnails b")) == [
+            article[0].scores.grid[number].name for number in article[0].with_reading("weight").ranking("delimiter")
+        ]
 
     def test_a_click_opens_the_head_and_back_returns(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page)
@@ -505,19 +488,18 @@ class TestModelView:
         shown = opened(article_page)
         shown.click("#legend button[value='next-word']")
         expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(
-            int((article[0].mapped.content_label == "next-word").sum())
+            int((article[0].labels.among_words == "next-word").sum())
         )
         expect(shown.locator("#model-hint")).not_to_contain_text("No head does this")
         shown.click("#legend button[value='bag-of-words']")
-        expect(shown.locator("#model-hint")).to_contain_text("No head does this: bag-of-words.")
-        shown.click("#legend button[value='stated:next-3']")
-        stated = (article[0].behaviours.kind == "next-3") & ~article[0].behaviours.labelled
-        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(int(stated.sum()))
-        assert stated.any()
-        expect_address(shown, "only=stated")
+        expect(shown.locator("#model-hint")).to_contain_text("No head does this: its own sentence evenly.")
+        shown.click("#legend button[value='next-3']")
+        habit = article[0].labels.among_words == "next-3"
+        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(int(habit.sum()))
+        assert habit.any()
+        expect_address(shown, "only=next-3")
         shown.click("#tab-table")
-        shown.select_option("#label", "bag-of-words")
-        expect(shown.locator("#count")).to_have_text("no head does bag-of-words")
+        expect(shown.locator("#label option[value='bag-of-words']")).to_have_count(0)  # no head does
 
 
 class TestHeadView:
@@ -779,43 +761,40 @@ class TestHeadView:
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         result = article[0]
-        differ = np.argwhere((result.label != result.carried_label) & (result.carried_label != "mixed"))
+        labels = {reading: labels_of(result, reading) for reading in READINGS}
+        differ = np.argwhere(labels["weight"].among_words != labels["carried"].among_words)
         layer, head = differ[0].tolist()
-        told, sure = {}, {}
-        for reading in READINGS:
-            behaviours = behaviours_of(result, reading)
-            told[reading] = words_of(behaviours)[12 * layer + head] + "?" * bool(behaviours.unsure[layer, head])
-            kind = behaviours.labels.kind("in" if behaviours.special else "out")
-            stays = getattr(behaviours.labels.stability, kind)[layer, head]
-            is_stated = not behaviours.labelled[layer, head]
-            stays = behaviours.statements.stays[layer, head] if is_stated else stays
-            sure[reading] = f"{'statement' if is_stated else 'label'} stays in {round(100 * stays, 1):g} %"
-        output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
+        told = {
+            reading: words_of(of)[12 * layer + head] + "?" * bool(of.unsure[layer, head])
+            for reading, of in labels.items()
+        }
         shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight&special=in")
         expect(shown.locator("#facts h2 span")).to_have_text(told["weight"])
-        for reading, said in (("words", "looks at among words"), ("carried-words", "carries among words")):
-            expect(shown.locator("#facts")).to_contain_text(f"{said} {told[reading]};")
-        expect(shown.locator("#facts")).to_contain_text(f"carries {told['carried']};")
-        expect(shown.locator("#facts")).to_contain_text(output)
+        for reading, said in (("words", "by attention weight"), ("carried-words", "by what heads carry")):
+            expect(shown.locator("#facts")).to_contain_text(f"{said}, among words: {told[reading]};")
+        expect(shown.locator("#facts")).to_contain_text(f"writes {12 * result.output[layer, head]:.1f} times its share")
         for reading in ("carried-words", "words", "carried"):
             turn(shown, reading)
             expect(shown.locator("#facts h2 span")).to_have_text(told[reading])
-            expect(shown.locator("#facts")).to_contain_text(f"{sure[reading]} of bootstrap resamples of the words")
-        expect(shown.locator("#facts")).to_contain_text(f"looks at {told['weight']};")
+            label, stays = labels[reading].label[layer, head], labels[reading].stays[layer, head]
+            if label and not np.isnan(stays):
+                sure = f"label {label}: the same in {round(100 * stays, 1):g} % of bootstrap resamples of the words"
+                expect(shown.locator("#facts")).to_contain_text(sure)
         said = told["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
         mark = button.inner_text()
         expect(button).to_have_attribute("aria-label", f"{mark} {layer}-{head}, {said}")
-        scores = result.carried.scores.every_key.score[layer, head]
+        table = labels["carried"].table
+        scores = table.score[layer, head]
         measured = [
             float(text) if text != "–" else np.nan
             for text in texts(shown.locator("#facts table.scores td:nth-child(2)"))
         ]
         np.testing.assert_allclose(measured, scores, atol=0.005 + 1e-9)
-        chance = np.broadcast_to(result.carried.scores.every_key.chance, (6, 12, 7))[layer, head][~np.isnan(scores)]
+        chance = np.broadcast_to(table.chance, (6, 12, 7))[layer, head][~np.isnan(scores)]
         beside = [float(text) for text in texts(shown.locator("#facts td.chance")) if text]
         np.testing.assert_allclose(beside, chance, atol=0.005 + 1e-9)
-        above = np.nan_to_num(result.carried.scores.every_key.above_chance[layer, head]).clip(0)
+        above = np.nan_to_num(table.above_chance[layer, head]).clip(0)
         bars = shown.locator("#facts table.scores .bar").evaluate_all(
             "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
         )
@@ -834,25 +813,18 @@ class TestHeadView:
             )
 
     def test_a_head_says_what_it_does_by_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
-        result = article[0]
-        behaviours = result.behaviours
-        stated = [behaviours.grid[n] for n in np.flatnonzero(behaviours.own & ~behaviours.labelled)]
-        average = next(behaviours.grid[n] for n in np.flatnonzero(~behaviours.own))
-        head = next(head for head in stated if result.label[head.place] == "mixed")
-        shown = opened(article_page, f"#view=head&heads={head.name}")
+        labels = article[0].labels
+        none = next(head for head in labels.grid if not labels.among_words[head.place])
+        habit = next(head for head in labels.grid if labels.among_words[head.place] and not labels.follows[head.place])
+        shown = opened(article_page, f"#view=head&heads={habit.name}")
         does = shown.locator("#facts .does")
-        columns = {name: values[head.place] for name, values in result.statements.columns().items()}
-        name = next(candidate.words for candidate in CANDIDATES if candidate.id == columns["statement"])
-        share, mean, rank = (columns[f"statement_{number}"] for number in ("share", "average", "rank"))
-        expect(does).to_have_text(re.compile(rf"{name} {share:.2f}, average head {mean:.2f}.*, {rank:.0f}\w\w of 72"))
-        expect(shown.locator("#facts h2 span")).to_have_text(re.compile(rf"{name}\??"))
-        for name in (head.name, "0-2"):
+        for name in (habit.name, "0-2"):
             shown.click(f"#picker button[value='{name}']")
             for reading in READINGS:
                 turn(shown, reading)
-                expect(does).to_have_text(statement(behaviours_of(result, reading), behaviours.grid.head(name)))
-        go(shown, f"#view=head&heads={average.name}")
-        expect(shown.locator("#facts h2 span")).to_have_text("like the average head")
+                expect(does).to_have_text(statement(labels_of(article[0], reading), labels.grid.head(name)))
+        go(shown, f"#view=head&heads={none.name}")
+        expect(shown.locator("#facts h2 span")).to_have_text("no distinct habit")
         expect(does).to_have_count(0)
 
     def test_its_card_has_the_links_of_the_reading_and_the_command_for_the_rest(
@@ -1259,10 +1231,10 @@ class TestManyPairs:
 
     def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page)
-        labels, marks = ranking.mapped, marks_of(ranking.behaviours)
-        expect(shown.locator("#summary")).to_contain_text(f"{summary(ranking)} The clearest is 0-2: previous-word ")
+        marks = marks_of(ranking.known_labels())
+        expect(shown.locator("#summary")).to_contain_text(f"{summary(ranking)} The clearest is 0-2: the previous word ")
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
-        low, high = (bound[0, 2, 1] for bound in labels.scores.words_only.interval)
+        low, high = (bound[0, 2, 1] for bound in ranking.table.interval)
         face = shown.locator("#thumbnails button[value='0-2'] .face")
         expect(face.locator("small")).to_have_text(f"{low:.2f}–{high:.2f}")
         lit = pixels(face.locator("canvas"))[3::4]
@@ -1270,47 +1242,45 @@ class TestManyPairs:
         assert columns.argmax() == 7  # of -8 to 8: one back
         assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
         shown.click("#thumbnails button[value='0-2']")
-        expect(shown.locator("#cards h2")).to_have_text("Head 0-2 previous-word")
+        expect(shown.locator("#cards h2")).to_have_text("Head 0-2 the previous word")
 
     def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown = opened(pairs_page, f"#{address_of('words')}")
-        resting = int((ranking.known_labels().parking >= PARKS).sum())
+        shown = opened(pairs_page)
+        resting = int(ranking.known_labels().rests.sum())
         expect(shown.locator("#thumbnails button.rests")).to_have_count(resting)
         assert resting > 0
-        expect(shown.locator("#model-hint")).to_contain_text("Paler: half or more comes from delimiters.")
+        expect(shown.locator("#model-hint")).to_contain_text("Paler: rests, more than half is on special tokens.")
 
     def test_a_head_has_its_scores_with_intervals_and_its_profile(
         self, opened: Open, pairs_page: Path, ranking: Ranking
     ) -> None:
         shown = opened(pairs_page, "#view=head&heads=1-9")
-        table = ranking.mapped.scores.words_only
+        table = ranking.table
         low, high = table.interval
         row = shown.locator("#cards table.scores tbody tr").nth(1).locator("td")
         expected = [table.score, table.chance, table.above_chance]
         score, chance, above = (f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(*expected))
         expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, above, ""])
-        expect(shown.locator("#cards table.scores tbody tr").nth(5)).to_contain_text("special tokens removed")
-        stays = ranking.mapped.stability.content_label[1, 9]
-        expect(shown.locator("#cards")).to_contain_text(
-            f"label stays in {round(100 * stays, 1):g} % of bootstrap resamples"
+        labels = ranking.known_labels()
+        told = (
+            f"label {labels.label[1, 9]}: the same in {round(100 * labels.stays[1, 9], 1):g} % of bootstrap resamples"
         )
-        agrees = ranking.mapped.agreement.content_label[1, 9]
-        expect(shown.locator("#cards")).to_contain_text(f"{round(100 * agrees, 1):g} % of pairs agree")
+        expect(shown.locator("#cards")).to_contain_text(told)
         profile = ranking.profile
         place = (1, 9, profile.classes.index("previous"))
         share, half = profile.share[place], float(half_width(profile.se[place], ranking.signature.pairs_read))
         previous = shown.locator("#cards table.profile tr").first
         expect(previous.locator("td")).to_have_text([f"{share:.3f}", f"± {half:.3f}", ""])
-        expect(shown.locator("#cards .does")).to_have_text(statement(ranking.behaviours, Head(1, 9)))
+        expect(shown.locator("#cards .does")).to_have_text(statement(labels, Head(1, 9)))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#cards article")).to_have_count(2)
 
     def test_no_bar_where_the_interval_reaches_chance(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        table = ranking.scores.every_key
+        table = ranking.table
         chance = np.broadcast_to(table.chance, table.score.shape)
         seen, shown = set(), opened(pairs_page)
         for head in ("0-2", "3-3", "5-0"):
-            go(shown, f"#view=head&by=weight&special=in&heads={head}")
+            go(shown, f"#view=head&heads={head}")
             place = tuple(map(int, head.split("-")))
             bars = shown.locator("#cards table.scores .bar").evaluate_all(
                 "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
@@ -1321,14 +1291,15 @@ class TestManyPairs:
         assert seen == {True, False}
 
     def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown = opened(pairs_page, "#view=table&by=weight&special=in&sort=-margin")
-        order = np.argsort(-ranking.known_labels().race("in").margin.ravel(), kind="stable")
+        shown = opened(pairs_page, "#view=table&sort=-share")
+        share = np.nan_to_num(ranking.known_labels().share.ravel(), nan=-1)
+        order = np.argsort(-share, kind="stable")
         assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
         with shown.expect_download() as download:
             shown.click("#save")
         saved = pd.read_csv(download.value.path())
-        assert saved["margin"].tolist() == sorted(saved["margin"], reverse=True)
-        low = ranking.scores.every_key.interval[0][..., 0].ravel()[order]
+        assert saved["share"].dropna().tolist() == sorted(saved["share"].dropna(), reverse=True)
+        low = ranking.table.interval[0][..., 0].ravel()[order]
         np.testing.assert_allclose(saved["next-word_low"], low, atol=1e-6)
 
     def test_it_fits_narrow_windows_and_hostile_names_run_nothing(
@@ -1358,32 +1329,20 @@ class TestTable:
         shown.click("#tab-model")
         told = told_to_readers(shown)
         shown.click("#tab-table")
-        labels, stated = (texts(shown.locator(f"#scores tbody td:nth-child({place})")) for place in (2, 6))
-        does = [label.removesuffix("?") or "mixed" for label in labels]
-        assert told == [said if label == "mixed" else label for label, said in zip(does, stated, strict=True)]
-        unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
-        labels = result.carried if reading.startswith("carried") else result.by_weight
-        own = [of.questioned("out" if reading.endswith("words") else "in")[0, 8] for of in (labels, result.carried)]
-        assert unsure == sum(map(int, (*own, labels.content_unsure[0, 8]))) > 0
+        assert told == texts(shown.locator("#scores tbody td:nth-child(4)"))  # what it does among words
+        labels = labels_of(result, reading)
+        assert shown.locator("#scores tbody td b").count() == labels.unsure.sum() > 0
         shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        text = render(asked_by(result, *READINGS[reading]).to_frame(), "csv").decode()
+        text = render(result.with_reading(*READINGS[reading]).to_frame(), "csv").decode()
         columns, *lines = csv.reader(io.StringIO(text))
-        cells = {name: [line[place] for line in lines] for place, name in enumerate(columns)}
-        words = {candidate.id: candidate.words for candidate in CANDIDATES} | {"average": "like the average head"}
-        named = ["label", "runner_up", "content_label", "carried_label"]
-        stated = ["statement", *(f"statement_{name}" for name in ("share", "chance", "average", "rank"))]
-        stays = ["label_stays", "content_label_stays", "carried_label_stays", "statement_stays"]
-        order = [*named, *stated, *(pattern.id for pattern in PATTERNS), *stays, "entropy", "identical_self", "output"]
-        assert {*order, "map_label", "map_label_stays"} == set(columns[3:])  # the map has the label of the reading
-        for place, name in enumerate(order, 1):
-            shown_cells, true = [row[place] for row in rows], cells[name]
-            if name in named:
-                assert shown_cells == ["" if label == MIXED else label for label in true]
-            elif name == "statement":
-                assert shown_cells == [words[label] for label in true]
+        assert columns[4:] == list(columns_of(labels))[4:]
+        for place, name in enumerate(columns[4:], 1):
+            shown_cells, true = [row[place] for row in rows], [line[place + 3] for line in lines]
+            if name in ("label", "among_words"):
+                assert shown_cells == [words(label) for label in true]
             else:
                 assert [cell == "" for cell in shown_cells] == [cell == "" for cell in true]
                 full = shown.locator(f"#scores tbody td:nth-child({place + 1})").evaluate_all(
@@ -1393,18 +1352,18 @@ class TestTable:
                 told = [(float(a), float(b)) for a, b in zip(shown_cells, true, strict=True) if b]
                 np.testing.assert_allclose(*zip(*told, strict=True), atol=0.005 + 1e-9) if told else None
         headings = texts(shown.locator("#scores thead button"))
-        assert headings[:7] == ["head", "label", "runner-up", "on words", "carries", "statement", "share"]
-        groups = ["", "Labels", "What it does beyond patterns", "Scores", "How sure", "Other numbers"]
-        assert texts(shown.locator("#scores .groups > *")) == groups
+        assert headings[:6] == ["head", "label", "label stays", "among words", "share", "average head"]
+        assert texts(shown.locator("#scores .groups > *")) == ["", "What it does", "Scores", "Other numbers"]
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
-        result = article[0].with_reading("carried")
+        result = article[0]
+        carried = labels_of(result, "carried").among_words
         shown = opened(article_page, "#view=table&by=carried&special=in&label=previous-word&sort=-output")
-        heads = [tuple(place) for place in np.argwhere(result.label == "previous-word").tolist()]
+        heads = [tuple(place) for place in np.argwhere(carried == "previous-word").tolist()]
         heads.sort(key=lambda place: -result.output[place])
         assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
-        shown.click("#scores thead button[value='carried_label']")
-        expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
+        shown.click("#scores thead button[value='among_words']")
+        expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("among words")
         go(shown, "#view=table&by=weight&special=in")
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
@@ -1416,7 +1375,7 @@ class TestTable:
         shown.fill("#find", "layer:1")
         expect(names).to_have_count(12)
         shown.select_option("#label", "next-word")
-        expect(names).to_have_count(int((article[0].label[1] == "next-word").sum()))
+        expect(names).to_have_count(int((labels_of(article[0], "weight").among_words[1] == "next-word").sum()))
         expect(shown.locator("#count")).to_contain_text("of 72 heads")
 
     def test_the_saved_csv_is_that_of_classify_sorted_and_filtered_as_shown(
@@ -1479,7 +1438,7 @@ class TestEveryView:
         expect(shown.locator("#thumbnails button[value='1-8']")).to_be_focused()
         shown.keyboard.press("Enter")
         expect(shown.locator("#queries button[value='1']")).to_be_focused()
-        expect(shown.locator("#reading")).to_contain_text("takes most from went")
+        expect(shown.locator("#reading")).to_contain_text("looks most at went")
         go(shown, "#view=table")
         shown.focus("#scores tbody tr:nth-child(9) button")
         shown.evaluate("document.getElementById('theme').click()")  # all rows are made anew
@@ -1506,9 +1465,9 @@ class TestEveryView:
     def test_the_two_switches_by_keyboard_and_with_every_view(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page)
         by, special = (shown.get_by_role("radiogroup", name=name) for name in ("Head", "Special tokens"))
-        assert [told_by(switch) for switch in (by, special)] == [("carries", "carries"), ("out", "out")]
-        shown.focus("#by button[value='carried']")
-        for key, told in (("ArrowLeft", "looks"), ("ArrowRight", "carries"), ("Home", "looks")):
+        assert [told_by(switch) for switch in (by, special)] == [("looks", "looks"), ("out", "out")]
+        shown.focus("#by button[value='weight']")
+        for key, told in (("ArrowRight", "carries"), ("ArrowLeft", "looks"), ("End", "carries")):
             shown.keyboard.press(key)
             expect(by.get_by_role("radio", name=told)).to_be_focused()
             assert told_by(by) == (told, told) and told_by(special) == ("out", "out")
@@ -1516,29 +1475,25 @@ class TestEveryView:
         shown.keyboard.press("ArrowLeft")
         expect(special.get_by_role("radio", name="in")).to_be_focused()
         assert told_by(special) == ("in", "in")
-        expect(shown).to_have_url(re.compile("#by=weight&special=in$"))
-        expect(shown.locator("#model-hint")).to_contain_text("What each head looks at, by letter and colour")
-        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("D")
+        expect(shown).to_have_url(re.compile("#by=carried&special=in$"))
+        expect(shown.locator("#model-hint")).to_contain_text("What each head does, by what heads carry")
         shown.click("#tab-head")
-        assert told_by(by) == ("looks", "looks") and texts(shown.locator("#queries button:visible bdi"))[0] == "[CLS]"
+        assert (
+            told_by(by) == ("carries", "carries") and texts(shown.locator("#queries button:visible bdi"))[0] == "[CLS]"
+        )
         shown.click("#tab-neuron")
         expect(by).to_be_hidden()
         expect(special).to_be_hidden()
 
-    @pytest.mark.parametrize("norm", [False, True])
-    def test_a_page_opens_on_what_heads_carry_among_words_asked_by_norm_or_not(
-        self, opened: Open, saved: Callable[..., Path], article: tuple, norm: bool
+    @pytest.mark.parametrize("by", ["weight", "carried"])
+    def test_a_page_opens_on_what_was_asked_among_words(
+        self, opened: Open, saved: Callable[..., Path], article: tuple, by: By
     ) -> None:
         result, attention = article
-        shown = opened(saved(f"norm-{norm}", result.with_reading("carried" if norm else "weight"), attention))
-        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
+        shown = opened(saved(f"asked-{by}", result.with_reading(by, "out"), attention))
+        expect(shown.locator(f"#by button[value='{by}']")).to_have_attribute("aria-checked", "true")
         expect(shown.locator("#special button[value='out']")).to_have_attribute("aria-checked", "true")
-        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("P")
-        turn(shown, "weight")
-        settle(shown)
-        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("D")
-        shown.click("#tab-head")
-        expect(shown.locator("#heads")).to_have_value("1-8")
+        assert texts(shown.locator("#thumbnails .caption > span")) == marks_of(result.with_reading(by, "out").labels)
 
     def test_saved_weights_do_not_tell_what_heads_carry(self, opened: Open, saved: Callable[..., Path]) -> None:
         result, attention = made_up(1, 2, 6)
@@ -1551,9 +1506,9 @@ class TestEveryView:
         expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
         expect(shown.locator("#special button[value='in']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-table")
-        assert not {"carries", "output", "carries stays"} & set(texts(shown.locator("#scores thead button")))
+        assert "output" not in set(texts(shown.locator("#scores thead button")))
         shown.click("#tab-head")
-        expect(shown.locator("#facts")).not_to_contain_text("carries")
+        expect(shown.locator("#facts")).not_to_contain_text("carry")
         expect(shown.locator("#facts .links td").first).to_be_visible()
         expect(shown.locator("#facts .more")).to_have_count(0)  # there is no model to run
 

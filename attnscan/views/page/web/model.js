@@ -113,7 +113,7 @@ const modelView = {
         ? `, with the score of its label and the 95 % interval. Choose one to see what is known of it. `
         : `: ${SOURCE ? "target words" : "queries"} ${state.shape === "lines" ? "on the left" : "downwards"}, ${SOURCE ? "source words" : "keys"} ${state.shape === "lines" ? "on the right" : "across"}, the more colour, the more ${dark}${!SOURCE && segmentsOf(facts.segments) > 1 ? "; where B begins, a line" : ""}. ${goldLine()}Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
-      OF_PAIRS && heads.some(rests) ? "Paler: half or more comes from delimiters. " : "",
+      heads.some(rests) ? "Paler: rests, more than half is on special tokens. " : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       scored.includes(state.order) && heads.every((head) => scoreOf(head, state.order) === "")
         ? `No head has a rank by ${state.order}: ${whyNone(state.order)}.`
