@@ -19,76 +19,26 @@ if TYPE_CHECKING:
     from attnscan.api.studies import ablate, compare, explain, head, models, patterns, similar, syntax
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
-    from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.inputs.batch import EncodedBatch
     from attnscan.inputs.sentence import Sentence
-    from attnscan.model.catalog import Catalog
     from attnscan.model.loaded import LoadedModel
-    from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.behaviour import Labels, Statements
-    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure
-    from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
-    from attnscan.results.comparison import Comparison
-    from attnscan.results.dependencies import Dependencies
-    from attnscan.results.explanation import Explanations
-    from attnscan.results.grid import AttentionKind, Grid, Head
-    from attnscan.results.head_explanation import HeadExplanation
-    from attnscan.results.head_weights import HeadWeights
-    from attnscan.results.profile import Profile
-    from attnscan.results.ranking import Leads, Ranking
-    from attnscan.results.scores import Scores, ScoreTable
-    from attnscan.results.signature import Reading, Signature
-    from attnscan.results.similarity import Similarity
-    from attnscan.results.syntax import Row, RowNumbers, Syntax
-    from attnscan.scan.options import ScanOptions
-    from attnscan.scan.state import ScanState
+    from attnscan.results.grid import Head
+    from attnscan.results.ranking import Ranking
     from attnscan.scoring.patterns import PATTERNS, Pattern
-    from attnscan.views.page.frame import Page
 
 __all__ = [
     "PATTERNS",
-    "Ablation",
     "Attention",
-    "AttentionKind",
     "AttnscanError",
-    "Card",
-    "Cards",
-    "Catalog",
-    "Checkpoint",
     "Classification",
-    "Comparison",
-    "Dependencies",
     "EncodedBatch",
-    "EncodedInput",
-    "Example",
-    "Explanations",
-    "Grid",
     "Head",
-    "HeadExplanation",
-    "HeadWeights",
-    "Labels",
-    "Leads",
-    "Link",
     "LoadedModel",
-    "Look",
-    "Measure",
-    "Page",
     "Pattern",
-    "Profile",
     "Ranking",
-    "Reading",
-    "Row",
-    "RowNumbers",
-    "ScanOptions",
-    "ScanState",
-    "ScoreTable",
-    "Scores",
     "Sentence",
-    "Signature",
-    "Similarity",
-    "Statements",
-    "Syntax",
     "__version__",
     "ablate",
     "classify",
@@ -117,32 +67,14 @@ _HOMES = {
     "api.studies": ("ablate", "compare", "explain", "head", "models", "patterns", "similar", "syntax"),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
-    "inputs.batch": ("EncodedBatch", "EncodedInput"),
+    "inputs.batch": ("EncodedBatch",),
     "inputs.sentence": ("Sentence",),
-    "model.loading": ("LoadedModel",),
-    "results.ablation": ("Ablation",),
+    "model.loaded": ("LoadedModel",),
     "results.attention": ("Attention",),
-    "model.catalog": ("Catalog",),
-    "results.behaviour": ("Labels", "Statements"),
-    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure"),
-    "results.checkpoint": ("Checkpoint",),
-    "results.head_weights": ("HeadWeights",),
     "results.classification": ("Classification",),
-    "results.comparison": ("Comparison",),
-    "results.dependencies": ("Dependencies",),
-    "results.explanation": ("Explanations",),
-    "results.grid": ("AttentionKind", "Grid", "Head"),
-    "results.head_explanation": ("HeadExplanation",),
-    "results.profile": ("Profile",),
-    "results.ranking": ("Leads", "Ranking"),
-    "results.scores": ("ScoreTable", "Scores"),
-    "results.signature": ("Reading", "Signature"),
-    "results.similarity": ("Similarity",),
-    "results.syntax": ("Row", "RowNumbers", "Syntax"),
-    "scan.options": ("ScanOptions",),
-    "scan.state": ("ScanState",),
+    "results.grid": ("Head",),
+    "results.ranking": ("Ranking",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
-    "views.page.frame": ("Page",),
 }
 
 

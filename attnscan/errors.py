@@ -21,6 +21,7 @@ line and exits with 1; a traceback means a bug of ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -43,8 +44,38 @@ class AttnscanError(Exception):
         self.what = what
         self.remedy = remedy
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """One line for the command line, whose options stand in it as they are typed."""
         return plain(f"{self.what}; {self.remedy}" if self.remedy else self.what)
+
+    def __str__(self) -> str:
+        return in_python(self.line)
+
+
+def in_python(line: str) -> str:
+    """A line whose options stand as they are typed, with these as arguments of Python's functions.
+
+    >>> in_python("pass --on-long truncate, or leave out --save-weights")
+    "pass on_long='truncate', or leave out save_weights"
+    """
+    return _TYPED.sub(_as_argument, line)
+
+
+def _as_argument(match: re.Match[str]) -> str:
+    flag, value = match[1].replace("-", "_"), match[2]
+    if flag in ("no_related", "no_neurons", "no_header"):
+        return f"{flag.removeprefix('no_')}=False"
+    if value is None:
+        return flag
+    return f"{flag}={value if value[0].isupper() or value[0].isdigit() else repr(value)}"
+
+
+_WORDS = (
+    "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off|masked-lm|ray|local"
+    "|spaces|word"
+)
+_TYPED = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: ((?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])))?")
 
 
 class InputError(AttnscanError):

@@ -17,6 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 import attnscan
+from attnscan.results.explanation import Explanations
+from attnscan.results.head_explanation import HeadExplanation
 
 PAIRS = Path(__file__).parent / "pairs.csv"
 ENOUGH = 0.25
@@ -29,10 +31,10 @@ class Measured:
     """The best heads of one pattern, those that follow it."""
 
     pattern: str
-    heads: list[attnscan.HeadExplanation]
+    heads: list[HeadExplanation]
     neurons: dict
     """By measure: its mean over these heads in their own basis, and in rotated ones."""
-    best: attnscan.HeadExplanation
+    best: HeadExplanation
     """The best of all, whether it follows the pattern or not."""
 
     def mean(self, what) -> float:
@@ -40,7 +42,7 @@ class Measured:
         return sum(map(what, self.heads)) / len(self.heads)
 
 
-def measured(found: attnscan.Explanations, pattern: str, best: int) -> Measured:
+def measured(found: Explanations, pattern: str, best: int) -> Measured:
     """The heads that follow a pattern, best first."""
     p = found.scores.patterns.index(pattern)
     of_pattern = replace(found, pattern=pattern)
@@ -50,7 +52,7 @@ def measured(found: attnscan.Explanations, pattern: str, best: int) -> Measured:
     return Measured(pattern, heads, neurons, ranked[0])
 
 
-def named(heads: list[attnscan.HeadExplanation]) -> str:
+def named(heads: list[HeadExplanation]) -> str:
     """Heads by name."""
     return " ".join(head.head.name for head in heads)
 

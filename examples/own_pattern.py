@@ -14,6 +14,7 @@ import sys
 import torch
 
 import attnscan
+from attnscan.inputs.batch import EncodedInput
 
 # (words, {verb: its subject}), both counted from zero
 PARSES: list[tuple[str, dict[int, int]]] = [
@@ -42,7 +43,7 @@ def subject_verb(batch: attnscan.EncodedBatch) -> torch.Tensor:
     return target
 
 
-def units_of_word(one: attnscan.EncodedInput, sentence: int, text: str, word: int) -> list[int]:
+def units_of_word(one: EncodedInput, sentence: int, text: str, word: int) -> list[int]:
     """What the model reads of a word: perhaps several pieces."""
     words = text.split(" ")
     start = len(" ".join([*words[:word], ""]))

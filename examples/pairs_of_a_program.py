@@ -23,7 +23,7 @@ ranking = attnscan.heads(
     FRAME,
     id="key",
     on_bad=lambda error: print(f"left out: {error.what}"),
-    on_progress=lambda doing, done, total: print(f"{doing}: {done} of {total}"),
+    progress=lambda doing, done, total: print(f"{doing}: {done} of {total}"),
     on_pairs=scores.append,
     model=MODEL,
     predictive="off",

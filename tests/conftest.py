@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 from loaded_models import LoadedModels  # noqa: E402
 from toy import save_toy_bert  # noqa: E402
 
+import attnscan  # noqa: E402
+from attnscan.api.arguments import SCAN  # noqa: E402
 from attnscan.model import threads as side_by_side  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
-from attnscan.run import engine  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
 torch.set_num_threads(1)  # should something have imported it before
@@ -121,15 +123,20 @@ def of_little_memory() -> Callable[[Any, int], AbstractContextManager[list[int]]
 @pytest.fixture
 def each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one command ran, another that asks the same of the model shows: for tests of what is shown of a result."""
-    run, told = engine.run, dict[str, list[Any]]()
+    results = dict[str, Any]()
 
-    def again(request: Any, opened: Any = None) -> Iterator[Any]:
-        key = f"{request!r} {id(opened)}"
-        if key not in told:
-            told[key] = list(run(request, opened))
-        yield from told[key]
+    def remembering(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def again(**arguments: Any) -> Any:
+            key = f"{function.__name__} { ({name: arguments[name] for name in arguments if name != 'progress'})!r}"
+            if key not in results:
+                results[key] = function(**arguments)
+            return results[key]
 
-    monkeypatch.setattr(engine, "run", again)
+        return again
+
+    for name in SCAN.keys() & set(dir(attnscan)):
+        monkeypatch.setattr(attnscan, name, remembering(getattr(attnscan, name)), raising=False)
 
 
 @pytest.fixture

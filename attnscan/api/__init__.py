@@ -4,6 +4,7 @@ one_input.py   classify, show, predictive
 many_pairs.py  heads, profile; load, shard, finish
 studies.py     explain, head, ablate, similar, compare; patterns, models
 views.py       report, plot
-arguments.py   what callers give by name, checked and made what requests take
-pairs.py       the pairs that they give, and what is called while these are read
+arguments.py   what callers give by name, checked
+pairs.py       the pairs that they give
+opening.py     the models that they give, made ready
 """

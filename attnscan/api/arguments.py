@@ -1,219 +1,129 @@
-"""What callers give by name, checked and made what requests take: options, models, patterns, texts."""
+"""What callers give by name, checked: options of a scan, patterns, texts, files."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OptionError, nearest
-from attnscan.inputs.alignments import Alignments
-from attnscan.inputs.option import check_known, declared
-from attnscan.inputs.sentence import Pair, Text
-from attnscan.inputs.tokens import QuerySide
+from attnscan.inputs.option import check_known
+from attnscan.inputs.read import FileReading
 from attnscan.results.grid import attention_named
 from attnscan.results.terms import AttentionName
-from attnscan.run.reading import AlignedPairs, SourcePairs
-from attnscan.run.reading import Pairs as ReadPairs
-from attnscan.run.requests import InMemory
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as ours_of
 from attnscan.scoring.patterns import Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
-    from attnscan.model.in_memory import Model, Tokenizer
+    from attnscan.model.in_memory import Model
 
 Patterns = PatternLike | Iterable[PatternLike]
-Taken = ParamSpec("Taken")
-Returned = TypeVar("Returned")
+KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
+READING = (*(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")), "skip_bad")
+"""Options that say how files of pairs are read."""
+_ASKED = ("predictive", "predictive_words", "predictive_pairs")
+_CROSS = ("attention", "query", "max_target_tokens")
+_GENERAL = (
+    "unit",
+    "words",
+    "by",
+    "special",
+    "related",
+    "threshold",
+    "on_long",
+    "seed",
+    "device",
+    "dtype",
+    "batch_tokens",
+)
+_EVERY = (*_GENERAL, *_ASKED, *_CROSS)
 
 
-def library(
-    *bundles: Any, without: Sequence[str] = (), shared: Any = None
-) -> Callable[[Callable[Taken, Returned]], Callable[Taken, Returned]]:
-    """A function of the library, which takes the general options of some bundles by name, as its `**options`.
+def _without(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in _EVERY if name not in names)
 
-    They reach it with the bundles' values where the caller gives none, and so do the fields of a class that is `shared`
-    with other functions. It is called as it is declared, or raises an OptionError that says what it takes; and it
-    computes in the number format of the model's weights.
+
+SCAN: dict[str, tuple[str, ...]] = {
+    "classify": _without("predictive_pairs"),
+    "heads": (*_EVERY, "split"),
+    "head": _EVERY,
+    "profile": _without(*_ASKED, "threshold"),
+    "show": _without("unit", "words", "predictive_words", "predictive_pairs"),
+    "explain": _without("unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"),
+    "predictive": ("unit", "words", "predictive", "predictive_words", "on_long", "device", "dtype", "batch_tokens"),
+    "report": _EVERY,
+    "plot": _EVERY,
+    "ablate": _without("predictive_words", "predictive_pairs"),
+    "similar": _without("unit", "words", *_ASKED),
+    "syntax": ("by", "special", "on_long", "seed", "device", "dtype", "batch_tokens"),
+    "compare": _without(*_ASKED),
+    "shard": (*_EVERY, "split"),
+    "serve": _EVERY,
+    "models": ("device",),
+    "load": ("device", "dtype"),
+}
+"""The options of `ScanOptions` that a function takes, and so its command."""
+
+
+def reading_of(call: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options out that say how files are read.
+
+    Raises: TypeError, as Python does, for an option that the function does not take.
     """
-    taken = {
-        name: (field.kind, getattr(bundle, name))
-        for bundle in bundles
-        for name, field in declared(bundle.__class__).items()
-        if field.option.general and name not in without
+    reading = {name: options.pop(name) for name in READING if name in options}
+    for name in options:
+        if name not in SCAN[call]:
+            known = (*SCAN[call], *READING)
+            hint = nearest(name, known, f"its options are {', '.join(known)}")
+            raise TypeError(f"{call}() got an unexpected keyword argument '{name}': {hint}")
+    return reading
+
+
+def scan_options(
+    model: Model,
+    options: Mapping[str, Any],
+    pattern: Patterns = (),
+    *,
+    many: bool,
+    heads: str | None = None,
+    alignments: object = None,
+    **more: Any,
+) -> tuple[list[str], ScanOptions]:
+    """The names of the patterns that are asked for; and what is computed, by the model that is named, if one is.
+
+    `many` pairs are cut where they are too long, and a single input is refused. The attention that is read is the one
+    asked for, else that of the letters of `heads`; `alignments` are gold links.
+    Raises: OptionError for a value that there is not; SelectionError for heads of another attention.
+    """
+    asked = {
+        name: options[name] for name in options if options[name] is not None or name not in ("attention", "on_long")
     }
-    taken |= {field.name: (field.type, field.default) for field in (fields(shared) if shared else ())}
-
-    def decorate(function: Callable[Taken, Returned]) -> Callable[Taken, Returned]:
-        own = [p for p in signature(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-        names = {parameter.name for parameter in own}
-        by_name = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, (kind, default) in taken.items()
-            if name not in names
-        ]
-        whole = signature(function).replace(parameters=[*own, *by_name])
-
-        @wraps(function)
-        def call(*given: Taken.args, **named: Taken.kwargs) -> Returned:
-            for name in named:
-                if name not in whole.parameters:
-                    hint = nearest(name, whole.parameters, f"there are {', '.join(whole.parameters)}")
-                    raise OptionError(f"{function.__name__} takes no {name}", hint)
-            try:
-                whole.bind(*given, **named)
-            except TypeError as error:
-                raise OptionError(f"{function.__name__}: {error}", f"see help(attnscan.{function.__name__})") from None
-            defaults = {parameter.name: parameter.default for parameter in by_name}
-            with _without_autocast():
-                return function(*given, **{**defaults, **named})
-
-        call.__signature__ = whole  # type: ignore[attr-defined]
-        return call
-
-    return decorate
-
-
-@contextmanager
-def _without_autocast() -> Iterator[None]:
-    """Compute in the number format of the model's weights, whatever the caller's autocast asks of its own runs.
-
-    A result's signature says in which format it was computed, and sums of many runs add. Under autocast, what runs in
-    threads of ours would not be rounded, and the rest would be: autocast is a thread's own.
-    """
-    torch = sys.modules.get("torch")  # nobody has switched it on where torch is not imported yet
-    with ExitStack() as switched_off:
-        for device in ("cpu", "cuda", "mps"):
-            if torch is not None and torch.is_autocast_enabled(device):
-                switched_off.enter_context(torch.autocast(device, enabled=False))
-        yield
-
-
-@dataclass(frozen=True)
-class OfAttention:
-    """Which attention of an encoder-decoder is read, and how: what several functions take by name."""
-
-    attention: AttentionName | Literal["all"] | None = None
-    """None for that of the letters of heads, else the encoder's."""
-    query: QuerySide = "predicts"
-    alignments: str | os.PathLike[str] | Sequence[str] | None = None
-    """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
-    max_target_tokens: int = 64
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any], heads: str | None = None, *, takes_all: bool = False) -> OfAttention:
-        """What was given, with the attention that is read, perhaps that of some heads.
-
-        Raises: OptionError for a value that there is not, or links without a meaning; SelectionError for heads of two
-        kinds, or of another than the one asked for.
-        """
-        given = cls(**{field.name: options[field.name] for field in fields(cls)})
-        if (asked := given.attention) is not None:
-            check_known("attention", asked, (*get_args(AttentionName), *(["all"] if takes_all else [])))
-        if asked == "all":
-            return given
-        read = (asked or "encoder") if heads is None else attention_named(heads, asked)
-        given = replace(given, attention=read)
-        if given.alignments is not None and read != "cross":
-            raise OptionError("alignments are for cross attention", 'give attention="cross", or leave them out')
-        return given
-
-    def kinds(self) -> dict[AttentionName, OfAttention]:
-        """Where all attention is read, the same for each kind; the encoder reads the source alone."""
-        own: Any = {"query": "predicts", "alignments": None, "max_target_tokens": self.max_target_tokens}
-        decoder = OfAttention("decoder", **own)
-        return {"encoder": _OfSource("encoder", **own), "decoder": decoder, "cross": replace(self, attention="cross")}
-
-    @property
-    def scanned(self) -> dict[str, Any]:
-        """What options of a scan say of it."""
-        return {"attention": self.attention, "query": self.query, "max_target_tokens": self.max_target_tokens}
-
-    def patterns(self, pattern: Patterns) -> tuple[list[str], tuple[Pattern, ...]]:
-        """As `patterns_of`, of the attention that is read."""
-        assert self.attention is not None and self.attention != "all"
-        return patterns_of(pattern, self.attention, aligned=self.alignments is not None)
-
-    def texts(self, a: Text | None, b: Text | None) -> tuple[Text | None, Text | None]:
-        """What is read of a source and its target."""
-        return a, b
-
-    @property
-    def links(self) -> str | Alignments | None:
-        """The file of links, or these line by line. Raises: OptionError for what is neither."""
-        given = self.alignments
-        if given is None or isinstance(given, str | os.PathLike):
-            return None if (path := file_of("alignments", given)) is None else str(path)
-        return Alignments("alignments", tuple(listed("alignments", given)))
-
-    def pair(self, given: Pair) -> Pair:
-        """A pair with the links of its words, where these are given. Raises: PairsError; as `links`."""
-        return given if (links := self.links) is None else Alignments.read(links).of_one(given)
-
-    def pairs(self, given: ReadPairs) -> ReadPairs:
-        """Pairs with the links of their words, where these are given. Raises: as `links`."""
-        return given if (links := self.links) is None else AlignedPairs(given, links)
-
-
-class _OfSource(OfAttention):
-    """An encoder's attention beside the others', for which a pair is a source and its target."""
-
-    def texts(self, a: Text | None, _: Text | None) -> tuple[Text | None, Text | None]:
-        """The source alone."""
-        return a, None
-
-    def pairs(self, given: ReadPairs) -> ReadPairs:
-        """The sources alone."""
-        return SourcePairs(given)
-
-
-def picked(bundle: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of all options those that are fields of a bundle."""
-    return {name: options[name] for name in declared(bundle) if name in options}
-
-
-def scan_options(model: Model, options: Mapping[str, Any], **more: Any) -> ScanOptions:
-    """What is computed, by the model that is named, if that is not in memory.
-
-    Raises: OptionError for a value that there is not.
-    """
+    attention = asked.get("attention")
+    if attention is not None:
+        check_known("attention", attention, KINDS)
+    asked["attention"] = read = (attention or "encoder") if heads is None else attention_named(heads, attention)
+    if alignments is not None and read != "cross":
+        raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
+    asked.setdefault("on_long", "truncate" if many else "error")
+    if asked["on_long"] == "skip" and not many:
+        raise OptionError("--on-long skip is for many pairs", "give truncate or error")
+    names, every = patterns_of(pattern, read, aligned=alignments is not None)
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    return ScanOptions(**picked(ScanOptions, options) | {"model": name} | more)
+    return names, ScanOptions(**{"patterns": every, **asked, "model": name, **more})
 
 
-def memory_of(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> InMemory | None:
-    """The model that is in memory, with its tokenizer; None if options name one.
-
-    Raises: OptionError for a device or number format beside a model in memory, which keeps its own.
-    """
-    from attnscan.model.loaded import LoadedModel
-
-    is_loaded = isinstance(model, LoadedModel)
-    if (is_name(model) or is_loaded) and tokenizer is not None:
-        raise OptionError(
-            "a tokenizer goes with a model in memory alone",
-            "leave it out: a named model has its own",
-        )
-    if is_name(model):
-        return None
-    for name in ("device", "dtype"):
-        if getattr(options, name) != "auto":
-            remedy = "give it to load()" if is_loaded else f"leave {name} out, and use model.to(...) before"
-            raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
-    return InMemory(model, tokenizer)
-
-
-def is_name(model: Model) -> bool:
-    """Whether a model is named, by text or by path, or is the default."""
-    return model is None or isinstance(model, str | os.PathLike)
+def of_kind(kind: AttentionName, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options where all attention of an encoder-decoder is read, for one kind of it."""
+    own = {**options, "attention": kind}
+    if kind != "cross":
+        own.pop("query", None)
+    if kind == "encoder":
+        own.pop("max_target_tokens", None)
+    return own
 
 
 def patterns_of(
@@ -234,6 +144,20 @@ def check_kind(what: str, value: object, *kinds: type) -> None:
     if not isinstance(value, kinds):
         names = " or a ".join(kind.__name__ for kind in kinds)
         raise OptionError(f"{what} is of the class {type(value).__name__}", f"give a {names}")
+
+
+def check_callable(**functions: object) -> None:
+    """Raises: OptionError for what cannot be called."""
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise OptionError(f"{name} is not a function", f"give one that takes {_TAKE[name]}")
+
+
+_TAKE = {
+    "on_bad": "an InputError",
+    "progress": "what runs, how much is done or None, and how much there is or None",
+    "on_pairs": "a data frame",
+}
 
 
 def file_of(what: str, path: object) -> Path | None:
@@ -271,3 +195,13 @@ def columns_of(what: str, columns: Any) -> tuple[str, ...] | None:
     if isinstance(several, Iterable) and not isinstance(several, str | bytes | Mapping):
         several = [str(column) if type(column) is int else column for column in several]
     return tuple(listed(what, several))
+
+
+def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
+    """The first and the last index, if they are given. Raises: OptionError for what is no window."""
+    match window:
+        case None:
+            return None
+        case (int(first), int(last)) if 0 <= first <= last:
+            return first, last
+    raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")

@@ -3,68 +3,77 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from attnscan.api.arguments import (
-    OfAttention,
+    KINDS,
     Patterns,
+    check_callable,
     check_kind,
     file_of,
-    is_name,
-    library,
-    memory_of,
+    of_kind,
+    reading_of,
     scan_options,
 )
 from attnscan.api.one_input import Weights, classify
-from attnscan.api.pairs import Callbacks, OnFrame, OnProgress, Pairs, input_of, pairs_of
-from attnscan.errors import OptionError
+from attnscan.api.opening import is_name, note_unknown_words, note_words, opened
+from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, input_of, pairs_input
+from attnscan.errors import OptionError, StateError
 from attnscan.inputs.option import check_known
-from attnscan.inputs.read import FileReading
-from attnscan.inputs.sentence import Pair, Text
-from attnscan.model.in_memory import Model, Tokenizer
-from attnscan.model.loaded import LoadedModel
+from attnscan.inputs.sentence import Place, Record, Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.classification import Classification
-from attnscan.results.files import local_path
+from attnscan.results.files import check_writable, descriptor, local_path
 from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.run.reading import FilePairs, Ledger, OnePair
-from attnscan.run.reading import Pairs as ReadPairs
-from attnscan.run.requests import FinishShard, Load, MakeShard, Rank
-from attnscan.scan.local import OnBad
-from attnscan.scan.options import Engine, OnLong, Relations, ScanOptions, check_engine
-from attnscan.scan.state import ScanState
-from attnscan.scoring.patterns import Pattern
+from attnscan.scan.options import Engine, Relations, ScanOptions, check_engine
+from attnscan.scan.progress import OnProgress, note_inputs, silent
 from attnscan.views.notebook import ranking_html
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from attnscan.model.in_memory import Model, Tokenizer
+    from attnscan.model.loaded import LoadedModel
+    from attnscan.results.scores import FloatArray
+    from attnscan.scan.scanner import OnPairs, Scanner
+    from attnscan.scan.state import ScanState
+
+    OnFrame = Callable[[pd.DataFrame], object]
+
 File = str | os.PathLike[str]
-_ONE_KIND = 'give attention="encoder", "decoder" or "cross"'
+_LOOKED_AT = 16  # pairs, for how their words are read
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
+_ONE_KIND = "name encoder, decoder or cross as --attention"
 
 
 @overload
 def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[Ranking]: ...
 @overload
 def heads(pairs: Pairs = None, **options: Any) -> Ranking: ...
-@library(ScanOptions(), FileReading(), FilePairs(), shared=OfAttention)
 def heads(
     pairs: Pairs = None,
     *,
     pattern: Patterns = (),
-    split: bool = False,
-    on_long: OnLong = "truncate",
+    alignments: Links = None,
     id: str | int | None = None,
     state: File | None = None,
     per_pair: File | None = None,
     engine: Engine = "local",
     on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
     on_pairs: OnFrame | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Ranking | OfKinds[Ranking]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
@@ -77,7 +86,7 @@ def heads(
     data frame, a data set or a loader; without them, the pairs that attnscan ships. `columns` names the one or two
     columns that hold the sentences, `id` one that tells pairs apart. What a file's looks decide and could be wrong is a
     `UserWarning`. A pair that cannot be read is an error or, with `skip_bad` or `on_bad`, which is given it, left out.
-    `on_progress` is called with what runs, how much of it is done, and how much there is, or None; `on_pairs` with a
+    `progress` is called with what runs, how much of it is done, and how much there is, or None; `on_pairs` with a
     data frame of the scores of some pairs as they come, those of `predictive` at the end. What such a function raises
     ends the run, and is raised as it is.
 
@@ -91,54 +100,167 @@ def heads(
     gone on from or written; EngineError for `engine="ray"`.
     """
     check_engine(engine)
-    told = Callbacks(on_bad, on_progress, on_pairs)
-    of = OfAttention.of(options, takes_all=True)
-    given: ReadPairs = pairs_of(pairs, options, id=id, on_bad=on_bad)
+    check_callable(on_bad=on_bad, progress=progress, on_pairs=on_pairs)
+    reading = reading_of("heads", options)
+    given = pairs_input(pairs, reading, id=id, on_bad=on_bad)
+    keeping, writing = state_file(state), file_of("per_pair", per_pair)
+    if keeping is not None and writing is not None:
+        raise OptionError("--per-pair cannot resume from --state", "leave one of them out")
+    if options.get("attention") == "all":
+        if keeping is not None or writing is not None:
+            raise OptionError("--state and --per-pair are of one kind of attention", _ONE_KIND)
+        given = given.ready(3, f"name a file, or {_ONE_KIND}")
+        how: dict[str, Any] = {"pattern": pattern, "on_pairs": on_pairs, "model": model, "tokenizer": tokenizer}
+        results: dict[Any, Ranking] = {}
+        for kind in KINDS:
+            own = of_kind(kind, options) | {"alignments": alignments if kind == "cross" else None}
+            of = given.sources() if kind == "encoder" else given
+            results[kind] = heads(of, progress=progress, **how, **own)
+        return OfKinds(results)
+    names, asked = scan_options(model, options, pattern, many=True, alignments=alignments)
+    if names and "threshold" in options:
+        raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
+    scored = tuple(known for known in asked.patterns if not names or known.id in names)
+    asked = replace(asked, patterns=scored, labelled=not names)
+    result = ranked(
+        given.aligned(alignments),
+        asked,
+        keeping,
+        writing,
+        on_pairs,
+        model=model,
+        tokenizer=tokenizer,
+        progress=progress,
+    )
+    return replace(result, html=ranking_html)
 
-    def ranked(of: OfAttention) -> Ranking:
-        names, every = of.patterns(pattern)
-        more = {"split": split, "on_long": on_long, **of.scanned}
-        scored = _ranked_options(model, options, names, every, **more)
-        request = Rank(
-            of.pairs(given),
-            scored,
-            memory_of(model, tokenizer, scored),
-            state=state_of(state),
-            per_pair=file_of("per_pair", per_pair),
-            pair_scores=on_pairs is not None,
-        )
-        return replace(told.answer(request, Ranking), html=ranking_html)
 
-    if of.attention != "all":
-        return ranked(of)
-    if state is not None or per_pair is not None:
-        raise OptionError("a state and a file of pairs' scores are of one kind of attention", _ONE_KIND)
-    given = given.ready(Ledger(), 3, f"name a file, or {_ONE_KIND}")
-    return OfKinds({kind: ranked(own) for kind, own in of.kinds().items()})
+def ranked(
+    pairs: PairsInput,
+    options: ScanOptions,
+    state: Path | None = None,
+    per_pair: Path | None = None,
+    on_pairs: OnFrame | None = None,
+    *,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
+) -> Ranking:
+    """Every head ranked over all pairs. Raises: as `heads`."""
+    pairs = pairs.ready()
+    records = pairs.read()  # a file that is not there is told before torch is imported
+    check_state(state)
+    from attnscan.scan.per_pair import PerPairWriter
+
+    patterns, how = [pattern.id for pattern in options.patterns], {"ids": pairs.has_ids, "kind": options.kind}
+    opening = nullcontext(None) if per_pair is None else PerPairWriter(per_pair, patterns, **how)  # type: ignore[arg-type]
+    with opening as writer, opened(options, model, tokenizer, pairs.counted_by(progress)) as scanner:
+        take = _taking(writer, on_pairs, patterns, how)
+        return ranked_by(scanner, pairs, records, state, take, writer)
 
 
-def state_of(state: File | None) -> Path | None:
-    """A state file. Raises: OptionError, OutputError for what is none."""
+def ranked_by(
+    scanner: Scanner,
+    pairs: PairsInput,
+    records: Iterator[Record],
+    state: Path | None = None,
+    take: OnPairs | None = None,
+    writer: Any = None,
+) -> Ranking:
+    """Every head of an open model ranked over all pairs; what says of each pair is given to `take`."""
+    from attnscan.scan.local import finished
+
+    first = list(islice(records, _LOOKED_AT))
+    records = chain(first, records)
+    result = finished(scanner, scanned(scanner, pairs, records, state, take), on_pairs=take)
+    if writer is not None:
+        writer.finish(result.signature, result.scores.grid)
+    note_inputs([result.signature], bad=pairs.bad)
+    if scanner.options.attention == "encoder" and scanner.options.words == "tokenizer":
+        note_words(scanner, scanner.encode_all([record.pair for record in first]))
+    if pairs.single is not None:
+        note_unknown_words(scanner, scanner.encode(pairs.single))
+    return result
+
+
+def _taking(writer: Any, on_pairs: OnFrame | None, patterns: Sequence[str], how: Mapping[str, Any]) -> OnPairs | None:
+    """What takes pairs' own scores: a file, and a caller's function."""
+    if writer is None and on_pairs is None:
+        return None
+
+    def take(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
+        from attnscan.scan.per_pair import pair_frame
+
+        if writer is not None:
+            writer.write(places, sums)
+        if on_pairs is not None:
+            on_pairs(pair_frame(places, sums, patterns, **how))
+
+    return take
+
+
+def scanned(
+    scanner: Scanner,
+    pairs: PairsInput,
+    records: Iterator[Record],
+    path: Path | None = None,
+    take: OnPairs | None = None,
+    *,
+    doing: str = "scoring pairs",
+    total: int | None = None,
+) -> ScanState:
+    """The state after all pairs; where a file keeps it, that is gone on from, and an interrupted scan leaves it there.
+
+    `total` is how many pairs there are, if that is known.
+    Raises: as `heads`.
+    """
+    from attnscan.scan.local import scan, unseen
+    from attnscan.scan.state import ScanState
+    from attnscan.scan.stored import load_state, save_state
+
+    scanner.tell(doing)
+    state = ScanState(scanner.options)
+    if path is not None and path.exists():
+        state = load_state(path, scanner)
+    saved, reached, when = state, state, time.monotonic()
+
+    def save() -> None:
+        nonlocal saved, when
+        if path is not None and reached is not saved and reached.sums.any is not None:
+            save_state(path, reached, scanner)
+        saved, when = reached, time.monotonic()
+
+    def keep(now: ScanState) -> None:
+        nonlocal reached
+        reached = now
+        if time.monotonic() - when > _SAVE_EVERY:
+            save()
+
+    rest = unseen(records, state.seen)
+    try:
+        reached = scan(scanner, rest, state, pairs.skips, doing=doing, on_pairs=take, keep=keep, total=total)
+    except KeyboardInterrupt:
+        save()
+        raise
+    save()
+    return reached
+
+
+def check_state(path: Path | None) -> None:
+    """Raises: StateError if a path cannot hold a state, which is replaced as a whole file."""
+    if path is not None and (descriptor(path) is not None or (path.exists() and not path.is_file())):
+        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
+
+
+def state_file(state: File | None) -> Path | None:
+    """A state file. Raises: OptionError, OutputError for what is none or cannot be written."""
     if state is None or file_of("state", state) is None:
         return None
-    return local_path(os.fspath(state))
+    if (path := local_path(os.fspath(state))) is not None:
+        check_writable(path)
+    return path
 
 
-def _ranked_options(
-    model: Model, options: Mapping[str, Any], names: Sequence[str], every: Sequence[Pattern], **more: Any
-) -> ScanOptions:
-    """What is scored of many pairs: some patterns, or all, by which heads are then labelled. Raises: OptionError."""
-    scored = tuple(known for known in every if not names or known.id in names)
-    return scan_options(model, options, labelled=not names, patterns=scored, **more)
-
-
-@library(
-    ScanOptions(predictive="off"),
-    FileReading(),
-    FilePairs(),
-    without=("predictive", "predictive_words", "predictive_pairs", "threshold"),
-    shared=OfAttention,
-)
 def profile(
     a: Text | None = None,
     b: Text | None = None,
@@ -146,15 +268,13 @@ def profile(
     pairs: Pairs = None,
     weights: Weights | None = None,
     pattern: Patterns = (),
-    on_long: OnLong = "truncate",
-    id: str | int | None = None,
+    alignments: Links = None,
     state: File | None = None,
     engine: Engine = "local",
     on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
-    on_pairs: OnFrame | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Profile:
     """Where every head's attention goes, on one input, by saved `weights` or over many pairs: `to_frame()` has a row
@@ -168,23 +288,25 @@ def profile(
     Raises: as `heads`; WeightsError if weights are of too many heads.
     """
     check_engine(engine)
-    of = OfAttention.of(options)
-    _, every = of.patterns(pattern)
-    asked = scan_options(model, options, on_long=on_long, labelled=True, patterns=every, **of.scanned)
-    told, memory = Callbacks(on_bad, on_progress, on_pairs), memory_of(model, tokenizer, asked)
+    check_callable(on_bad=on_bad, progress=progress)
+    reading = reading_of("profile", options)
+    options = {"predictive": "off", **options}
     if weights is not None:
-        if a is not None or pairs is not None:
-            raise OptionError("weights are of one input", "leave out the sentences and pairs")
-        reading = {"by": asked.by, "special": asked.special, "attention": options["attention"]}
-        alone: Classification = classify(weights=weights, pattern=pattern, keep_attention=False, **reading)
+        if a is not None or pairs is not None or state is not None:
+            raise OptionError("--weights is one input", "leave out the sentences, --pairs and --state")
+        alone: Classification = classify(
+            weights=weights, pattern=pattern, alignments=alignments, keep_attention=False, model=model, **options
+        )
         return alone.profile
-    given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
-    read = OnePair(of.pair(given)) if isinstance(given, Pair) else of.pairs(given)
-    request = Rank(read, asked, memory, state_of(state), pair_scores=on_pairs is not None)
-    return told.answer(request, Ranking).profile
+    given = input_of(a, b, pairs, reading, on_bad=on_bad)
+    if given.single is not None and state is not None:
+        raise OptionError("--state is for many pairs", "leave it out")
+    many = given.single is None
+    _, asked = scan_options(model, options, pattern, many=many, alignments=alignments, labelled=True)
+    how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
+    return ranked(given.aligned(alignments), asked, state_file(state), **how).profile
 
 
-@library()
 def load(
     model: Model = None, *, tokenizer: Tokenizer = None, device: Device = "auto", dtype: Dtype = "auto"
 ) -> LoadedModel:
@@ -194,21 +316,21 @@ def load(
 
     Raises: as `classify`.
     """
-    asked = scan_options(model, {}, device=device, dtype=dtype)
-    return Callbacks().answer(Load(asked, memory_of(model, tokenizer, asked)), LoadedModel)
+    _, asked = scan_options(model, {"device": device, "dtype": dtype}, many=False)
+    with opened(asked, model, tokenizer) as scanner:
+        return scanner.loaded
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), shared=OfAttention)
 def shard(
     pairs: Pairs,
     *,
     pattern: Patterns = (),
-    split: bool = False,
-    on_long: OnLong = "truncate",
+    alignments: Links = None,
     relations: Relations | None = None,
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> ScanState:
     """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
@@ -221,22 +343,27 @@ def shard(
 
     Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
-    of = OfAttention.of(options)
+    check_callable(on_bad=on_bad, progress=progress)
+    reading = reading_of("shard", options)
+    given = pairs_input(pairs, reading, on_bad=on_bad).ready()
+    names, asked = scan_options(model, options, pattern, many=True, alignments=alignments)
     if relations is None:
-        names, every = of.patterns(pattern)
-        more = {"split": split, "on_long": on_long, **of.scanned}
-        asked = _ranked_options(model, options, names, every, **more)
+        scored = tuple(known for known in asked.patterns if not names or known.id in names)
+        asked = replace(asked, patterns=scored, labelled=not names)
     else:
-        if pattern or split or of.attention != "encoder":
+        if names or asked.split or asked.attention != "encoder":
             raise OptionError("a treebank is scored by relations", "leave out pattern, attention and split")
         check_known("relations", relations, get_args(Relations))
-        asked = scan_options(model, options, on_long=on_long, **of.scanned).of_trees(subtypes=relations == "subtypes")
-    given = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
-    request = MakeShard(given, asked, memory_of(model, tokenizer, asked))
-    return Callbacks(on_bad).answer(request, ScanState)
+        asked = asked.of_trees(subtypes=relations == "subtypes")
+    given = given.aligned(alignments)
+    with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
+        from attnscan.scan.local import scan, with_signature
+
+        added = with_signature(scanner, scan(scanner, given.read(), None, given.skips))
+        name = None if scanner.loaded.given is not None else scanner.loaded.source.name
+    return replace(added, options=replace(asked, model=name))
 
 
-@library()
 def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
     """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
@@ -245,6 +372,8 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
 
     Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
     """
+    from attnscan.scan.state import ScanState, Seen
+
     check_kind("shard", shard, ScanState)
     if not shard.asks:
         return replace(shard.ranking(), html=ranking_html)
@@ -253,5 +382,10 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
     options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
     if not is_name(model):
         options = replace(options, device="auto", dtype="auto")
-    request = FinishShard(shard, options, memory_of(model, tokenizer, options))
-    return replace(Callbacks().answer(request, Ranking), html=ranking_html)
+    with opened(options, model, tokenizer, silent) as scanner:
+        from attnscan.scan.local import finished
+
+        signature = scanner.signature(Seen(), fingerprint=True)
+        if (own := shard.signature) is not None:
+            shard.check(replace(signature, read_by=own.read_by, device=own.device))
+        return replace(finished(scanner, shard), html=ranking_html)

@@ -5,37 +5,54 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from attnscan.api.arguments import OfAttention, Patterns, file_of, library, memory_of, scan_options, text_of
-from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
-from attnscan.errors import CaptureError, ModelError, OptionError
+from attnscan.api.arguments import (
+    KINDS,
+    Patterns,
+    check_callable,
+    file_of,
+    of_kind,
+    reading_of,
+    scan_options,
+    text_of,
+    window_of,
+)
+from attnscan.api.opening import note_unknown_words, note_words, opened
+from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, check_no_reading, linked, pairs_input
+from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
-from attnscan.inputs.read import FileReading
-from attnscan.inputs.sentence import Text
-from attnscan.inputs.weights import write_weights
-from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.inputs.sentence import Pair, Record, Text
+from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
-from attnscan.results.files import write_file
+from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.kinds import OfKinds
-from attnscan.results.terms import AttentionName, Side
-from attnscan.run.engine import run
-from attnscan.run.events import Answer, Skipped
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
-from attnscan.scan.local import OnBad
+from attnscan.results.signature import Signature
+from attnscan.results.terms import Side
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.progress import OnProgress, note_inputs, silent
 from attnscan.views.notebook import classification_html
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from attnscan.model.in_memory import Model, Tokenizer
+
 Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]"
 """A file `.npz`, or the arrays that it would hold."""
+
+
+@dataclass(frozen=True)
+class WeightsInput:
+    """Saved attention weights, and what stands for the model in results."""
+
+    weights: Path | Mapping[str, Any]
+    name: str
 
 
 @overload
@@ -48,7 +65,6 @@ def classify(
 ) -> Classification: ...
 @overload
 def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
-@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive_pairs",), shared=OfAttention)
 def classify(
     a: Text | None = None,
     b: Text | None = None,
@@ -58,12 +74,13 @@ def classify(
     tokens: Sequence[str] | None = None,
     name: str | None = None,
     pattern: Patterns = (),
-    truncate: bool = False,
+    alignments: Links = None,
     keep_attention: bool = True,
     save_weights: str | os.PathLike[str] | None = None,
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Classification | Iterator[Classification] | OfKinds[Classification]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
@@ -78,8 +95,8 @@ def classify(
 
     With `weights` in place of a sentence, heads are classified by these alone, from anywhere: a file `.npz`, or the
     arrays that it would hold, or `outputs.attentions` of transformers with its `tokens`; `name` then stands for the
-    model in the result. With `pairs`, an iterator gives the
-    result of each, one by one, by a model that is loaded once.
+    model in the result. With `pairs`, an iterator gives the result of each, one by one, by a model
+    that is loaded once.
 
     For encoder-decoders see `heads`; with `attention="all"` the encoder reads the source alone. Of cross attention,
     `.attention` has the target's tokens behind the source's.
@@ -88,51 +105,82 @@ def classify(
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    of = OfAttention.of(options, takes_all=True)
-    if of.attention == "all":
-        if pairs is not None or save_weights is not None or weights is not None:
-            raise OptionError(
-                "all kinds of attention are classified on one input",
-                'give a sentence, or two, or attention="encoder", "decoder" or "cross"',
-            )
-        how: Any = {"pattern": pattern, "truncate": truncate, "keep_attention": keep_attention, "on_bad": on_bad}
-        how |= {"model": model, "tokenizer": tokenizer}
-        results: dict[AttentionName, Classification] = {}
-        for kind, own in of.kinds().items():
-            source, target = own.texts(a, b)
-            results[kind] = classify(source, target, weights=None, **how, **options | vars(own))
-        return OfKinds(results)
+    check_callable(on_bad=on_bad, progress=progress)
+    reading, everything = reading_of("classify", options), options.get("attention") == "all"
     if tokens is not None and weights is None and a is None:
         weights = ()  # as models without attention show it
-    names, every = of.patterns(pattern)
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every, **of.scanned)
-    memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
-    keep = bool(keep_attention) if kept is None else Selection(is_saved=True)
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
         raise OptionError(
-            "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
+            "classify takes one input, or --pairs",
+            "give a sentence, or two, or --weights FILE.npz, or --pairs, and one of them",
         )
-    if of.alignments is not None and weights is not None:
-        raise OptionError("alignments are of words, and weights have tokens alone", "leave alignments out")
     if pairs is not None:
+        if save_weights is not None or everything:
+            raise OptionError("--save-weights and --attention all are for one input", "leave out --pairs")
+        how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress, "on_bad": on_bad}
+        how |= {"pattern": pattern, "alignments": alignments, "keep_attention": keep_attention}
+        return (result for _, result, _ in classify_pairs(pairs, **how, **options, **reading))
+    check_no_reading(reading, on_bad)
+    if alignments is not None and weights is not None:
+        raise OptionError("--alignments is of words, and --weights has tokens alone", "leave it out")
+    keep: bool | Selection = bool(keep_attention)
+    if (kept := file_of("save_weights", save_weights)) is not None:
+        _check_saves(kept, weights, options)
+        keep = Selection(is_saved=True)
+    held = weights_input(weights, name, tokens, model=model) if weights is not None else pair_of(a, b)
+    how = {"keep": keep, "model": model, "tokenizer": tokenizer, "progress": silent if progress is None else progress}
+
+    def of_one(own: Mapping[str, Any], links: Links) -> Classification:
+        names, asked = scan_options(model, own, pattern, many=False, alignments=links)
+        of_source = everything and asked.attention == "encoder"
+        result = classified(held.source if of_source and isinstance(held, Pair) else held, asked, links, **how)
+        return replace(result, html=classification_html, pattern=tuple(names))
+
+    if not everything:
+        result = of_one(options, alignments)
         if kept is not None:
-            raise OptionError("save_weights is of one input", "save each result's attention")
-        read = of.pairs(pairs_of(pairs, options, on_bad=on_bad))
-        return _each(ClassifyEach(read, asked, memory, bool(keep)), on_bad, tuple(names))
-    given = weights_input(weights, name, tokens) if weights is not None else of.pair(pair_of(a, b))
-    request = Classify(given, asked, memory, keep)
-    result = Callbacks(on_bad).answer(request, Classification)
+            _save(kept, [result, *_of_other_kinds(held, options, how)])
+        return result
+    results_of = {kind: of_one(of_kind(kind, options), alignments if kind == "cross" else None) for kind in KINDS}
     if kept is not None:
-        kinds = [result]
-        for other in request.beside:  # a file has all kinds that there are
+        _save(kept, list(results_of.values()))
+    return OfKinds(results_of)
+
+
+def _check_saves(path: Path, weights: Weights | None, options: Mapping[str, Any]) -> None:
+    """Raises: OptionError, OutputError before the work if the weights cannot be saved."""
+    if weights is not None:
+        raise OptionError("--save-weights needs a model", "leave it out: --weights FILE.npz is saved already")
+    if options.get("by") == "carried":
+        raise OptionError("--save-weights always saves attention weights", "leave out --by carried")
+    check_suffix(path, ".npz", "--save-weights")
+    check_writable(path)
+
+
+def _of_other_kinds(
+    held: Pair | WeightsInput, options: Mapping[str, Any], how: dict[str, Any]
+) -> Iterator[Classification]:
+    """Of an encoder-decoder the other kinds of attention that it has: a file has all."""
+    if not isinstance(held, Pair) or options.get("attention") in (None, "encoder"):
+        return
+    for kind in KINDS:
+        if kind != options["attention"]:
+            own = {name: value for name, value in of_kind(kind, options).items() if name != "query"}
             with suppress(CaptureError, ModelError):
-                kinds.append(Callbacks(on_bad).answer(other, Classification))
-        write_file(kept, write_weights(*(kind.kept_attention().saved() for kind in kinds)))
-    return replace(result, html=classification_html, pattern=tuple(names))
+                _, asked = scan_options(how["model"], own, many=False)
+                yield classified(held.source if kind == "encoder" else held, asked, None, **how)
 
 
-def weights_input(weights: Weights, name: str | None = None, tokens: Sequence[str] | None = None) -> WeightsInput:
-    """Saved weights by a file or arrays, and what stands for the model in results."""
+def _save(path: Path, results: Sequence[Classification]) -> None:
+    write_file(path, write_weights(*(result.kept_attention().saved() for result in results)))
+
+
+def weights_input(
+    weights: Weights, name: str | None = None, tokens: Sequence[str] | None = None, *, model: Model = None
+) -> WeightsInput:
+    """Saved weights, and what stands for the model in results. Raises: OptionError for what is none, or a `model`."""
+    if model is not None:
+        raise OptionError("--weights needs no model", "leave out --model")
     if not isinstance(weights, str | os.PathLike | Mapping):
         if tokens is None:
             remedy = "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])"
@@ -146,36 +194,116 @@ def weights_input(weights: Weights, name: str | None = None, tokens: Sequence[st
     return WeightsInput(held, name or ("weights" if isinstance(held, Mapping) else held.name))
 
 
-def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...]) -> Iterator[Classification]:
-    for event in run(request):
-        if isinstance(event, Answer):
-            yield replace(event.value, html=classification_html, pattern=pattern)
-        elif isinstance(event, Skipped) and on_bad is not None:
-            on_bad(event.error)
+def classified(
+    given: Pair | WeightsInput,
+    options: ScanOptions,
+    links: Links = None,
+    *,
+    keep: bool | Selection = False,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    progress: OnProgress = silent,
+) -> Classification:
+    """What every head does on one input, or by saved weights alone. Raises: as `classify`."""
+    if isinstance(given, WeightsInput):
+        of = options.attention, options.query
+        # read before torch is imported: a bad file is answered at once
+        is_file = isinstance(given.weights, Path)
+        saved = read_weights(given.weights, *of) if is_file else weights_of(given.weights, *of)  # type: ignore[arg-type]
+        progress(f"loading {given.name}", None, None)
+        from attnscan.scan.one_input import classify_weights
+
+        progress(f"scoring {given.name}", None, None)
+        return classify_weights(saved, given.name, options, keep=keep)
+    pair = linked(given, links)
+    with opened(options, model, tokenizer, progress) as scanner:
+        scanner.tell("scoring every head")
+        from attnscan.scan import one_input
+
+        encoded = scanner.encode(pair)
+        result = one_input.classify(scanner, pair, encoded, keep=keep)
+        note_inputs([result.signature], length=scanner.loaded.limit)
+        note_words(scanner, [encoded])
+        note_unknown_words(scanner, encoded)
+    return result
 
 
-@library(
-    ScanOptions(predictive="off"), without=("unit", "words", "predictive_words", "predictive_pairs"), shared=OfAttention
-)
+def classify_pairs(
+    pairs: Pairs,
+    *,
+    pattern: Patterns = (),
+    alignments: Links = None,
+    keep_attention: bool = True,
+    on_bad: OnBad | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
+    **options: Any,
+) -> Iterator[tuple[Record, Classification, Signature]]:
+    """Each of several inputs, what every head does on it, and the signature of all up to it; one by one.
+
+    Raises: InputError for an input that cannot be read, with its place, or if there is none.
+    """
+    reading = reading_of("classify", options)
+    names, asked = scan_options(model, options, pattern, many=False, alignments=alignments)
+    given = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments)
+    return _each(given, tuple(names), asked, bool(keep_attention), model, tokenizer, progress)
+
+
+def _each(
+    given: PairsInput,
+    names: tuple[str, ...],
+    options: ScanOptions,
+    keep: bool,
+    model: Model,
+    tokenizer: Tokenizer,
+    progress: OnProgress | None,
+) -> Iterator[tuple[Record, Classification, Signature]]:
+    records = given.ready().read()
+    with opened(options, model, tokenizer, given.counted_by(progress)) as scanner:
+        scanner.tell("scoring inputs")
+        from attnscan.scan import one_input
+        from attnscan.scan.state import Seen, no_pair
+
+        signature, seen = None, Seen()
+        for record in records:
+            try:
+                result = one_input.classify(scanner, record.pair, keep=keep)
+            except InputError as error:
+                placed = type(error)(f"{record.where}: {error.what}", error.remedy)
+                if given.skips is None:
+                    raise placed from None
+                given.skip(placed)
+                continue
+            seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
+            signature = replace(result.signature, **seen.signature_fields)
+            yield record, replace(result, html=classification_html, pattern=names), signature
+            scanner.tell("scoring inputs", seen.read)
+        if signature is None:
+            raise no_pair("to score")
+        note_inputs([signature], bad=given.bad)
+
+
 def show(
     heads: Heads,
     a: Text | None = None,
     b: Text | None = None,
     *,
     weights: Weights | None = None,
+    alignments: Links = None,
     average: bool = False,
     token: str | None = None,
-    from_: Side | None = None,
-    to: Side | None = None,
+    from_sentence: Side | None = None,
+    to_sentence: Side | None = None,
     window: Sequence[int] | None = None,
-    truncate: bool = False,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> HeadWeights:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
 
-    Of the queries and keys those of one `token` (a query), those `from_` sentence A or B `to` A or B, and those whose
+    Of the queries and keys those of one `token` (a query), those from a sentence A or B to A or B, and those whose
     indices are in a `window`, both ends included. `to_frame()` has a row a query and key.
 
     Of an encoder-decoder, heads `"c1-0"` are of cross attention: B, or what the model writes, asks, A is read, each
@@ -183,44 +311,52 @@ def show(
 
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
-    if (a is not None) + (weights is not None) != 1:
-        raise OptionError("show takes one input", "give a sentence, or two, or weights=, and one of them")
+    reading_of("show", options)
+    options = {"predictive": "off", **options}
+    if (a is not None) == (weights is not None):
+        raise OptionError("show takes one input", "give a sentence, or two, or --weights FILE.npz, but not both")
     named = heads_written(heads)
-    of = OfAttention.of(options, named)
-    _, patterns = of.patterns(())
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=patterns, **of.scanned)
-    selection = Selection(named, text_of("token", token), from_, to, window_of(window))
+    _, asked = scan_options(model, options, many=False, heads=named, alignments=alignments)
+    selection = Selection(named, text_of("token", token), from_sentence, to_sentence, window_of(window))
     selection.check_attention(asked.attention)
-    given = weights_input(weights) if weights is not None else of.pair(pair_of(a, b))
-    request = Classify(given, asked, memory_of(model, tokenizer, asked), selection)
-    return selection.of(Callbacks().answer(request, Classification), average=bool(average))
+    given = weights_input(weights, model=model) if weights is not None else pair_of(a, b)
+    result = classified(
+        given,
+        asked,
+        alignments,
+        keep=selection,
+        model=model,
+        tokenizer=tokenizer,
+        progress=silent if progress is None else progress,
+    )
+    return selection.of(result, average=bool(average))
 
 
-def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
-    """The first and the last index, if they are given. Raises: OptionError for what is no window."""
-    match window:
-        case None:
-            return None
-        case (int(first), int(last)) if 0 <= first <= last:
-            return first, last
-    raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
-
-
-@library(ScanOptions(), without=("by", "special", "related", "predictive_pairs", "seed", "threshold"))
 def predictive(
     a: Text,
     b: Text | None = None,
     *,
-    truncate: bool = False,
-    on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Dependencies:
     """Which words of one sentence, or of a pair, help the model to predict which others.
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
-    asked = scan_options(model, options, on_long="truncate" if truncate else "error")
-    request = Predictive(pair_of(a, b), asked, memory_of(model, tokenizer, asked))
-    return Callbacks(on_progress=on_progress).answer(request, Dependencies)
+    reading_of("predictive", options)
+    check_callable(progress=progress)
+    if options.get("predictive") == "off":
+        raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
+    _, asked = scan_options(model, options, many=False)
+    pair = pair_of(a, b)
+    with opened(asked, model, tokenizer, silent if progress is None else progress) as scanner:
+        scanner.tell("hiding words")
+        from attnscan.scan import one_input
+
+        encoded = scanner.encode(pair)
+        result = one_input.dependencies(scanner, pair, encoded)
+        note_inputs([result.signature], length=scanner.loaded.limit, dtype=asked.dtype)
+        note_unknown_words(scanner, encoded)
+    return result

@@ -1,31 +1,29 @@
-"""Pairs that callers give, in files or of any kind, and what they want to be told while these are read."""
+"""Pairs that callers give, in files or of any kind; the command line gives files, and lines of standard input."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from attnscan.api.arguments import columns_of, listed
-from attnscan.errors import OptionError, PairsError
+from attnscan.errors import InputError, OptionError, PairsError
+from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.frames import objects_in, pair_of
-from attnscan.inputs.read import FileReading, format_of, scheme_of
-from attnscan.inputs.sentence import Pair, Text
-from attnscan.run.engine import run
-from attnscan.run.events import Note, PairScores, Progress, Result, Skipped
-from attnscan.run.reading import FilePairs, ObjectPairs
-from attnscan.run.requests import Rank, Request
-from attnscan.scan.local import OnBad
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-T = TypeVar("T")
+from attnscan.inputs.read import (
+    STDIN,
+    FileReading,
+    about_how_many,
+    format_of,
+    lines_of_stdin,
+    read_pairs,
+    scheme_of,
+    shipped_pairs,
+)
+from attnscan.inputs.sentence import Pair, Record, Text
+from attnscan.scan.progress import OnProgress, silent, warn
 
 
 class Columns(Protocol):
@@ -36,70 +34,243 @@ class Columns(Protocol):
         """What its columns are called."""
 
 
+class Files(tuple[str, ...]):
+    """Names of files, whatever they look like."""
+
+
+OnBad = Callable[[InputError], None]
 Path = str | os.PathLike[str]
+Links = str | os.PathLike[str] | Sequence[str] | None
+"""Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
 Objects = Iterable[Text | Sequence[Text | None] | Mapping[str, Any] | Columns] | Mapping[str, Iterable[Any]] | Columns
-Pairs = Path | Sequence[Path] | Objects | None
+
+
+@dataclass
+class PairsInput:
+    """Pairs that can be read, and what was told of them; each bad record is told once, however often they are read."""
+
+    begin: Callable[[OnBad | None], Iterator[Record]]
+    """Begins to read them, and hands bad records to a function, or raises them."""
+    on_bad: OnBad | None = None
+    """Takes bad records, which are then skipped."""
+    how_many: Callable[[], int | None] = lambda: None
+    """About how many there are; None where that cannot be told cheaply."""
+    has_ids: bool = False
+    """Whether a column of ids was named, which tell pairs apart."""
+    once: str = ""
+    """What can be read only once, if they are such."""
+    single: Pair | None = None
+    """The pair, if it is a single input."""
+    first: bool = False
+    """Whether the first record is read before a model is loaded, so that it is not loaded in vain."""
+    hold: Callable[[], PairsInput] | None = None
+    """Makes those that can be read only once readable again, if memory may hold them."""
+    bad: int = 0
+    """How many records were skipped."""
+    _told: set[str] = field(default_factory=set)
+
+    def read(self) -> Iterator[Record]:
+        """Begin a pass over all. Raises: PairsError, InputError for a bad one that is not to be skipped."""
+        return self.begin(None if self.on_bad is None else self.skip)
+
+    def skip(self, error: InputError) -> None:
+        """Count a bad record and tell of it, once."""
+        if str(error) not in self._told and self.on_bad is not None:
+            self._told.add(str(error))
+            self.bad += 1
+            self.on_bad(error)
+
+    @property
+    def skips(self) -> OnBad | None:
+        """What a bad record is handed to; None if it ends the run."""
+        return None if self.on_bad is None else self.skip
+
+    def ready(self, passes: int = 1, remedy: str = "") -> PairsInput:
+        """Pairs that can be read so often, checked as far as is quick.
+
+        Raises: PairsError if these cannot, with a `remedy` that would do; as `read`.
+        """
+        if passes > 1 and self.hold is not None:
+            return self.hold()
+        if passes > 1 and self.once:
+            raise PairsError(f"{self.once} can be read only once, and this takes {passes} passes", remedy)
+        if self.first:
+            next(self.read(), None)
+        return self
+
+    def counted_by(self, progress: OnProgress | None) -> OnProgress:
+        """What tells of progress, with how many pairs there are where the work does not know."""
+        if progress is None:
+            return silent
+        if getattr(progress, "shows_nothing", False):  # counting takes a while
+            return progress
+        known, tell = cache(self.how_many), progress
+
+        def step(doing: str, done: int | None, total: int | None) -> None:
+            tell(doing, done, known() if total is None and done is not None else total)
+
+        return step
+
+    def changed(self, change: Callable[[Iterator[Record]], Iterator[Record]]) -> PairsInput:
+        """These with every pass changed."""
+        held = None if self.hold is None else lambda: _held(self).changed(change)
+        return replace(self, begin=lambda skip: change(self.begin(skip)), hold=held)
+
+    def sources(self) -> PairsInput:
+        """The sources of pairs, which an encoder reads alone."""
+        return self.changed(lambda records: (replace(record, pair=record.pair.source) for record in records))
+
+    def aligned(self, links: Links) -> PairsInput:
+        """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
+        if links is None:
+            return self
+        if self.single is not None:
+            return one_input(alignments_of(links).of_one(self.single))
+        known = links if isinstance(links, str | os.PathLike) else alignments_of(links)
+
+        def linked(records: Iterator[Record]) -> Iterator[Record]:
+            gold = known if isinstance(known, Alignments) else alignments_of(known)
+            return gold.linked(records, to_the_end=self.on_bad is None)
+
+        return replace(self.changed(linked), first=not self.once)
+
+
+Pairs = Path | Sequence[Path] | Objects | PairsInput | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
 `inputs/frames.py` says; None for the pairs that attnscan ships."""
-OnProgress = Callable[[str, int, int | None], None]
-"""Told what runs now, how much of it is done, and how much there is, or None where that is not known."""
-OnFrame = Callable[["pd.DataFrame"], None]
 
 
-def pairs_of(
+def _held(pairs: PairsInput) -> PairsInput:
+    assert pairs.hold is not None
+    return pairs.hold()
+
+
+def alignments_of(links: Links) -> Alignments:
+    """Gold links, read. Raises: OptionError for what is none; PairsError."""
+    if isinstance(links, str | os.PathLike):
+        return Alignments.read(os.fspath(links))
+    return Alignments("alignments", tuple(listed("alignments", links or ())))
+
+
+def linked(pair: Pair, links: Links) -> Pair:
+    """A pair with the links of its words, where these are given. Raises: as `alignments_of`."""
+    return pair if links is None else alignments_of(links).of_one(pair)
+
+
+def one_input(pair: Pair) -> PairsInput:
+    """A sentence or a pair, alone."""
+    return PairsInput(lambda _: iter([Record(pair, "the input")]), how_many=lambda: 1, single=pair)
+
+
+def lines_input(on_bad: OnBad | None = None) -> PairsInput:
+    """Standard input, an input a line, read as the lines come."""
+    return PairsInput(lambda skip: lines_of_stdin(skip), on_bad, once="standard input")
+
+
+def pairs_input(
     pairs: Pairs,
-    options: Mapping[str, Any],
+    reading: Mapping[str, Any] | None = None,
     *,
     id: str | int | None = None,
     on_bad: OnBad | None = None,
     labels: Iterable[str] | None = None,
-) -> FilePairs | ObjectPairs:
+) -> PairsInput:
     """Pairs that callers give, read by their options. Without `labels`, if not None, a column `label` says them.
 
     Raises: InputError if they hold none; OptionError for a value that there is not.
     """
+    reading = dict(reading or {})
+    if isinstance(pairs, PairsInput):
+        check_no_reading(reading)
+        return pairs
     classes = [] if labels is None else list(labels) if isinstance(labels, Iterator) else listed("labels", labels)
     keys = columns_of("id", id)
     if keys is not None and len(keys) != 1:
         raise OptionError(f"id names {len(keys)} columns", "name one")
-    reading = FileReading(
-        columns_of("columns", options["columns"]),
-        options["header"],
-        options["quoting"],
-        options["encoding"],
-        None if keys is None else keys[0],
-        labelled=labels is not None and not classes,
-    )
-    skip_bad = bool(options["skip_bad"]) or on_bad is not None
+    if on_bad is None and reading.pop("skip_bad", False):
+        on_bad = _ignore
+    reading.pop("skip_bad", None)
+    reading["columns"] = columns_of("columns", reading.get("columns"))
+    how = FileReading(**reading, id=None if keys is None else keys[0], labelled=labels is not None and not classes)
     if (paths := _paths_in(pairs)) is not None:
-        return FilePairs(paths, reading, skip_bad)
-    return ObjectPairs(objects_in(pairs, reading), skip_bad, classes)
+        return _files_input(paths, how, on_bad)
+    objects = objects_in(pairs, how)
+
+    def begin(skip: OnBad | None) -> Iterator[Record]:
+        for record in objects.records(skip):
+            known = record.place.row <= len(classes)
+            yield replace(record, label=classes[record.place.row - 1]) if known else record
+
+    result = PairsInput(begin, on_bad, lambda: objects.total, has_ids=how.id is not None)
+    if isinstance(objects.items, Iterator):
+
+        def hold() -> PairsInput:
+            nonlocal objects
+            objects = objects.held()
+            return replace(result, hold=None)
+
+        result.hold = hold
+    return result
+
+
+def _files_input(paths: tuple[str, ...], reading: FileReading, on_bad: OnBad | None) -> PairsInput:
+    if not paths:
+        return PairsInput(lambda _: shipped_pairs(), on_bad, lambda: about_how_many(()))
+    noted = set[str]()
+
+    def note(text: str) -> None:
+        if text not in noted:  # once, however often they are read
+            noted.add(text)
+            warn(text)
+
+    once = next((path for path in paths if path == STDIN or _is_no_file(path)), "")
+    return PairsInput(
+        lambda skip: read_pairs(paths, reading, skip, note),
+        on_bad,
+        lambda: about_how_many(paths, reading),
+        has_ids=reading.id is not None,
+        once="standard input" if once == STDIN else once,
+        first=os.path.isfile(paths[0]),  # noqa: PTH113 (a name may be too long for a file)
+    )
+
+
+def check_no_reading(reading: Mapping[str, Any], on_bad: OnBad | None = None) -> None:
+    """Raises: OptionError if an option says how to read files, where none are read."""
+    for name in (*reading, *(["skip_bad"] if on_bad is not None else [])):
+        flag = "no-header" if name == "header" and not reading[name] else name.replace("_", "-")
+        raise OptionError(
+            f"--{flag} is for --pairs", "leave it out; a line of standard input has A and B with a tab between"
+        )
+
+
+def _ignore(_: InputError) -> None:
+    """Skip a bad record."""
 
 
 def input_of(
     a: Text | None,
     b: Text | None,
     pairs: Pairs,
-    options: Mapping[str, Any],
+    reading: Mapping[str, Any],
     *,
-    id: str | int | None = None,
     on_bad: OnBad | None = None,
-) -> Pair | FilePairs | ObjectPairs:
+) -> PairsInput:
     """A sentence, or two, or else many pairs.
 
     Raises: OptionError if they are given both; InputError for what is no text.
     """
     if a is None and b is None:
-        return pairs_of(pairs, options, id=id, on_bad=on_bad)
+        return pairs_input(pairs, reading, on_bad=on_bad)
     if pairs is not None:
-        raise OptionError("a sentence and pairs= were both given", "give a sentence, or two, or pairs=, but not both")
-    return pair_of(a, b)
+        raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
+    check_no_reading(reading, on_bad)
+    return one_input(pair_of(a, b))
 
 
 def _paths_in(pairs: Any) -> tuple[str, ...] | None:
     """The names of files, if that is what callers give; texts in a list are files if each has a suffix of one."""
-    if pairs is None:
-        return ()
+    if pairs is None or isinstance(pairs, Files):
+        return tuple(pairs or ())
     if isinstance(pairs, str | os.PathLike):
         return (os.fspath(pairs),)
     if isinstance(pairs, list | tuple) and pairs and all(map(_names_file, pairs)):
@@ -116,54 +287,6 @@ def _names_file(item: object) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Callbacks:
-    """What callers want to be told meanwhile. Raises: OptionError for what cannot be called."""
-
-    on_bad: OnBad | None = None
-    on_progress: OnProgress | None = None
-    on_pairs: OnFrame | None = None
-
-    def __post_init__(self) -> None:
-        for name, function in vars(self).items():
-            if function is not None and not callable(function):
-                raise OptionError(f"{name} is not a function", f"give one that takes {_TAKE[name]}")
-
-    def answer(self, request: Request, kind: type[T]) -> T:
-        """The result of a request, of its class, told by these meanwhile. What they raise ends it, raised as it is.
-
-        Raises: as `run`.
-        """
-        pairs = getattr(request, "pairs", None)
-        known = cache(lambda: None if pairs is None else pairs.how_many())
-        with closing(run(request)) as events:
-            for event in events:
-                match event:
-                    case Progress(doing, int(done), total) if self.on_progress is not None:
-                        self.on_progress(doing, done, known() if total is None else total)
-                    case Skipped(error) if self.on_bad is not None:
-                        self.on_bad(error)
-                    case PairScores() if self.on_pairs is not None:
-                        self.on_pairs(_frame(event, request))
-                    case Note(text, True):
-                        warnings.warn(text, stacklevel=2)
-                    case Result(value):
-                        assert isinstance(value, kind)
-                        return value
-        raise AssertionError("a run ends in a result")
-
-
-_TAKE = {
-    "on_bad": "an InputError",
-    "on_progress": "what runs, how much is done, and how much there is, or None",
-    "on_pairs": "a data frame",
-}
-
-
-def _frame(scores: PairScores, request: Request) -> pd.DataFrame:
-    """Pairs' own scores as a table, with their ids if a column of these was named."""
-    from attnscan.scan.per_pair import pair_frame
-
-    assert isinstance(request, Rank)
-    patterns, kind = [pattern.id for pattern in request.options.patterns], request.options.kind
-    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.has_ids(), kind=kind)
+def _is_no_file(path: str) -> bool:
+    """Whether it is there and is neither a file nor a directory; a name that is too long for one is not there."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113

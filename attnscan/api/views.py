@@ -3,130 +3,65 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import OfAttention, check_kind, file_of, library, listed, memory_of, scan_options, text_of
-from attnscan.api.one_input import Weights, weights_input, window_of
-from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
+from attnscan.api.arguments import (
+    KINDS,
+    check_callable,
+    check_kind,
+    file_of,
+    listed,
+    of_kind,
+    reading_of,
+    scan_options,
+    text_of,
+    window_of,
+)
+from attnscan.api.many_pairs import ranked
+from attnscan.api.one_input import Weights, classified, weights_input
+from attnscan.api.pairs import Links, OnBad, Pairs, check_no_reading, pairs_input
+from attnscan.api.studies import read_trees, syntax
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.option import Option, check_known, check_within
-from attnscan.inputs.read import FileReading
-from attnscan.inputs.sentence import Sentence, Text
-from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.inputs.sentence import Pair, Sentence, Text
 from attnscan.results.classification import Classification
 from attnscan.results.files import write_file
-from attnscan.results.grid import Heads, heads_written
+from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
-from attnscan.results.trees import TreesRead, sentence_numbers
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Classify, Rank, ReadTrees
-from attnscan.scan.local import OnBad
-from attnscan.scan.options import OnLong, ScanOptions
-from attnscan.views.page.frame import Page
-from attnscan.views.page.kinds import kinds_page
-from attnscan.views.page.page import page as page_of
-from attnscan.views.page.page import page_options
-from attnscan.views.page.trees import trees_page
+from attnscan.results.trees import sentence_numbers
+from attnscan.scan.progress import OnProgress, silent
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
+    from attnscan.model.in_memory import Model, Tokenizer
+    from attnscan.views.page.frame import Page
     from attnscan.views.pictures.picture import Drawable, Kind
 
 _MOST_MEGABYTES = 10_000
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What is looked at where no sentence or result is given, and how it is read: what both functions take by name."""
-
-    pairs: Pairs = None
-    weights: Weights | None = None
-    truncate: bool = False
-    on_long: OnLong = "truncate"
-    on_bad: OnBad | None = None
-    on_progress: OnProgress | None = None
-    model: Model = None
-    tokenizer: Tokenizer = None
-
-
-@dataclass(frozen=True)
-class _OfKinds(_Given, OfAttention):
-    """Likewise, and which attention of an encoder-decoder is read."""
-
-
-def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], keep: Selection | None) -> Any:
-    """What is to be looked at, made with the options that pairs need besides; of one input with what is to `keep`.
-
-    Raises: as `run`; OptionError if more than one thing is given.
-    """
-    given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
-    if (a is not None) + (given.pairs is not None) + (given.weights is not None) > 1:
-        raise OptionError(
-            "several things were given to look at", "give one: a result, a sentence or two, pairs= or weights="
-        )
-    if a is not None and not isinstance(a, str | Sentence):
-        if isinstance(a, Classification) and keep is not None and keep.window is not None:
-            a = keep.cut(a)
-        by, special = options["by"], options["special"]
-        if isinstance(a, Ranking) and (by or a.reading.by, special or a.reading.special) != astuple(a.reading):
-            raise OptionError(f"this ranking is {a.reading}", "make it with by and special: heads(..., by=, special=)")
-        return a.with_reading(options["by"], options["special"]) if isinstance(a, Classification) else a
-    told = Callbacks(given.on_bad, given.on_progress)
-    if a is None and given.weights is None:
-        asked = scan_options(given.model, options, on_long=given.on_long, **of_pairs)
-        pairs = pairs_of(given.pairs, options, on_bad=given.on_bad)
-        return told.answer(Rank(pairs, asked, memory_of(given.model, given.tokenizer, asked)), Ranking)
-    asked = scan_options(given.model, options, on_long="truncate" if given.truncate else "error")
-    read = pair_of(a, b) if given.weights is None else weights_input(given.weights)
-    return told.answer(
-        Classify(read, asked, memory_of(given.model, given.tokenizer, asked), keep or False), Classification
-    )
-
-
-def _kinds(a: Text, b: Text | None, options: dict[str, Any], keep: Selection) -> list[Classification]:
-    """An encoder-decoder's kinds of attention on a source and a target, if there is one: one of them, or all.
-
-    Raises: as `_result`.
-    """
-    of, results = OfAttention.of(options, takes_all=True), []
-    for own in of.kinds().values() if of.attention == "all" else [of]:
-        given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
-        on_long: OnLong = "truncate" if given.truncate else "error"
-        asked = scan_options(given.model, options, on_long=on_long, patterns=own.patterns(())[1], **own.scanned)
-        memory, told = memory_of(given.model, given.tokenizer, asked), Callbacks(given.on_bad, given.on_progress)
-        request = Classify(own.pair(pair_of(*own.texts(a, b))), asked, memory, keep)
-        results.append(told.answer(request, Classification))
-    return results
-
-
-def _trees(a: Any, treebank: Pairs, sentences: str | None, options: dict[str, Any]) -> TreesRead:
-    """Some sentences of a treebank with their trees. Raises: as `run`; OptionError if something else is given, too."""
-    given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
-    if a is not None or given.pairs is not None or given.weights is not None:
-        raise OptionError("one thing can be looked at", "give a treebank alone")
-    numbers = () if sentences is None else sentence_numbers(text_of("sentences", sentences) or "")
-    asked = scan_options(given.model, options, on_long="truncate" if given.truncate else "error")
-    trees = pairs_of(treebank, options, on_bad=given.on_bad)
-    request = ReadTrees(trees, asked, memory_of(given.model, given.tokenizer, asked), numbers)
-    return Callbacks(given.on_bad, given.on_progress).answer(request, TreesRead)
-
-
-@library(ScanOptions(), FileReading(), FilePairs(), shared=_OfKinds)
 def report(
     a: Text | Classification | Ranking | None = None,
     b: Text | None = None,
     *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    treebank: Pairs = None,
+    sentences: str | None = None,
     heads: Heads | None = None,
     neurons: bool = True,
     size: float | None = None,
     window: Sequence[int] | None = None,
-    treebank: Pairs = None,
-    sentences: str | None = None,
+    alignments: Links = None,
     output: str | os.PathLike[str] | None = None,
+    on_bad: OnBad | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Page:
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
@@ -135,8 +70,8 @@ def report(
     already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
     number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
     first and last tokens are the `window`. The page of many pairs has labels and how
-    sure they are, scores with errors and where attention goes. It has no weights, and
-    takes no heads. Of a `treebank`, as `syntax` takes it, the page has some `sentences` by their numbers ("3,17" or
+    sure they are, scores with errors and where attention goes. It has no weights, and takes no heads.
+    Of a `treebank`, as `syntax` takes it, the page has some `sentences` by their numbers ("3,17" or
     "1-8", the first eight by default) with their trees, and what heads follow in all.
     `attention` is one of an encoder-decoder's, or "all" for a page with a switch between them; see `heads`. The page is
     written to `output`, if that is given.
@@ -144,51 +79,129 @@ def report(
     Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
     size; SelectionError for heads that the model has not got.
     """
-    path = file_of("output", output)
+    check_callable(on_bad=on_bad, progress=progress)
+    reading, path, step = (
+        reading_of("report", options),
+        file_of("output", output),
+        silent if progress is None else progress,
+    )
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
-    of_pairs = {"labelled": True}
+    of_input = isinstance(a, str | Sentence) or weights is not None
+    _check_one_source(a, pairs, weights, treebank)
+    named = None if heads is None else heads_written(heads)
+    kind = options.get("attention") or ("encoder" if named is None else attention_named(named))
+    if kind != "encoder" and not of_input:
+        raise OptionError("--attention is for the page of one input", "give a sentence, or leave it out")
+    if sentences is not None and treebank is None:
+        raise OptionError("--sentences is for --treebank", "name a treebank, or leave it out")
+    if treebank is not None and (window is not None or not neurons):
+        raise OptionError("--window and --no-neurons are for the page of one input", "leave them out")
+    if window is not None and kind in ("cross", "all"):
+        raise OptionError("--window is for the page of one text", "leave it out")
+    _check_reading(reading, on_bad, many=a is None and weights is None, treebank=treebank)
+    if named is not None and kind == "all":
+        raise OptionError("--heads is of one kind of attention", "name encoder, decoder or cross as --attention")
+    if a is None and not of_input and treebank is None and (named is not None or window is not None or not neurons):
+        what = "--heads, --window and --no-neurons"
+        raise OptionError(f"{what} are for the page of a sentence, or two: it holds weights", "leave them out")
+    from attnscan.views.page.kinds import kinds_page
+    from attnscan.views.page.page import page, page_options
+    from attnscan.views.page.trees import trees_page
+
     keep = Selection(window=window_of(window), is_drawn=True)
-    if options["attention"] not in (None, "encoder"):
-        if not isinstance(a, str | Sentence) or heads is not None or window is not None:
-            raise OptionError(
-                "attention is of one input that is read whole", "give a source, and leave out heads and window"
-            )
-        of_kinds = _kinds(a, b, options, keep)
-        made = kinds_page(of_kinds, page_options(of_kinds[0], neurons=bool(neurons), megabytes=size))
-        if path is not None:
-            write_file(path, made.html.encode())
-        return made
-    options = options | OfAttention.of(options).scanned
-    if treebank is None:
-        if sentences is not None:
-            raise OptionError("sentences are of a treebank", "give treebank, or leave them out")
-        result = _result(a, b, options, of_pairs, keep)
-        check_kind("result", result, Classification, Ranking)
+    how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
+    looks: dict[str, Any] = {"neurons": bool(neurons), "megabytes": size}
+    if of_input:
+        results = _of_input(a, b, weights, options, kind, named, alignments, keep, how)
+        step("writing the page", None, None)
+        made = kinds_page(results, page_options(results[0], heads, **looks))
+    elif treebank is not None:
+        numbers = () if sentences is None else sentence_numbers(text_of("sentences", sentences) or "")
+        _, asked = scan_options(model, options, many=False)
+        read = read_trees(treebank, reading, numbers, asked, on_bad=on_bad, **how)
+        made = trees_page(read, page_options(read, heads, **looks))
     else:
-        if window is not None:
-            raise OptionError("a window is of one input", "leave it out, or give a sentence")
-        result = _trees(a, treebank, sentences, options)
-    asked = page_options(result, heads, neurons=bool(neurons), megabytes=size)
-    page = page_of(result, asked) if treebank is None else trees_page(result, asked)
+        if a is None:
+            _, asked = scan_options(model, options, many=True, labelled=True)
+            result: Any = ranked(pairs_input(pairs, reading, on_bad=on_bad), asked, **how)
+        else:
+            result = _read_again(a, options, keep)
+        check_kind("result", result, Classification, Ranking)
+        step("writing the page", None, None)
+        made = page(result, page_options(result, heads, **looks))
     if path is not None:
-        write_file(path, page.html.encode())
-    return page
+        write_file(path, made.html.encode())
+    return made
 
 
-@library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
+def _check_one_source(*sources: object) -> None:
+    """Raises: OptionError if more than one thing is given to look at."""
+    if sum(source is not None for source in sources) > 1:
+        raise OptionError(
+            "several things were given to look at", "give one: a sentence or two, --pairs, --weights or --treebank"
+        )
+
+
+def _read_again(result: Any, options: Mapping[str, Any], keep: Selection | None) -> Any:
+    """A result that is there already, by the reading that is asked for."""
+    if isinstance(result, Classification) and keep is not None and keep.window is not None:
+        result = keep.cut(result)
+    by, special = options.get("by"), options.get("special")
+    if isinstance(result, Ranking) and (by or result.reading.by, special or result.reading.special) != astuple(
+        result.reading
+    ):
+        raise OptionError(f"this ranking is {result.reading}", "make it with by and special: heads(..., by=, special=)")
+    if isinstance(result, Classification):
+        return result.with_reading(options.get("by"), options.get("special"))
+    return result
+
+
+def _of_input(
+    a: Any,
+    b: Text | None,
+    weights: Weights | None,
+    options: Mapping[str, Any],
+    kind: str,
+    heads: str | None,
+    alignments: Links,
+    keep: Selection | bool,
+    how: Mapping[str, Any],
+) -> list[Classification]:
+    """One input by the attention that is read, or by each kind of an encoder-decoder's."""
+    how = {**how, "progress": silent if how["progress"] is None else how["progress"]}
+    held = pair_of(a, b) if weights is None else weights_input(weights, model=how["model"])
+    results: list[Classification] = []
+    for read in KINDS if kind == "all" else (None,):
+        own = options if read is None else of_kind(read, options)
+        links = alignments if read in (None, "cross") else None
+        _, asked = scan_options(how["model"], own, many=False, heads=heads, alignments=links)
+        given = held.source if read == "encoder" and isinstance(held, Pair) else held
+        results.append(classified(given, asked, links, keep=keep, **how))
+    return results
+
+
 def plot(
     a: Text | Drawable | None = None,
     b: Text | None = None,
     *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    treebank: Pairs = None,
+    held: Pairs = None,
     kind: Kind | None = None,
     heads: Heads = (),
     lines: bool = False,
     width: float = COLUMN,
     window: Sequence[int] | None = None,
     pattern: Sequence[str] | str | None = None,
+    alignments: Links = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
+    on_bad: OnBad | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> bytes:
     """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
@@ -198,32 +211,92 @@ def plot(
     `head`), as heat maps or as `lines`, on all tokens or on those of a `window`; `by` and `special` say by which
     reading. Of an ablation, a similarity or a comparison there is one kind each: what heads are worth, with errors; a
     map of all heads, where near ones attend alike; every head's score in one model against that in the other, for some
-    patterns or all. Many pairs and a ranking have the map, scores and layers. Of the result of `syntax` it is the map
-    of what heads follow, above bars of accuracy.
+    patterns or all. Many pairs and a ranking have the map, scores and layers. Of a `treebank`, or the result
+    of `syntax`, it is the map of what heads follow, above
+    bars of accuracy. Of an encoder-decoder, `attention` says what is read, or the letters of `heads`, as "c1-0".
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
     """
-    with needs("pictures need matplotlib", "plot"):
-        from attnscan.views.pictures.picture import picture
-    path = file_of("output", output)
+    check_callable(on_bad=on_bad, progress=progress)
+    reading, path = reading_of("plot", options), file_of("output", output)
     suffix = "" if path is None else path.suffix.lower().removeprefix(".")
     chosen = format or (suffix if suffix in get_args(Picture) else "svg")
     check_known("format", chosen, get_args(Picture))
-    if kind is not None and kind not in ("map", "scores", "layers"):
-        options["predictive"] = "off"  # weights alone are drawn
-    of_pairs = {"labelled": kind in (None, "map")}
-    written = "" if isinstance(heads, tuple) and not heads else heads_written(heads)
-    keep = Selection(written or None, window=window_of(window), is_drawn=True) if kind == "head" else None
-    result = _result(a, b, options, of_pairs, keep)
+    drawn_heads = "" if isinstance(heads, tuple) and not heads else heads_written(heads)
+    is_result = a is not None and not isinstance(a, str | Sentence)
+    _check_one_source(a, pairs, weights, treebank)
+    if not is_result:
+        many = a is None and weights is None
+        _check_picture(kind, options, many=many, treebank=treebank, held=held)
+        _check_kinds(
+            {"--heads": (drawn_heads, _OF_HEADS), "--lines": (lines, "head"), "--window": (window, "head")}, kind
+        )
+        _check_reading(reading, on_bad, many=many, treebank=treebank)
+    with needs("pictures need matplotlib", "plot"):
+        from attnscan.views.pictures.picture import picture
+    if kind not in (None, "map", "scores", "layers"):
+        options = {**options, "predictive": "off"}  # weights alone are drawn
+    selection = Selection(drawn_heads or None, window=window_of(window), is_drawn=True) if kind == "head" else None
+    how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
+    if is_result:
+        result: Any = _read_again(a, options, selection)
+    elif treebank is not None:
+        scanned = {name: value for name, value in options.items() if name not in ("predictive", "attention")}
+        result = syntax(treebank, held=held, on_bad=on_bad, **how, **scanned, **reading)
+    elif a is not None or weights is not None:
+        named = drawn_heads or None
+        (result,) = _of_input(a, b, weights, options, "", named, alignments, selection or False, how)
+    else:
+        is_map = kind in (None, "map")
+        named = drawn_heads or None
+        _, asked = scan_options(model, options, many=True, heads=named, alignments=alignments, labelled=is_map)
+        result = ranked(pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), asked, **how)
+    (silent if progress is None else progress)("drawing", None, None)
     drawn = picture(
         result,
         kind,
         PictureFile(get_args(Picture)[get_args(Picture).index(chosen)], width),
-        heads=written or (),
+        heads=drawn_heads or (),
         lines=lines,
         patterns=None if pattern is None else listed("pattern", pattern),
     )
     if path is not None:
         write_file(path, drawn)
     return drawn
+
+
+_OF_HEADS = "head"
+
+
+def _check_kinds(given: Mapping[str, tuple[object, str]], kind: str | None) -> None:
+    """Raises: OptionError for an option that the kind of picture does not have, or that it needs."""
+    for option, (value, kinds) in given.items():
+        if value and kind not in kinds.split():
+            raise OptionError(
+                f"{option} is for {' and '.join(f'--kind {known}' for known in kinds.split())}", "leave it out"
+            )
+    if kind in _OF_HEADS.split() and not given["--heads"][0]:
+        raise OptionError(f"--kind {kind} needs --heads", "name some, as --heads 2-0")
+
+
+def _check_reading(reading: Mapping[str, Any], on_bad: OnBad | None, *, many: bool, treebank: object) -> None:
+    """Raises: OptionError if an option says how to read pairs, where none are read."""
+    if treebank is not None:
+        check_no_reading({name: value for name, value in reading.items() if name != "skip_bad"})
+    elif not many:
+        check_no_reading(reading, on_bad)
+
+
+def _check_picture(kind: str | None, options: Mapping[str, Any], *, many: bool, treebank: object, held: object) -> None:
+    """Raises: OptionError before the work for what the kind of picture does not go with."""
+    if kind == "head" and many:
+        raise OptionError("--kind head draws one input", "give a sentence, or two")
+    if kind == "syntax" and treebank is None:
+        raise OptionError("--kind syntax needs --treebank FILE.conllu", "name one")
+    if kind not in (None, "syntax") and (treebank is not None or held is not None):
+        raise OptionError("--treebank and --held are for --kind syntax", "leave them out")
+    if held is not None and treebank is None:
+        raise OptionError("--held is a second treebank", "name the first as --treebank")
+    if treebank is not None and (other := {"attention", "unit", "related", "threshold"} & options.keys()):
+        raise OptionError(f"--{min(other).replace('related', 'no-related')} is not for --kind syntax", "leave it out")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
@@ -21,39 +21,65 @@ from attnscan.__version__ import __version__
 from attnscan.cli.messages import reported, say, write_apart_from_libraries
 from attnscan.inputs.library_calls import leave
 
-COMMANDS = {
-    "classify": "Say what every head does on one sentence or pair. --pairs takes several inputs.",
-    "heads": "Say what every head does over many pairs. --pattern ranks heads for one pattern. Without --pairs it"
-    " reads the 102 pairs that ship with attnscan.",
-    "head": "Show everything about one head or several. Give one input or --pairs; without either it reads the 102"
-    " pairs that ship with attnscan.",
-    "profile": "Say where every head's attention goes, class by class. Give one input or --pairs; without"
-    " either it reads the 102 pairs that ship with attnscan.",
-    "show": "Show the weights of one head, or of several, on one input.",
-    "explain": "Explain how heads make their patterns. Give one input or --pairs; without either it reads the 102"
-    " pairs that ship with attnscan.",
-    "predictive": "Say which words of one input help the model to predict which.",
-    "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
-    " scores; of --pairs, labels, how sure they are, and scores with errors. Without either it reads the 102"
-    " pairs that ship with attnscan.",
-    "serve": "Serve a page that answers as you type, on this machine alone. Ctrl-C ends it.",
-    "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
-    " pairs that ship with attnscan.",
-    "ablate": "Switch heads off, and measure what the model loses, beside as many random heads of the same layers.",
-    "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
-    "syntax": "Compare every head with the dependency trees of a treebank. It shows which relations heads follow, and"
-    " how much better than a fixed distance.",
-    "compare": "Compare two models' heads on the same pairs.",
-    "patterns": "Show the seven patterns, or one in full, and what each counts. No model is needed.",
-    "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
+LISTED: dict[str, dict[str, tuple[str, str]]] = {
+    "What heads do": {
+        "classify": ("What every head does on one sentence or pair.", "--pairs takes several inputs."),
+        "heads": (
+            "What every head does over many pairs.",
+            "--pattern ranks heads for one pattern. Without --pairs it reads the 102 pairs that ship with attnscan.",
+        ),
+        "profile": ("Where the attention of every head goes, in full.", "Give one input or --pairs."),
+        "predictive": ("Which words of one input help to predict which.", ""),
+    },
+    "One head": {
+        "head": ("Everything about one head or several.", "Give one input or --pairs."),
+        "show": ("The weights of one head, or of several, on one input.", ""),
+        "explain": ("How heads make their patterns.", "Give one input or --pairs."),
+    },
+    "Studies": {
+        "ablate": (
+            "Switch heads off, and measure what the model loses.",
+            "Beside them it switches off random heads of the same layers.",
+        ),
+        "similar": (
+            "Find heads that attend alike.",
+            "It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
+        ),
+        "compare": ("Compare two models' heads on the same pairs.", ""),
+        "syntax": (
+            "Compare every head with the trees of a treebank.",
+            "It shows which relations heads follow, and how much better than a fixed distance.",
+        ),
+    },
+    "Pictures and pages": {
+        "plot": ("Draw what heads do, for a paper or a slide.", "Give one input or --pairs."),
+        "report": (
+            "Write one offline page to look at every head.",
+            "Of one input, it has all weights; of --pairs, labels and scores with errors.",
+        ),
+        "serve": ("Serve a page that answers as you type.", "It runs on this machine alone. Ctrl-C ends it."),
+    },
+    "About": {
+        "patterns": ("The seven patterns, and what each counts.", "No model is needed."),
+        "models": ("The models that can run now.", "Given a checkpoint, it shows what can be scored in it."),
+    },
 }
-"""What each command does, for its own help and for the list of commands, which imports none of them."""
+"""What each command does, by their groups: a line for the list, which imports none of them, and more for its help."""
+_SHIPPED = "Without either it reads the 102 pairs that ship with attnscan."
+_OF_PAIRS = ("profile", "head", "explain", "plot", "report")
+COMMANDS = {
+    name: " ".join(filter(None, (*parts, _SHIPPED if name in _OF_PAIRS else "")))
+    for commands in LISTED.values()
+    for name, parts in commands.items()
+}
+"""What each command's help begins with."""
 _PYDANTIC = {
     "Value error, ": "",
     "Input should be a valid integer, unable to parse string as an integer": "give a whole number",
     "Input should be a valid number, unable to parse string as a number": "give a number",
 }
 _OPTION = 26  # columns of an option in help, unless it is longer
+_LARGEST = 2**63 - 1  # what counts in a tensor, and seeds of every generator hold it
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
 
 
@@ -85,6 +111,12 @@ class _Commands(_QuickFlags, TyperGroup):
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the commands in groups, each in a line."""
+        for heading, commands in LISTED.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, line) for name, (line, _) in commands.items()], 12)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         with misuse_told("attnscan"):
@@ -96,18 +128,24 @@ class _Command(_QuickFlags, TyperCommand):
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Begin to run it: first of all, find out what it takes."""
-        module, whole = _module_and_command(str(self.name))
+        module = import_module(f"attnscan.cli.commands.{self.name}")
+        whole = command_named(str(self.name))
         self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
-        self._misuse_told = partial(misuse_told, f"attnscan {self.name}", module.EXAMPLES[0])
-        with self._misuse_told():
+        self._example = module.EXAMPLES[0]
+        with misuse_told(f"attnscan {self.name}", self._example):
             return super().make_context(*args, **named)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, and the options in groups."""
-        from attnscan.cli.options import grouped
+        """Write the arguments, and the options in groups; those that few need, where all are asked for."""
+        from attnscan.cli.options import RARE, grouped
 
-        params = {param.name: param for param in self.get_params(ctx) if not getattr(param, "hidden", False)}
+        hidden = () if ctx.meta.get("help_all") else RARE
+        params = {
+            param.name: param
+            for param in self.get_params(ctx)
+            if not getattr(param, "hidden", False) and param.name not in hidden
+        }
         arguments = [name for name, param in params.items() if param.param_type_name == "argument"]
         required = [name for name, param in params.items() if param.required]
         groups = grouped([name for name in params if name not in arguments], required)
@@ -118,8 +156,40 @@ class _Command(_QuickFlags, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""
-        with reported(), self._misuse_told():
-            return super().invoke(ctx)
+        from attnscan.cli.destination import check_not_overwritten, option_named
+
+        given = ctx.params
+        with (
+            misuse_told(f"attnscan {self.name}", self._example),
+            reported(str(self.name), given),
+            option_named(given),
+        ):
+            _check_numbers(given)
+            check_not_overwritten(given)
+            return self.callback(**{name: value for name, value in given.items() if name != "help_all"})  # type: ignore[misc]
+
+
+def _show_all(ctx: Any, wanted: bool) -> None:
+    """Show help with every option."""
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta["help_all"] = True
+        typer.echo(ctx.get_help(), color=ctx.color)
+        raise typer.Exit
+
+
+def _with_help_all(
+    help_all: Annotated[
+        bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit.")
+    ] = False,
+) -> None:
+    """Takes the option that every command has."""
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
+    for name, value in given.items():
+        if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} takes a number below 2**63, and {value} is none")
 
 
 app = typer.Typer(
@@ -135,8 +205,8 @@ app = typer.Typer(
 )
 
 
-for name, what in COMMANDS.items():
-    app.command(name, cls=_Command, help=what)(lambda: None)
+for command_name, about in COMMANDS.items():
+    app.command(command_name, cls=_Command, help=about)(lambda: None)
 
 
 def main() -> None:
@@ -186,11 +256,34 @@ def misuse_told(path: str, example: str = "") -> Iterator[None]:
         _end(error.message if is_ours else error.format_message(), path)
 
 
-def _module_and_command(name: str) -> tuple[Any, Any]:
-    """The module of a command, and the command as Typer reads it there."""
-    module, alone = import_module(f"attnscan.cli.commands.{name}"), typer.Typer(add_completion=False)
-    alone.command()(getattr(module, name))
-    return module, typer.main.get_command(alone)
+def command_named(name: str) -> Any:
+    """A command as Typer reads it, with all its options."""
+    module = import_module(f"attnscan.cli.commands.{name}")
+    whole = _read(_with_shared(name, getattr(module, name)))
+    whole.params += _read(_with_help_all).params
+    return whole
+
+
+def _with_shared(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """A command as Typer reads it: its own options, and those that it shares with others."""
+    from attnscan.cli.options import shared_by
+
+    own = [option for option in signature(command, eval_str=True).parameters.values() if option.name != "given"]
+    by_name = Parameter.KEYWORD_ONLY
+    shared = [Parameter(option, by_name, default=None, annotation=kind) for option, kind in shared_by(name).items()]
+
+    def run(**given: Any) -> None:
+        command(given, **{option.name: given[option.name] for option in own})
+
+    run.__signature__ = Signature([*(option.replace(kind=by_name) for option in own), *shared])  # type: ignore[attr-defined]
+    return run
+
+
+def _read(function: Any) -> Any:
+    """A function as Typer reads it: what it takes, and what calls it."""
+    alone = typer.Typer(add_completion=False)
+    alone.command()(function)
+    return typer.main.get_command(alone)
 
 
 def _end(said: str, path: str) -> None:

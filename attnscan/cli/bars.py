@@ -1,119 +1,96 @@
-"""Runs on a terminal: one bar that says what runs, how much is done and which option would skip it, and lines."""
+"""What a terminal shows while a command runs: a bar that says what runs and how much is done, and lines."""
 
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-import typer
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
 
 from attnscan.cli.messages import say
-from attnscan.run import events
-from attnscan.run.requests import Request
 from attnscan.safe_text import plain
-from attnscan.scan.events import outcome
+from attnscan.scan.progress import LOG, Note, OnProgress, silent
+from attnscan.views.pictures.look import LackingLetters
 
 if TYPE_CHECKING:
-    from attnscan.scan.scanner import Scanner
+    from attnscan.errors import InputError
 
-T = TypeVar("T")
 _BAR, _LEAST_BAR = 20, 5  # columns
 _TEXT = 68  # columns that text has before a bar has any
 _MOST_SKIPPED = 3  # bad records that are told; the others are counted
-SKIPS = {"predictive words": "--predictive off skips this", "sets of heads": "--draws 5 takes fewer sets"}
+SKIPS = {
+    "predictive words": "--predictive off skips this",
+    "sets of heads": "--draws 5 takes fewer sets",
+    "writing the page": "--no-neurons makes it smaller",
+}
 """By words of what is done: what would leave it out, or shorten it."""
 
 
-class Step(Protocol):
-    """Told what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
+class _Said(logging.Handler):
+    """Says every record of the library's log."""
 
-    def __call__(self, doing: str, done: int | None = None, total: int | None = None, /) -> None:
-        """Show it."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say one."""
+        say(record.getMessage())
 
 
-def answered(
-    request: Request,
-    hint: str = "",
-    take: Callable[[Any], object] | None = None,
-    scanner: Scanner | None = None,
-    *,
-    bar: bool = True,
-    skips: Mapping[str, str] = SKIPS,
-) -> Any:
-    """Run a request, with a bar and lines on standard error.
-
-    `hint` says what would have kept what an interrupted scan has done; `take` is given each of several answers, and
-    pairs' own scores if they are told.
-    Raises: as `run`.
-    """
-    from attnscan.run.engine import run  # which takes longer to import than help does to be told
-
-    pairs, has_state = getattr(request, "pairs", None), getattr(request, "state", None) is not None
-    shown = _Shown(take)
-    shows = working("", None if pairs is None else pairs.how_many, skips) if bar else nullcontext(_silent)
+@contextmanager
+def running(doing: str = "", *, bar: bool = True, skips: Mapping[str, str] = SKIPS) -> Iterator[OnProgress]:
+    """What shows the progress of a call of the library; its notes and warnings are said in lines."""
+    said, before = _Said(), LOG.level
+    LOG.addHandler(said)
+    LOG.setLevel(logging.INFO)
     try:
-        with shows as step, shown.shown_by(step) as listen, closing(run(request, scanner)) as told:
-            for event in told:
-                listen(event)
-    except KeyboardInterrupt:
-        say(f"interrupted{'; run the same command to resume' if has_state else hint}")
-        raise typer.Exit(130) from None
-    return shown.result
+        with warnings.catch_warnings(), _drawn(doing, skips) if bar else _nothing() as step:
+            for category in (Note, LackingLetters):
+                warnings.simplefilter("always", category)
+            shown = warnings.showwarning
 
+            def say_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
+                if issubclass(category, Note | LackingLetters):
+                    say(str(message))
+                else:
+                    shown(message, category, *where)  # type: ignore[arg-type]
 
-def done(work: events.Work[T]) -> T:
-    """Do part of a run, such as opening models, with a bar and lines on standard error. Raises: as the work."""
-    with working("") as step, _Shown().shown_by(step) as listen:
-        return outcome(work, listen)
-
-
-class _Shown:
-    """The events of one run as a terminal shows them, and what it came to."""
-
-    def __init__(self, take: Callable[[Any], object] | None = None) -> None:
-        self.result: Any = None
-        self._take, self._skipped, self._loading = take, 0, False
-
-    @contextmanager
-    def shown_by(self, step: Step) -> Iterator[Callable[[events.Event], None]]:
-        """What shows one event, with what shows a step."""
-        try:
-            yield partial(self.show, step)
-        finally:
-            gc.enable()
-
-    def show(self, step: Step, event: events.Event) -> None:
-        """Show one event."""
-        if self._loading:
-            self._search_again()
-        match event:
-            case events.Loading(name):
-                step(f"loading {name}")
-                gc.disable()  # of a million objects that torch and transformers make, nearly all stay to the end
-                self._loading = True
-            case events.Progress(doing, done, total):
-                step(doing, done, total)
-            case events.Note(text):
-                say(text)
-            case events.Skipped(error):
-                self._skipped += 1
-                if self._skipped <= _MOST_SKIPPED:
-                    say(f"skipped: {error}")
-            case events.Answer() | events.PairScores() if self._take is not None:
-                self._take(event)
-            case events.Result(value):
-                self.result = value
-
-    def _search_again(self) -> None:
-        """Search for unreachable objects again, but not among those that were loaded."""
-        self._loading = False
-        _leave_in_place()
+            warnings.showwarning = say_warning  # type: ignore[assignment]
+            yield _without_search(step)
+    finally:
+        LOG.removeHandler(said)
+        LOG.setLevel(before)
         gc.enable()
+
+
+def told_of_bad() -> Callable[[InputError], None]:
+    """What says of the first bad records that they are skipped."""
+    told = 0
+
+    def tell(error: InputError) -> None:
+        nonlocal told
+        told += 1
+        if told <= _MOST_SKIPPED:
+            say(f"skipped: {error}")
+
+    return tell
+
+
+def _without_search(step: OnProgress) -> OnProgress:
+    """Search for no unreachable objects while a model is loaded: of a million, nearly all stay to the end."""
+
+    def show(doing: str, done: int | None = None, total: int | None = None) -> None:
+        if doing.startswith("loading "):
+            gc.disable()
+        elif not gc.isenabled():
+            _leave_in_place()
+            gc.enable()
+        step(doing, done, total)
+
+    show.shows_nothing = step is silent  # type: ignore[attr-defined]
+    return show
 
 
 @cache  # once, or else what a caller of several commands leaves would pile up
@@ -122,20 +99,16 @@ def _leave_in_place() -> None:
     gc.freeze()
 
 
-def _silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:
-    """Show nothing."""
+@contextmanager
+def _nothing() -> Iterator[OnProgress]:
+    yield silent
 
 
 @contextmanager
-def working(
-    doing: str, total: Callable[[], int | None] | None = None, skips: Mapping[str, str] = SKIPS
-) -> Iterator[Step]:
-    """A bar from the first moment on, until all is done; nothing at all where standard error is no terminal.
-
-    `total` is how much there is of what steps tell without a total of their own; it is asked for once, if at all.
-    """
+def _drawn(doing: str, skips: Mapping[str, str]) -> Iterator[OnProgress]:
+    """A bar from the first moment on, until all is done; nothing at all where standard error is no terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _silent
+        yield silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -145,7 +118,6 @@ def working(
     room = min(_BAR, console.width - _TEXT)
     text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     columns = (SpinnerColumn("line"), TimeElapsedColumn(), *([BarColumn(room)] if room >= _LEAST_BAR else []), text)
-    known = cache(total or (lambda: None))
     with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task(_line(doing, skips), total=None)
         now, last, began = doing, 0, time.monotonic()
@@ -157,8 +129,6 @@ def working(
                 bar.remove_task(task)
                 task, began = bar.add_task("", total=None), time.monotonic()
             now, last = doing, done or 0
-            if done is not None:
-                total = total or known()
             text = _line(f"{doing}{_counted(last, total, time.monotonic() - began)}", skips)
             bar.update(task, completed=last, total=total, description=text, refresh=is_other)
 

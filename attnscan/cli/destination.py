@@ -1,7 +1,6 @@
 """Where a result goes: standard output or a file, in the format that was asked for, whole or not at all.
 
-No file that a run writes may overwrite one that it reads: an option's annotation says the role of its file. Does not
-handle: redirections and files in stores.
+No file that a run writes may overwrite one that it reads. Does not handle: redirections and files in stores.
 """
 
 from __future__ import annotations
@@ -12,19 +11,25 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
-from attnscan.cli.bars import working
-from attnscan.cli.messages import warned
+from attnscan.cli.bars import running
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.errors import AttnscanError, OutputError, needs
+from attnscan.errors import AttnscanError, OutputError, nearest, needs
 from attnscan.inputs.read import local_files
-from attnscan.results.files import Growing, check_writable, descriptor, local_path, write_file, written_by_and_by
+from attnscan.results.files import (
+    Growing,
+    check_suffix,
+    check_writable,
+    descriptor,
+    local_path,
+    write_file,
+    written_by_and_by,
+)
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Picture, PictureFile
 
@@ -51,28 +56,18 @@ SUFFIXES: dict[str, Format] = {
     ".xlsx": "xlsx",
     ".txt": "table",
 }
+READ = ("pairs", "pattern", "weights", "treebank", "held", "alignments")
+"""Options that name files to read."""
+WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
+"""Options that name files to write."""
 
 
-class FileRole(Enum):
-    """What a run does with the file that an option names."""
-
-    READ = auto()
-    WRITTEN = auto()
-
-
-def role_of(annotation: object) -> FileRole | None:
-    """The role that stands in an option's annotation."""
-    return next((mark for mark in get_args(annotation) if isinstance(mark, FileRole)), None)
-
-
-def check_not_overwritten(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> None:
+def check_not_overwritten(given: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter if a command would write over a file that it reads, or write two files in one."""
-    named: dict[FileRole, list[Path | str]] = {role: [] for role in FileRole}
-    for name, role in roles.items():
-        values = given[name] if isinstance(given[name], list) else [given[name]]
-        named[role] += [value for value in values if value is not None]
-    taken = [file for name in named[FileRole.READ] for file in _files_read(str(name))]
-    for path in filter(None, map(_here, named[FileRole.WRITTEN])):
+    values = {name: value if isinstance(value, list | tuple) else [value] for name, value in given.items()}
+    read = [str(value) for name in READ for value in values.get(name, ()) if value is not None]
+    taken = [file for name in read for file in _files_read(name)]
+    for path in filter(None, (_here(given, name) for name in WRITTEN)):
         if any(_is_same(path, other) for other in taken):
             raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
         if str(path) != os.devnull:
@@ -80,21 +75,23 @@ def check_not_overwritten(roles: Mapping[str, FileRole], given: Mapping[str, Any
 
 
 @contextmanager
-def option_named(roles: Mapping[str, FileRole], files: Mapping[str, Any]) -> Iterator[None]:
+def option_named(given: Mapping[str, Any]) -> Iterator[None]:
     """Add to the remedy for a file that cannot be written the option that named the file: "…, with --state"."""
     try:
         yield
     except OutputError as error:
-        for name, role in roles.items():
-            if role is FileRole.WRITTEN and error.place is not None and _here(files[name]) == error.place:
+        for name in WRITTEN:
+            if error.place is not None and _here(given, name) == error.place:
                 option = "-o" if name == "output" else f"--{name.replace('_', '-')}"
                 raise OutputError(error.what, f"{error.remedy} with {option}", error.place) from None
         raise
 
 
-def _here(name: Path | str | None) -> Path | None:
-    """The file on this machine that a name of something to write stands for. Raises: OutputError."""
-    return local_path(name) if isinstance(name, str) else name
+def _here(given: Mapping[str, Any], name: str) -> Path | None:
+    """The file on this machine that an option names to be written. Raises: OutputError."""
+    if (value := given.get(name)) is None:
+        return None
+    return local_path(value) if name == "state" else Path(value)
 
 
 def _files_read(name: str) -> list[Path]:
@@ -189,13 +186,13 @@ class Destination:
         if self.format in PICTURES:
             assert shown.drawn is not None  # only commands that draw are given such a format
             look = PictureFile(PICTURES[PICTURES.index(self.format)])
-            with warned(), working("drawing"):
+            with running("drawing"):
                 from attnscan.views.pictures.picture import picture
 
                 return picture(shown.drawn, look=look, patterns=shown.patterns, heads=shown.heads)
         if self.format == "json" and shown.document is not None:
             return render_object(shown.document())
-        with working("writing the workbook") if self.format == "xlsx" else nullcontext():
+        with running("writing the workbook") if self.format == "xlsx" else nullcontext():
             content = render(shown.frame(), FORMATS[FORMATS.index(self.format)], decimal_comma=self.decimal_comma)
         return content if first or self.format == "jsonl" else content.partition(b"\n")[2]
 
@@ -285,3 +282,39 @@ def write_stdout(content: bytes) -> None:
         raise
     except OSError as error:
         raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None
+
+
+def destination_of(given: Mapping[str, Any], *, draws: bool = False) -> Destination:
+    """The place and format that a command was given; as a picture, if it draws, by the suffix.
+
+    Raises: typer.BadParameter if they contradict each other; OutputError.
+    """
+    output, signature = given["output"], given.get("signature")
+    if signature is not None:
+        check_suffix(signature, ".json", "--signature")
+    asked = _format_of(given["format"], output, csv=given["csv"], draws=draws)
+    if given["decimal_comma"] and asked not in ("csv", "tsv"):
+        raise typer.BadParameter("--decimal-comma is for --csv, or for TSV: add --csv, or leave it out")
+    if asked in PICTURES:
+        check_pictures_can_be_drawn()
+    return Destination(asked, output, given["decimal_comma"], signature)
+
+
+def _format_of(named: str | None, output: Path | None, *, csv: bool, draws: bool) -> Format | Picture:
+    """Raises: as `destination_of`."""
+    if named is not None and named not in FORMATS:
+        hint = nearest(named, FORMATS, f"there are {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"no format '{named}': {hint}")
+    if csv and named not in (None, "csv"):
+        raise typer.BadParameter(f"--csv and --format {named} contradict each other")
+    suffix = "" if output is None else output.suffix.lower()
+    if (asked := "csv" if csv else named) is not None:
+        if SUFFIXES.get(suffix, suffix[1:] if suffix[1:] in PICTURES else asked) != asked:
+            how = "--csv" if csv else f"--format {asked}"
+            raise typer.BadParameter(f"{how} and {output} contradict each other: leave {how} out, or rename the file")
+        return FORMATS[FORMATS.index(asked)]
+    if output is None:
+        return "table"
+    if draws and suffix.removeprefix(".") in PICTURES:
+        return picture_format_of(output)
+    return format_of(output)

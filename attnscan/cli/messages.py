@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from typing import Any
 
 import typer
 
-from attnscan.errors import AttnscanError, MemoryFullError, out_of_memory
+from attnscan.errors import AttnscanError, MemoryFullError, OptionError, out_of_memory
 from attnscan.inputs.library_calls import distrust
 from attnscan.safe_text import plain
-from attnscan.views.pictures.look import LackingLetters
+
+_COULD_KEEP = "; with --state FILE the next run goes on from what is done"
 
 
 def say(line: str) -> None:
@@ -25,23 +27,18 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def warned() -> Iterator[None]:
-    """What a picture warns of is said, in a line."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LackingLetters)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, LackingLetters):
-            say(str(warning.message))
+def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Errors that a user can mend become one line on standard error, and an exit code: 2 for a wrong option, else 1.
 
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Errors that a user can mend become one line on standard error and exit code 1."""
+    `given` are a command's options, which errors name as they are typed; by Ctrl-C a line says what is kept.
+    """
     try:
         yield
+    except OptionError as error:
+        say(f"{as_typed(error.line, given)} (attnscan {command} --help)")
+        raise typer.Exit(2) from None
     except AttnscanError as error:
-        say(str(error))
+        say(error.line)
         if isinstance(error, MemoryFullError):
             distrust("memory")
         raise typer.Exit(1) from None
@@ -51,7 +48,8 @@ def reported() -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
-        say("interrupted")
+        kept = "; run the same command to resume" if given.get("state") else _COULD_KEEP if "state" in given else ""
+        say(f"interrupted{kept}")
         raise typer.Exit(130) from None
     except Exception as error:
         if not out_of_memory(error):
@@ -59,6 +57,16 @@ def reported() -> Iterator[None]:
         say("memory ran out; free some, use fewer --batch-tokens or shorter inputs")
         distrust("memory")
         raise typer.Exit(1) from None
+
+
+def as_typed(line: str, given: Mapping[str, Any]) -> str:
+    """An error's line that begins with the name of an option and its value, with the option as it is typed.
+
+    >>> as_typed("batch_tokens is 0; give more", {"batch_tokens": 0})
+    '--batch-tokens is 0; give more'
+    """
+    value = re.match(r"(\w+) is [-\d'\"]", line)
+    return f"--{value[1].replace('_', '-')}{line[len(value[1]) :]}" if value and value[1] in given else line
 
 
 def write_apart_from_libraries() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscan.inputs.read import STDIN, shown
+from attnscan.results.grid import attention_named
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 3  # lines of what to try next
+_OF_PAIRS = ("columns", "header", "no_header", "quoting", "encoding", "skip_bad", "on_long")
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,49 @@ def about_pairs(paths: Sequence[str], count: int) -> tuple[str, ...]:
     return (f"pairs  {', '.join('standard input' if path == STDIN else shown(path) for path in paths)}",)
 
 
-def options_of(model: str | None, pairs: Sequence[str] = (), weights: Path | None = None) -> tuple[str, ...]:
-    """The options that let another command look at the same; `pairs` are those of files of pairs."""
-    given = [("--model", model), ("--weights", weights)]
-    return (*(str(word) for name, value in given if value is not None for word in (name, value)), *pairs)
+def frame_of_input(given: Mapping[str, Any], *command: str, heads: str = "", links: bool = True) -> ScreenFrame:
+    """The frame of a screen of one input; the command to try next, of some heads, is of the same input and model."""
+    a, b, weights = given.get("a"), given.get("b"), given.get("weights")
+    options = (*_typed(given, "model", "weights"), *typed_attention(given, heads, links=links))
+    texts = tuple(text for text in (a, b) if text is not None)
+    return ScreenFrame(about_input(a, b, weights), command, texts, options)
+
+
+def frame_of_pairs(given: Mapping[str, Any], count: int, *command: str, heads: str = "") -> ScreenFrame:
+    """The frame of a screen of `count` pairs; what to try next, of some heads, is of the same pairs and model."""
+    options = (*_typed(given, "model"), *typed_pairs(given), *typed_attention(given, heads))
+    return ScreenFrame(about_pairs(given.get("pairs") or (), count), command, options=options)
+
+
+def typed_pairs(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
+    paths = [path if shown(path) == path else "URI" for path in given.get("pairs") or () if path != STDIN]
+    words = tuple(word for path in paths for word in ("--pairs", path))
+    return (*words, *_typed(given, *_OF_PAIRS)) if paths else ()
+
+
+def typed_attention(given: Mapping[str, Any], heads: str = "", *, links: bool = True) -> tuple[str, ...]:
+    """The options of an encoder-decoder as another command takes them, of heads whose letters may say what is read.
+
+    Without `links`, which are those of other pairs.
+    """
+    asked = given.get("attention")
+    named = attention_named(heads)
+    kind = named if asked in (None, "all") else asked
+    if kind == "encoder":
+        return ()
+    read = () if named == kind else ("--attention", kind)
+    across = (("alignments",) if links else ()) + ("query",) if kind == "cross" else ()
+    return (*read, *_typed(given, *across, "max_target_tokens"))
+
+
+def _typed(given: Mapping[str, Any], *names: str) -> tuple[str, ...]:
+    """Options as they are typed, if they were given."""
+    words: list[str] = []
+    for name in names:
+        if (value := given.get(name)) not in (None, False):
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return tuple(words)
 
 
 def _quoted(word: str) -> str:

@@ -88,7 +88,7 @@ Heads = HeadLike | Sequence[HeadLike]
 """Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
 
 _LETTERS = {kind.letter: kind for kind in AttentionKind}
-_HEAD = re.compile(r"([edc]?)L?(\d{1,6})[-.H](\d{1,6})")
+_HEAD = re.compile(r"([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")
 _LAYER = re.compile(r"layer:([edc]?)(\d{1,6})")
 _HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
 

@@ -1,7 +1,7 @@
 """Inputs through a model, to results.
 
 options.py        what a scan computes
-events.py         what work tells while it runs
+progress.py       what users are told while work runs
 scanner.py        a model made ready: encode, run, score
 one_input.py      one input: its classification, its dependencies
 answers.py        what a model has said of predictive words before

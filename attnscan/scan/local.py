@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,8 +18,8 @@ from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
+from attnscan.results.scores import FloatArray
 from attnscan.results.terms import counted
-from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
@@ -206,44 +206,34 @@ def scan(
     on_bad: OnBad | None = None,
     *,
     doing: str = "scoring pairs",
-    pair_scores: bool = False,
-) -> Generator[ScanState | Progress | PairScores, None, None]:
-    """Score every head on a stream of pairs; yields the state after each window of batches.
+    on_pairs: OnPairs | None = None,
+    keep: Callable[[ScanState], object] | None = None,
+    total: int | None = None,
+) -> ScanState:
+    """Score every head on a stream of pairs, and return what was summed; tells of each batch what it is `doing`.
 
-    Before that it tells of each batch the progress of what is `doing` and, with `pair_scores`, each pair's own sums.
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
-    skipped, or raised if there is none.
+    skipped, or raised if there is none. `on_pairs` is given each pair's own sums in the order of the pairs, and `keep`
+    the state after each window of batches.
 
     Raises: InputError, which says where the pair stands.
     """
-    start = start or ScanState(scanner.options)
-    sums, stream = start.sums, Stream(scanner, records, on_bad, start.seen)
-    with closing(stream.worked(partial(_scored, pair_scores=pair_scores), scanner.crew)) as scored:
+    state = start or ScanState(scanner.options)
+    sums, stream = state.sums, Stream(scanner, records, on_bad, state.seen)
+    work = partial(_scored, pair_scores=on_pairs is not None)
+    with closing(stream.worked(work, scanner.crew)) as scored:
         for results, window_done in scored:
-            for batch_sums, kept in results:
-                yield from kept
+            for batch_sums, of_pairs in results:
+                for places, own in of_pairs:
+                    if on_pairs is not None:
+                        on_pairs(places, own)
                 sums += batch_sums
-            yield Progress(doing, stream.done)
+            scanner.tell(doing, stream.done, total)
             if window_done:
-                yield ScanState(scanner.options, stream.seen, sums)
-
-
-def scanned(
-    scanner: Scanner,
-    records: Iterable[Record],
-    on_bad: OnBad | None = None,
-    *,
-    doing: str = "scoring pairs",
-    pair_scores: bool = False,
-) -> Steps[ScanState]:
-    """The state after all pairs of a stream, signed; tells what `scan` tells besides states. Raises: as `scan`."""
-    state = ScanState(scanner.options)
-    for event in scan(scanner, records, None, on_bad, doing=doing, pair_scores=pair_scores):
-        if isinstance(event, ScanState):
-            state = event
-        else:
-            yield event
-    return with_signature(scanner, state)
+                state = ScanState(scanner.options, stream.seen, sums)
+                if keep is not None:
+                    keep(state)
+    return state
 
 
 def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
@@ -257,30 +247,28 @@ def finished(
     scanner: Scanner,
     state: ScanState,
     doing: str = "",
-) -> Steps[Ranking]:
+    on_pairs: OnPairs | None = None,
+) -> Ranking:
     """Measure `predictive` on the sample of a state, and rank heads.
 
-    Tells of hidden sequences, `doing` first, and each asked pair's scores for `predictive`.
+    Tells of hidden sequences, `doing` first; `on_pairs` is given each asked pair's scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
     state, asked = with_signature(scanner, state), None
     if state.asks:
-        asked = yield from predictive_sums(scanner, state.seen, doing)
+        asked = predictive_sums(scanner, state.seen, doing, on_pairs)
     return state.ranking(asked)
 
 
-def _scored(scanner: Scanner, batch: Sequence[EncodedInput], *, pair_scores: bool) -> tuple[ScanSums, list[PairScores]]:
+_OfPairs = list[tuple[Sequence[Place], Mapping[str, FloatArray]]]
+"""The places of some pairs, and their own sums."""
+
+
+def _scored(scanner: Scanner, batch: Sequence[EncodedInput], *, pair_scores: bool) -> tuple[ScanSums, _OfPairs]:
     """The sums of a batch; beside them those of each pair, if they are wanted."""
-    return _kept(scanner, batch) if pair_scores else (summed(scanner, batch), [])
-
-
-def _kept(
-    scanner: Scanner, inputs: Sequence[EncodedInput], helps: Sequence[Help] = (), only: Sequence[str] | None = None
-) -> tuple[ScanSums, list[PairScores]]:
-    """The sums of some inputs, and beside them those of each."""
-    kept: list[PairScores] = []
-    sums = summed(scanner, inputs, helps, lambda places, own: kept.append(PairScores(places, own)), only)
-    return sums, kept
+    of_pairs: _OfPairs = []
+    keep: OnPairs | None = (lambda places, own: of_pairs.append((places, own))) if pair_scores else None
+    return summed(scanner, batch, (), keep), of_pairs
 
 
 def summed(
@@ -362,10 +350,10 @@ def each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
         consumer(block)
 
 
-def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "") -> Steps[ScanSums]:
+def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> ScanSums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
-    Tells how many hidden sequences are done, `doing` first, and each pair's own sums.
+    Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own sums.
     """
     if scanner.measure is None:
         return ScanSums()
@@ -377,11 +365,9 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "") -> Steps[Scan
     else:
         questions = [Questions(encoded, options.predictive_words) for encoded in inputs]
     words, pairs = sum(len(asked.queries) for asked in questions), len(questions)
-    told = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
-    helps = yield from scanner.answering(questions, told)
+    doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
+    helps = scanner.answering(questions, doing)
     total = ScanSums()
     for asked, own in zip(questions, helps, strict=True):
-        sums, kept = _kept(scanner, [asked.encoded], [own], ["predictive"])
-        yield from kept
-        total += sums
+        total += summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"])
     return total

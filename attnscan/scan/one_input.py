@@ -30,7 +30,6 @@ from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
 from attnscan.results.signature import By, Reading, Signature, Special
-from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
@@ -45,7 +44,7 @@ if TYPE_CHECKING:  # saved weights are scored without transformers, and these im
 
 def classify(
     scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
-) -> Steps[Classification]:
+) -> Classification:
     """What every head of the model does on one input; tells how many hidden sequences are done.
 
     With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a selection
@@ -62,7 +61,7 @@ def classify(
         scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.shown))
     else:
         scanner.check_room(len(encoded.tokens), copies=int(keep))
-    helps = yield from scanner.asking([encoded])
+    helps = scanner.asking([encoded])
     reading = InputReading(scanner, pair, encoded, helps, keep=bool(keep), chosen=chosen)
     reading.run(reading.batch.model_inputs)
     return reading.result()
@@ -172,14 +171,14 @@ class InputReading:
         return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 
 
-def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None) -> Steps[Dependencies]:
+def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None) -> Dependencies:
     """Which words of one input help to predict which, without looking at any head; `encoded` as for `classify`.
 
     Raises: InputError; ModelError if the model cannot be asked.
     """
     scanner = scanner.exact()
     encoded = encoded or scanner.encode(pair)
-    helps = yield from scanner.asking([encoded])
+    helps = scanner.asking([encoded])
     if not helps:
         raise ModelError(
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",

@@ -21,6 +21,7 @@ Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
 _DRAWN, _ASKED = 128, 16
 """Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
+_TARGET_TOKENS = 64
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class ScanOptions:
     ] = "predicts"
     max_target_tokens: Annotated[
         int, Option("Let the model write at most N tokens of a missing target.", least=1, general=False)
-    ] = 64
+    ] = _TARGET_TOKENS
     split: Annotated[
         bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
     ] = False
@@ -179,11 +180,13 @@ class ScanOptions:
         """Raises: OptionError for a value that there is not."""
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
+            raise OptionError("--query is for cross attention", "add --attention cross, or leave it out")
+        if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
             raise OptionError(
-                "query is reads, which is for cross attention", "leave it out: a decoder's queries are what it reads"
+                "--max-target-tokens is for --attention decoder, cross or all", "leave it out: no target is read"
             )
         if self.words == "spaces" and self.unit == "token":
-            raise OptionError("words is spaces, which is for units of words", "give --unit word (unit='word'), too")
+            raise OptionError("--words spaces is for units of words", "give --unit word, too")
 
 
 def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:

@@ -28,7 +28,6 @@ from attnscan.results.files import begun, check_suffix, descriptor, explained, s
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.scan.events import PairScores
 from attnscan.scoring.sums import KINDS
 
 if TYPE_CHECKING:
@@ -69,12 +68,9 @@ class PerPairWriter:
     def __enter__(self) -> PerPairWriter:
         return self
 
-    def table(self, scores: PairScores) -> pa.Table:
-        """The rows of some pairs, smaller than their scores."""
-        return pair_table(scores.places, scores.sums, self._patterns, **self._how)
-
-    def write(self, table: pa.Table) -> None:
-        """Add the rows of some pairs."""
+    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
+        """Add the rows of some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
+        table = pair_table(places, sums, self._patterns, **self._how)
         with explained(self._path):
             if self._writer is None:
                 self._writer = self._opened(table.schema)

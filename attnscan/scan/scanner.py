@@ -34,8 +34,8 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.answers import Answers, worth_keeping
-from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.progress import OnProgress, silent
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
@@ -55,8 +55,11 @@ class Scanner:
     Raises: ModelError, DeviceError if the model cannot be had on the device.
     """
 
-    def __init__(self, options: ScanOptions, source: Source | LoadedModel | None = None) -> None:
-        self.options = options
+    def __init__(
+        self, options: ScanOptions, source: Source | LoadedModel | None = None, progress: OnProgress = silent
+    ) -> None:
+        """`progress` is called with what the scanner's work does, and how far it is."""
+        self.options, self.progress = options, progress
         if isinstance(source, LoadedModel):
             self.loaded = source
         else:
@@ -110,6 +113,16 @@ class Scanner:
         other = copy(self)
         other.options = replace(self.options, **changes)
         return other
+
+    def with_progress(self, progress: OnProgress) -> Scanner:
+        """A scanner of this model, under this tap, that tells another of its progress."""
+        other = copy(self)
+        other.progress = progress
+        return other
+
+    def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
+        """Tell what runs now, how much of it is done, and how much there is."""
+        self.progress(doing, done, total)
 
     def exact(self) -> Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
@@ -259,18 +272,18 @@ class Scanner:
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured."""
-        return outcome(self.asking(inputs))
+        return self.with_progress(silent).asking(inputs)
 
-    def asking(self, inputs: Sequence[EncodedInput]) -> Steps[list[Help]]:
+    def asking(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured.
 
         Tells how many hidden sequences are done, of all inputs together.
         """
         if self.measure is None:
             return []
-        return (yield from self.answering([Questions(encoded, self.options.predictive_words) for encoded in inputs]))
+        return self.answering([Questions(encoded, self.options.predictive_words) for encoded in inputs])
 
-    def answering(self, questions: Sequence[Questions], doing: str = "") -> Steps[list[Help]]:
+    def answering(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
         answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
@@ -284,7 +297,7 @@ class Scanner:
                 known[rest[index].digest] = answer
                 answers.put(rest[index], answer)
             if total:
-                yield Progress(doing or "predictive words: hidden sequences", done, total)
+                self.tell(doing or "predictive words: hidden sequences", done, total)
         if rest:
             answers.cache.prune()
         return [known[asked.digest] for asked in questions]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from attnscan.errors import InputError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.scan.events import Progress, Steps
+from attnscan.scan.progress import OnProgress, silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.relation_sums import RelationSums, offsets_are_not_told
@@ -25,7 +25,7 @@ class Trees(NamedTuple):
     """Sorted; those that a model's heads can be asked for."""
 
 
-def trees_read(records: Iterable[Record], *, subtypes: bool = False) -> Steps[Trees]:
+def trees_read(records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False) -> Trees:
     """Read a treebank to its end, so that what is wrong in it is told before a model is loaded.
 
     Raises: InputError if there is no sentence, or one without a tree.
@@ -36,7 +36,7 @@ def trees_read(records: Iterable[Record], *, subtypes: bool = False) -> Steps[Tr
         relations.update(item.row.relation for item in items_of(record.pair.sentences[0], asked))
         count += 1
         if count % _TOLD_EVERY == 0:
-            yield Progress("reading trees", count)
+            progress("reading trees", count, None)
     if not count:
         raise InputError("there is no sentence in the treebank", "name a .conllu file with at least one")
     return Trees(count, sorted(relations))

@@ -32,8 +32,7 @@ from attnscan.results.behaviour import are_resting
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import DELIMITER
-from attnscan.scan.events import Progress, Steps
-from attnscan.scan.local import OnBad, Stream, finished, scanned, tokens_of
+from attnscan.scan.local import OnBad, Stream, finished, scan, tokens_of
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
@@ -64,7 +63,7 @@ def requested_sets(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-) -> Steps[RequestedSets]:
+) -> RequestedSets:
     """The sets of heads that a request describes, and their controls.
 
     Heads that are named are taken as they are; those that follow patterns are found by a scan of the other half of the
@@ -73,7 +72,7 @@ def requested_sets(
     """
     options = scanner.options
     if not request.names_heads:
-        return (yield from _by_patterns(scanner, read(), request, on_bad))
+        return _by_patterns(scanner, read(), request, on_bad)
     grid, text = scanner.grid(), request.heads or "all"
     heads = grid.select(text)
     named = {head.name: [head] for head in heads} if request.each else {text: heads}
@@ -88,12 +87,12 @@ def measured(records: Iterable[Record], request: AblationRequest, seed: int) -> 
 
 def _by_patterns(
     scanner: Scanner, records: Iterable[Record], request: AblationRequest, on_bad: OnBad | None
-) -> Steps[RequestedSets]:
+) -> RequestedSets:
     options, counts = scanner.options, [0, 0]
     chosen = _choosing(records, options.seed, counts)
-    state = yield from scanned(scanner, chosen, on_bad, doing="labels: scoring one half of the pairs")
+    state = scan(scanner, chosen, None, on_bad, doing="labels: scoring one half of the pairs")
     _check_halves(counts)
-    ranking = yield from finished(scanner, state, "labels: ")
+    ranking = finished(scanner, state, "labels: ")
     scores = ranking.scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
@@ -275,7 +274,7 @@ def ablate(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-) -> Steps[Ablation]:
+) -> Ablation:
     """What each requested set of heads is worth to the model.
 
     `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one to replace by the
@@ -286,16 +285,16 @@ def ablate(
     SelectionError if a head that is named is not there.
     """
     scanner = scanner.exact()
-    yield Progress("trying whether heads can be switched off")
+    scanner.tell("trying whether heads can be switched off")
     _check_switchable(scanner)
-    asked = yield from requested_sets(scanner, read, request, on_bad)
+    asked = requested_sets(scanner, read, request, on_bad)
     records: dict[int, Record] = {}
     words, seed = scanner.with_options(unit="word", by=None), scanner.options.seed
     measures = measures_of(scanner.loaded, request.measures, seed, records, scanner.options.kind)
     grid = scanner.grid()
     means = None
     if request.replace == "mean":
-        means = yield from _means(words, measured(read(), request, seed), on_bad)
+        means = _means(words, measured(read(), request, seed), on_bad)
     studies = [_Study(scanner, measure, asked.sets, grid, means) for measure in measures]
     numbered = _noting(measured(read(), request, seed), records, asked.seen.read + 1)
     stream = Stream(words, numbered, on_bad, asked.seen)
@@ -303,7 +302,7 @@ def ablate(
         for window in windows:
             inputs = sorted((encoded for batch in window for encoded in batch), key=lambda encoded: encoded.number)
             for study in studies:
-                yield from study.take(inputs)
+                study.take(inputs)
             for encoded in inputs:
                 records.pop(encoded.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
@@ -341,7 +340,7 @@ class _Study:
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
-    def take(self, inputs: Sequence[EncodedInput]) -> Steps[None]:
+    def take(self, inputs: Sequence[EncodedInput]) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn; tells of each."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
@@ -358,7 +357,7 @@ class _Study:
             for piece, answers in answered:
                 intact = answers[:, 0] if piece.first == 0 else intact
                 for number in range(len(piece.off)):
-                    yield Progress(doing, done := done + 1, every)
+                    self._scanner.tell(doing, done := done + 1, every)
                     value, n = self._measure.values(piece.questions, answers[:, number], intact)
                     for row, question in enumerate(piece.questions):
                         sums[question.pair, :, piece.first + number] += value[row]
@@ -409,7 +408,7 @@ def _most(room: Room, inputs: int, length: int) -> int:
     return max(1, min(room.tokens // (inputs * length), by_cells))
 
 
-def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Steps[Tensor]:
+def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Tensor:
     """Each head's output, averaged over the words of all pairs. Shape: [layer, head, dimension].
 
     Raises: InputError if there is no pair.
@@ -443,7 +442,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
             for own, words in sums:
                 total = own if total is None else total + own
                 count += words
-            yield Progress("heads' mean output over pairs", stream.done)
+            scanner.tell("heads' mean output over pairs", stream.done)
     if total is None or not count:
         raise no_pair("to average heads over")
     return total / count

@@ -26,7 +26,6 @@ from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
-from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.classes import ClassScorer
@@ -51,7 +50,7 @@ _FEWEST = 5  # eligible words of an example
 
 def looks(
     scanner: Scanner, records: Iterable[Record], measures: Mapping[Head, Measure], on_bad: OnBad | None = None
-) -> Steps[dict[Head, Look]]:
+) -> dict[Head, Look]:
     """Look at some heads, each by what it is told by; tells of pairs that are done.
 
     Raises: InputError if there is no pair that can be read.
@@ -69,10 +68,10 @@ def looks(
         raise InputError("no pair can be read", "give pairs of sentences")
     seen, done = _Seen(scanner, measures, inputs), 0
     for numbers in _alike_in_length(inputs):
-        yield from seen.take(numbers)
+        seen.take(numbers)
         done += len(numbers)
-        yield Progress("looking at heads, by pairs", done, len(inputs))
-    why, not_available = yield from _explained(scanner, inputs[:EXPLAINED_BY], measures, seen.measured)
+        scanner.tell("looking at heads, by pairs", done, len(inputs))
+    why, not_available = _explained(scanner, inputs[:EXPLAINED_BY], measures, seen.measured)
     return {head: seen.look(head, why[head], not_available) for head in measures}
 
 
@@ -108,10 +107,10 @@ class _Seen:
         self._apart: FloatArray | None = None
         self._queries = 0
 
-    def take(self, numbers: Sequence[int]) -> Steps[None]:
+    def take(self, numbers: Sequence[int]) -> None:
         """Look at some inputs."""
         inputs = [self.inputs[number] for number in numbers]
-        measurer = yield from _Measurer.of(self.scanner, inputs, self.measures)
+        measurer = _Measurer.of(self.scanner, inputs, self.measures)
         keepers = [AttentionKeeper(chosen=self._rows(encoded)) for encoded in inputs]
 
         def consume(block: AttentionBlock) -> None:
@@ -259,10 +258,10 @@ class _Measurer:
         """Those of the heads."""
 
     @classmethod
-    def of(cls, scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure]) -> Steps[_Measurer]:
+    def of(cls, scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure]) -> _Measurer:
         """Measure some inputs, of which the model is asked for predictive words if a head is told by these."""
         asks = any(measure.name == "predictive" for measure in measures.values())
-        helps = (yield from scanner.asking(inputs)) if asks else ()
+        helps = scanner.asking(inputs) if asks else ()
         names = {measure.name for measure in measures.values() if measure.labelled}
         patterns = [known for known in scanner.options.patterns if known.id in names]
         return cls(Targets(scanner.collate(inputs), patterns, helps), measures, scanner.options.reading.special == "in")
@@ -304,12 +303,12 @@ def _from_same_place(
 
 def _explained(
     scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure], plain: Mapping[Head, FloatArray]
-) -> Steps[tuple[dict[Head, HeadExplanation], dict[str, str]]]:
+) -> tuple[dict[Head, HeadExplanation], dict[str, str]]:
     """What heads do with positions shuffled or segment ids changed, over some inputs, and what cannot be changed.
 
     Shape: `plain`, what they do otherwise, as `_Measurer.of_pairs`, of more inputs.
     """
-    measurer = yield from _Measurer.of(scanner, inputs, measures)
+    measurer = _Measurer.of(scanner, inputs, measures)
     batch, model, not_available = measurer.batch, scanner.loaded.model, dict[str, str]()
     positions: Positions | str
     try:
@@ -319,7 +318,7 @@ def _explained(
     if (why := why_no_segments(model, batch.model_inputs)) is not None:
         not_available["segments"] = why
     drawn: dict[str, list[dict[Head, FloatArray]]] = {}
-    yield Progress("positions and segments changed")
+    scanner.tell("positions and segments changed")
     with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
         for name, model_inputs in changes:
             scanner.run(model_inputs, measurer, cut=Cut(batch.unit, previews=True))

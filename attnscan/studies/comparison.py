@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Reading
 from attnscan.results.terms import QUERIES, Match
-from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.local import OnBad, Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -38,7 +38,7 @@ def compare(
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
-) -> Steps[Comparison]:
+) -> Comparison:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
@@ -56,8 +56,8 @@ def compare(
             )
         matched, divergence = _places(grids[0], grids[0].shape), np.full(grids[0].shape, np.nan)
     else:
-        matched, divergence = yield from nearest_heads(scanner_a, scanner_b, known(), on_bad)
-    sums, states = yield from _scanned(scanner_a, scanner_b, known(), matched, on_bad)
+        matched, divergence = nearest_heads(scanner_a, scanner_b, known(), on_bad)
+    sums, states = _scanned(scanner_a, scanner_b, known(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
     scores = sums.a.finish(options.kind), sums.b.finish(options.kind)
@@ -143,7 +143,7 @@ class _PairedSums(Adding):
 
 def _scanned(
     scanner_a: Scanner, scanner_b: Scanner, records: Iterator[Record], matched: IntArray, on_bad: OnBad | None
-) -> Steps[tuple[_PairedSums | None, list[ScanState]]]:
+) -> tuple[_PairedSums | None, list[ScanState]]:
     """Both models' sums over the pairs that both read, block by block."""
     total: _PairedSums | None = None
     states = [ScanState(scanner_a.options), ScanState(scanner_b.options)]
@@ -153,14 +153,13 @@ def _scanned(
         placed = [replace(record, place=Place(row=row)) for row, record in enumerate(block)]
         for which, (scanner, hear) in enumerate(((scanner_a, on_bad), (scanner_b, unheard))):
             doing = f"pairs through model {'AB'[which]}"
-            for event in scan(scanner, placed, states[which], hear, doing=doing, pair_scores=True):
-                if isinstance(event, ScanState):
-                    states[which] = event
-                elif isinstance(event, PairScores):
-                    for number, place in enumerate(event.places):
-                        kept[which][place.row] = {name: values[number] for name, values in event.sums.items()}
-                else:
-                    yield event
+            own = kept[which]
+
+            def keep(places: Sequence[Place], sums: Mapping[str, FloatArray], own: Any = own) -> None:
+                for number, place in enumerate(places):
+                    own[place.row] = {name: values[number] for name, values in sums.items()}
+
+            states[which] = scan(scanner, placed, states[which], hear, doing=doing, on_pairs=keep)
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
             ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
@@ -181,7 +180,7 @@ def nearest_heads(
     scanner_b: Scanner,
     records: Iterable[Record],
     on_bad: OnBad | None = None,
-) -> Steps[tuple[IntArray, FloatArray]]:
+) -> tuple[IntArray, FloatArray]:
     """The head of the other model that attends most like each head of the one, and how far apart the two are.
 
     Shape: [layer, head, 2] and [layer, head], in nats.
@@ -208,7 +207,7 @@ def nearest_heads(
         for looks, _ in looked:
             for divergence, queries in itertools.chain.from_iterable(looks):
                 total, n = divergence if total is None else total + divergence, n + queries
-            yield Progress("matching heads by pairs", stream.done)
+            reader.tell("matching heads by pairs", stream.done)
     if total is None or not n:
         raise no_pair("to match heads by")
     return _places([others[number] for number in total.argmin(1)], shape), (total.min(1) / n).reshape(shape)

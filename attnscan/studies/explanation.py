@@ -31,8 +31,8 @@ from attnscan.results.head_explanation import CAUSES, NeuronTable
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import USUAL
 from attnscan.results.terms import SHUFFLES, THRESHOLD
-from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.local import OnBad, Stream
+from attnscan.scan.progress import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
 from attnscan.scoring.classes import ClassScorer
@@ -339,7 +339,7 @@ def explain(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     on_bad: OnBad | None = None,
-) -> Steps[Explanations]:
+) -> Explanations:
     """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
 
     Raises: InputError if there is no pair, or one cannot be read.
@@ -351,7 +351,7 @@ def explain(
         for of_batches, _ in looks:
             for of_batch in of_batches:
                 sums += of_batch
-            yield Progress("explaining heads by pairs", stream.done)
+            scanner.tell("explaining heads by pairs", stream.done)
     return explainer.finish(sums, stream.seen)
 
 
@@ -361,7 +361,7 @@ def explain_input(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     encoded: EncodedInput | None = None,
-) -> Steps[Explanations]:
+) -> Explanations:
     """Explain heads by one input, of which their attention is kept; `encoded` if the scanner has encoded it already.
 
     Raises: InputError if it cannot be read.
@@ -373,7 +373,7 @@ def explain_input(
     if heads is not None:
         chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
-    sums = yield from explainer.looking(scanner, [encoded], AttentionKeeper(chosen=chosen))
+    sums = explainer.looking(scanner, [encoded], AttentionKeeper(chosen=chosen))
     seen = Seen.of(record.pair, truncated=encoded.truncated)
     return explainer.finish(sums, seen)
 
@@ -419,14 +419,14 @@ class _Explainer:
 
     def look(self, scanner: Scanner, inputs: Sequence[EncodedInput]) -> _Measured:
         """Score a batch as it is, and with everything changed that can be."""
-        return outcome(self.looking(scanner, inputs))
+        return self.looking(scanner.with_progress(silent), inputs)
 
     def looking(
         self, scanner: Scanner, inputs: Sequence[EncodedInput], keeper: AttentionKeeper | None = None
-    ) -> Steps[_Measured]:
+    ) -> _Measured:
         """Score a batch and tell what is being measured; a `keeper` keeps its one input."""
         batch = scanner.collate(inputs)
-        helps = yield from scanner.asking(inputs)
+        helps = scanner.asking(inputs)
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer = Scorer(targets)
         words = None if keeper is None else Scorer(targets, by_query=True)
@@ -443,7 +443,7 @@ class _Explainer:
                 if consumer is not None:
                     consumer(block)
 
-        yield Progress("neurons of queries and keys")
+        scanner.tell("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume, cut=Cut(batch.unit, previews=True))
         keys = [encoded.known_pair.key for encoded in inputs]
         units = units_of(scorer.pair_sums() if words is None else words.word_sums(), classes.sums(), USUAL)
@@ -454,13 +454,13 @@ class _Explainer:
             words=None if words is None else units,
             attention=None if keeper is None else keeper.attention(inputs[0]),
         )
-        return sums + (yield from self._changed(scanner, scorer, batch))
+        return sums + self._changed(scanner, scorer, batch)
 
-    def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Measured]:
+    def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
         """Score a batch with everything changed that can be."""
         model, seed, drawn = scanner.loaded.model, scanner.options.seed, dict[str, list[Scorer]]()
         positions = self._positions_of(model, batch.model_inputs)
-        yield Progress("positions and segments changed")
+        scanner.tell("positions and segments changed")
         with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
             for name, inputs in changes:
                 again = scorer.fresh()

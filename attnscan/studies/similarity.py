@@ -25,7 +25,6 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
-from attnscan.scan.events import Progress, Steps
 from attnscan.scan.local import OnBad, Stream, each
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
@@ -122,7 +121,7 @@ def similar(
     queries: int = QUERIES,
     within: float = WITHIN,
     on_bad: OnBad | None = None,
-) -> Steps[Similarity]:
+) -> Similarity:
     """How far apart all heads are, over pairs, by at most `queries` words of each; tells of pairs that are done.
 
     Raises: InputError if there is no pair.
@@ -160,7 +159,7 @@ def similar(
                 scores, labels = added(scores, of_batch), added(labels, labels_of_batch)
                 for count, matrix in divergent:
                     apart = added(apart, RatioSums.of(matrix[None], np.full((1, 1, 1), float(count))))
-            yield Progress("comparing heads by pairs", stream.done)
+            scanner.tell("comparing heads by pairs", stream.done)
     if scores is None or labels is None or apart is None or not apart.n.item():
         raise no_pair("to compare heads by")
     options = scanner.options

@@ -14,9 +14,8 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.api.pairs import pairs_of
+from attnscan.api.pairs import PairsInput, pairs_input
 from attnscan.errors import InputError, OptionError, PairsError
-from attnscan.run.reading import Ledger, ObjectPairs
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A), ("the mat .", B), (A, "the mat ."), (B, "cat on mat .")]
@@ -65,14 +64,14 @@ def test_a_bad_pair_is_told_of_once_and_left_out(call: Callable[..., Any], model
 
 @each
 def test_how_far_it_is(call: Callable[..., Any], model: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    call(FRAME, model, on_progress=lambda *step: told.append(step))
-    assert told and all(isinstance(doing, str) and isinstance(done, int) for doing, done, _ in told)
+    told: list[tuple[str, int | None, int | None]] = []
+    call(FRAME, model, progress=lambda *step: told.append(step))
+    assert told and all(isinstance(doing, str) and isinstance(done, int | None) for doing, done, _ in told)
     last = {doing: (done, total) for doing, done, total in told}
-    of_pairs = [step for doing, step in last.items() if doing.endswith("pairs")]
+    of_pairs = [step for doing, step in last.items() if doing.endswith("pairs") and step[0] is not None]
     assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
     told.clear()
-    call(iter(PAIRS), model, on_progress=lambda *step: told.append(step))
+    call(iter(PAIRS), model, progress=lambda *step: told.append(step))
     assert {total for doing, _, total in told if "pairs" in doing and "predictive" not in doing} == {None}
 
 
@@ -85,8 +84,8 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
         raise error
 
     bad_first = [(" ", B), *PAIRS]
-    callbacks: list[tuple[Any, str]] = [(PAIRS, "on_progress"), (bad_first, "on_bad")]
-    if call in (CALLS["heads"], CALLS["profile"]):
+    callbacks: list[tuple[Any, str]] = [(PAIRS, "progress"), (bad_first, "on_bad")]
+    if call is CALLS["heads"]:
         callbacks.append((PAIRS, "on_pairs"))
     for pairs, name in callbacks:
         with pytest.raises(type(error)) as caught:
@@ -96,11 +95,12 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
 
 @each
 def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
-    for name in ("on_bad", "on_progress"):
+    for name in ("on_bad", "progress"):
         line = refusal(lambda name=name: call(PAIRS, model, **{name: 5}), OptionError)
         assert line.startswith(f"{name} is not a function; give one that takes")
-    if call not in (CALLS["heads"], CALLS["profile"]):
-        assert "takes no on_pairs" in refusal(lambda: call(PAIRS, model, on_pairs=print), OptionError)
+    if call is not CALLS["heads"]:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'on_pairs'"):
+            call(PAIRS, model, on_pairs=print)
     else:
         assert "on_pairs is not a function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
 
@@ -126,11 +126,12 @@ def test_what_are_no_pairs(call: Callable[..., Any], pairs: Any, message: str, m
 
 
 def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
-    options = {"columns": columns, "header": None, "quoting": "auto", "encoding": None, "skip_bad": skip_bad}
-    return pairs_of(pairs, options, id=id, labels=labels)
+    return pairs_input(pairs, {"columns": columns, "skip_bad": skip_bad}, id=id, labels=labels)
 
 
-def test_files_are_told_from_texts(tmp_path: Path) -> None:
+def test_files_are_told_from_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = list[tuple[str, ...]]()
+    monkeypatch.setattr("attnscan.api.pairs._files_input", lambda paths, *_: files.append(paths))
     for given, paths in (
         (None, ()),
         ("pairs.csv", ("pairs.csv",)),
@@ -138,9 +139,10 @@ def test_files_are_told_from_texts(tmp_path: Path) -> None:
         (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),
         (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
     ):
-        assert _pairs(given).paths == paths
+        _pairs(given)
+        assert files.pop() == paths
     for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
-        assert isinstance(_pairs(texts), ObjectPairs)
+        assert isinstance(_pairs(texts), PairsInput) and not files
 
 
 @pytest.mark.parametrize(
@@ -153,18 +155,18 @@ def test_columns_that_are_none(given: dict[str, Any]) -> None:
 def test_columns_may_be_numbers() -> None:
     for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
         count = 1 if isinstance(columns, str | int) else len(columns)
-        assert next(_pairs(FRAME, columns=columns).read(Ledger())).pair.texts == PAIRS[0][:count]
+        assert next(_pairs(FRAME, columns=columns).read()).pair.texts == PAIRS[0][:count]
 
 
 def test_an_id_goes_with_its_pair() -> None:
     for column in ("key", 3):
-        assert [record.place.id for record in _pairs(FRAME, id=column).read(Ledger())] == list("abcdef")
+        assert [record.place.id for record in _pairs(FRAME, id=column).read()] == list("abcdef")
 
 
 def test_labels_go_with_their_pairs() -> None:
     def labels(pairs: Any, given: Any) -> list[str | None]:
-        source = _pairs(pairs, labels=given, skip_bad=True).ready(Ledger(), 2)
-        once, again = ([record.label for record in source.read(Ledger())] for _ in range(2))
+        source = _pairs(pairs, labels=given, skip_bad=True).ready(2)
+        once, again = ([record.label for record in source.read()] for _ in range(2))
         assert once == again
         return once
 
@@ -201,17 +203,12 @@ class TestScoresOfPairs:
         pd.testing.assert_frame_equal(read[numbers], scores[numbers].reset_index(drop=True), check_exact=True)
         assert frames[0].dtypes["layer"] == written.dtypes["layer"]
 
-    def test_profiles_have_them_too(self, model: Path) -> None:
-        frames: list[pd.DataFrame] = []
-        attnscan.profile(pairs=iter(PAIRS), model=model, on_pairs=frames.append)
-        assert set(pd.concat(frames)["pair"]) == {1, 2, 3, 4, 5, 6}
-
 
 def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     FRAME.to_csv(path, index=False)
     told: list[Any] = []
-    attnscan.heads(path, id="key", model=model, on_progress=lambda *step: told.append(step))
+    attnscan.heads(path, id="key", model=model, progress=lambda *step: told.append(step))
     assert ("scoring pairs", 6, 6) in told  # the line of names is no pair
     *_, (doing, done, total) = told
     assert doing.startswith("predictive words, ") and doing.endswith(" of 6 pairs: hidden sequences") and done == total

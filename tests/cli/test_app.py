@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,11 @@ from command_line import COLUMNS, A, B, misuse, run
 from typer.testing import CliRunner
 
 import attnscan
-from attnscan.cli.app import COMMANDS, _module_and_command, app, main
+from attnscan.api.arguments import READING, SCAN
+from attnscan.cli.app import COMMANDS, LISTED, app, command_named, main
 from attnscan.cli.options import GROUPS
 
-HIDDEN = {"--labels", "--norm", "--without-delimiters", "--truncate"}
+HIDDEN = {"--labels"}
 """Flags of earlier versions."""
 
 
@@ -30,8 +30,11 @@ def test_version() -> None:
 
 
 def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
-    commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    listed = run("--help").stdout.partition("What heads do:")[2]
+    commands = re.findall(r"^  (\w+)  ", listed, re.MULTILINE)
     assert commands == list(COMMANDS) and len(commands) == 16
+    assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == [*LISTED][1:]
+    assert "..." not in listed and all(line in listed for group in LISTED.values() for line, _ in group.values())
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -120,25 +123,25 @@ def test_wrong_uses_name_what_is_wrong(typed: str, said: str) -> None:
 
 def options_of(command: str) -> set[str]:
     """The options as they are typed."""
-    return {name for param in _module_and_command(command)[1].params for name in param.opts}
+    return {name for param in command_named(command).params for name in param.opts}
 
 
 def _names(command: str) -> set[str]:
     """The options by the names of their parameters."""
-    return set(inspect.signature(getattr(import_module(f"attnscan.cli.commands.{command}"), command)).parameters)
+    return {param.name for param in command_named(command).params}
 
 
 def test_help_is_in_groups() -> None:
-    assert [line for line in run("heads", "--help").stdout.splitlines() if re.fullmatch(r"\w.*:", line)] == [
+    assert [line for line in run("heads", "--help-all").stdout.splitlines() if re.fullmatch(r"\w.*:", line)] == [
         *("Options:", "What to read:", "What to score:", "Encoder-decoders:", "Predictive words:"),
         *("Model:", "Result:", "Long runs:"),
     ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_most_users_need_stands_in_the_first_24_lines_of_help(command: str) -> None:
+def test_what_most_users_need_stands_in_the_first_25_lines_of_help(command: str) -> None:
     own, rest = re.split(r"\n(?=What to read:|Model:|Result:)", run(command, "--help").stdout, maxsplit=1)
-    assert len(own.splitlines()) <= 24 and "[required]" not in rest
+    assert len(own.splitlines()) <= 25 and "[required]" not in rest
     usual = {"--pairs", "--model", "--csv", "--output", "--help"} & {*options_of(command), "--help"}
     assert {option for option in usual if f"{option} " in own} == usual
 
@@ -159,7 +162,7 @@ OTHERWISE = {
 def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
     told: dict[str, set[tuple[str, str]]] = {}
     for command in COMMANDS:
-        whole = _module_and_command(command)[1]
+        whole = command_named(command)
         context = whole.make_context(command, [], resilient_parsing=True)
         for param in whole.params:
             if param.param_type_name == "option" and not param.hidden:
@@ -169,10 +172,35 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_every_option_once(command: str) -> None:
-    screen = run(command, "--help").stdout.partition("\nOptions:\n")[2]
-    named = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", screen, re.MULTILINE)
     every = {name for name in options_of(command) if name.startswith("--")}
+    named, shown = (
+        re.findall(r"^  (?:-\w, )?(--[a-z-]+)", run(command, how).stdout.partition("\nOptions:\n")[2], re.MULTILINE)
+        for how in ("--help-all", "--help")
+    )
     assert len(named) == len(set(named)) and {*named} == (every - HIDDEN) | {"--help"}
+    assert set(shown) <= set(named) and len(shown) <= 25
+
+
+OF_RESULTS = {
+    **dict.fromkeys(("--format", "--csv", "--decimal-comma", "--output", "--signature"), "how a result is written"),
+    **dict.fromkeys(("--top", "--all", "--best", "--labels", "--nearest", "--matrix"), "what of a result is listed"),
+    "--heads": "of classify, profile and syntax, what is listed",
+    "--header": "with --no-header, `header`",
+    "--help-all": "help",
+}
+"""Options of commands that are none of their functions, and why."""
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "serve"])
+def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
+    """And what a function takes of the options of scans, its command takes, too."""
+    taken = {*inspect.signature(getattr(attnscan, command)).parameters, *SCAN.get(command, ())}
+    if "pairs" in taken:
+        taken |= set(READING)
+    typed = {name: param.opts[0] for param in command_named(command).params for name in [param.name]}
+    typed = {name.removeprefix("no_"): option for name, option in typed.items()}
+    assert {name for name, option in typed.items() if name not in taken and option not in OF_RESULTS} <= {"skip_bad"}
+    assert set(SCAN.get(command, ())) <= typed.keys() | ({"profile"} if command == "heads" else set())
 
 
 def test_every_option_in_a_group_is_one_of_some_command() -> None:

@@ -8,19 +8,15 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Generator
+import warnings
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from toy import save_toy_bert
 
-from attnscan.cli.bars import answered, done, working
-from attnscan.inputs.frames import objects_in
-from attnscan.run.events import Loading, Progress
-from attnscan.run.reading import ObjectPairs
-from attnscan.run.requests import Rank
-from attnscan.scan.options import ScanOptions
+from attnscan.cli.bars import running
+from attnscan.scan.progress import note, warn
 
 PAIRS = "sentence_a,sentence_b\n" + "".join(
     f"the cat {verb},a dog {verb}\n" for verb in ("sat", "ran", "lay", "ate") * 3
@@ -44,7 +40,7 @@ def _shown(text: str) -> str:
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_what_runs_is_there_at_once_and_whole_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     shown = terminal(monkeypatch, width)
-    with working("labels: predictive words, 9 of 3 pairs: hidden sequences") as step:
+    with running("labels: predictive words, 9 of 3 pairs: hidden sequences") as step:
         first = _shown(shown.getvalue())
         step("labels: predictive words, 9 of 3 pairs: hidden sequences", 3, 16)
     assert "labels: predictive words, 9 of 3 pairs: hidden sequences (--predictive off skips this)" in first
@@ -53,7 +49,7 @@ def test_what_runs_is_there_at_once_and_whole_at_any_width(monkeypatch: pytest.M
 
 def test_its_text_is_no_markup_and_obeys_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = terminal(monkeypatch)
-    with working("loading [bold]a\x1b[2Jb"):
+    with running("loading [bold]a\x1b[2Jb"):
         pass
     assert r"loading [bold]a\x1b[2Jb" in _shown(shown.getvalue())
 
@@ -61,20 +57,18 @@ def test_its_text_is_no_markup_and_obeys_nothing(monkeypatch: pytest.MonkeyPatch
 def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, begun = terminal(monkeypatch), []
     monkeypatch.setattr("rich.progress.Progress.remove_task", lambda _, task: begun.append(task))
-    with working("scoring pairs", lambda: 8) as step:
+    with running("scoring pairs") as step:
         for done in (2, 8, 8):
-            step("scoring pairs", done)
+            step("scoring pairs", done, 8)
         assert not begun
-        step("scoring pairs", 2)
+        step("scoring pairs", 2, 8)
     assert len(begun) == 1 and "scoring pairs: 2 of 8" in _shown(shown.getvalue())
 
 
 def test_without_a_terminal_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    def uncounted() -> int:
-        raise AssertionError
-
-    with working("loading", uncounted) as step:
-        step("pairs", 1)
+    with running("loading") as step:
+        assert step.shows_nothing  # type: ignore[attr-defined]
+        step("pairs", 1, None)
         step("pairs", 1, 2)
     assert capsys.readouterr() == ("", "")
 
@@ -103,31 +97,33 @@ def test_a_run_on_a_terminal_says_what_it_does(tmp_path: Path) -> None:
 
 
 def test_the_search_for_unreachable_objects_goes_on_after_imports_and_after_their_failure() -> None:
-    def work(*errors: Exception) -> Generator[Loading | Progress, None, None]:
-        yield Loading("a model")
-        assert not gc.isenabled()
-        for error in errors:
-            raise error
-        yield Progress("scoring")
-        assert gc.isenabled()
+    def work(*errors: Exception) -> None:
+        with running() as step:
+            step("loading a model", None, None)
+            assert not gc.isenabled()
+            for error in errors:
+                raise error
+            step("scoring", None, None)
+            assert gc.isenabled()
 
-    done(work())
+    work()
     frozen, since = gc.get_freeze_count(), [[number] for number in range(10_000)]
     with pytest.raises(ImportError):
-        done(work(ImportError()))
+        work(ImportError())
     assert gc.isenabled()
-    done(work())
+    work()
     # In a process of several commands, once: of what was left in place then some may be gone, and nothing comes to it
     assert gc.isenabled() and gc.get_freeze_count() <= frozen and len(since) == 10_000
 
 
-def test_of_bad_records_three_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = save_toy_bert(tmp_path / "toy", 2, 2, {})
-    pairs = ObjectPairs(objects_in([*[" "] * 5, "the cat sat"]), skip_bad=True)
-    answered(Rank(pairs, ScanOptions(model=str(model), predictive="off")))
-    *told, count = (line for line in capsys.readouterr().err.splitlines() if line.startswith("attnscan: "))
-    assert [line.split(": ")[1:3] for line in told] == [["skipped", f"pair {n}"] for n in (1, 2, 3)]
-    assert count == "attnscan: 5 bad records were skipped"
+def test_notes_and_warnings_are_said_and_those_of_others_stay_what_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.warns(UserWarning, match="of another"), running():
+        note("a note")
+        warn("how a file is read")
+        warnings.warn("of another", stacklevel=1)
+    assert capsys.readouterr().err == "attnscan: a note\nattnscan: how a file is read\n"
 
 
 def _read(terminal: int) -> bytes:

@@ -92,12 +92,12 @@ def test_an_error_is_one_line_that_names_what_is_wrong(toy: Path, weights: Path)
 
 
 def test_truncate_cuts_and_says_so(toy: Path) -> None:
-    result = run("classify", "cat " * 40, "--model", toy, "--truncate", "--format", "json")
+    result = run("classify", "cat " * 40, "--model", toy, "--on-long", "truncate", "--format", "json")
     assert result.exit_code == 0
     assert result.stderr == f"attnscan: the input was cut to the {POSITIONS} tokens that the model reads\n"
     read = json.loads(result.stdout)
     assert len(read["units"]) == POSITIONS and read["signature"]["pairs_truncated"] == 1
-    result = run("classify", "cat " * (POSITIONS - 2), "--model", toy, "--truncate", "--csv")
+    result = run("classify", "cat " * (POSITIONS - 2), "--model", toy, "--on-long", "truncate", "--csv")
     assert (result.exit_code, result.stderr) == (0, "")
 
 
@@ -122,7 +122,7 @@ class TestUsage:
         ("arguments", "words"),
         [
             (["classify"], "give a sentence, or two, or --weights FILE.npz"),
-            (["classify", "the cat", "--weights", "w.npz"], "but not both"),
+            (["classify", "the cat", "--weights", "w.npz"], "and one of them"),
             (["classify", "a", "--pattern", "next-wrod"], "no pattern 'next-wrod': did you mean 'next-word'?"),
             (["classify", "a", "--pattern", "zzz"], "no pattern 'zzz': there are next-word, previous-word"),
             (["classify", "a", "--format", "xml"], "no format 'xml': there are table, csv, tsv, json, jsonl"),
@@ -168,7 +168,7 @@ class TestHostile:
         texts = [word for word in NASTY if word.replace("\0", "").encode(errors="ignore")]
         for at, kind in enumerate(FORMATS * 2):
             words = " ".join(texts[at::12])
-            assert check(run("classify", words, "a cat", "--model", toy, "--truncate", "-f", kind)), words
+            assert check(run("classify", words, "a cat", "--model", toy, "--on-long", "truncate", "-f", kind)), words
         whole = " ".join(texts)
         assert check(run("classify", whole, whole, "--model", "bundled", "--no-related", "--predictive", "off"))
 
@@ -209,7 +209,7 @@ class TestProcess:
 
     @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
     def test_a_result_is_not_lost_where_nothing_can_be_told(self, toy: Path) -> None:
-        arguments = ("classify", "cat " * 40, "--truncate", "--predictive", "off", "--csv", "--model", toy)
+        arguments = ("classify", "cat " * 40, "--on-long", "truncate", "--predictive", "off", "--csv", "--model", toy)
         with FULL.open("wb") as full:
             done = process(*arguments, stderr=full)
         assert done.returncode == 0 and done.stdout.startswith(b"model,layer,head,")
@@ -245,7 +245,7 @@ def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPat
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
+    monkeypatch.setattr("attnscan.cli.commands.models.ask", fail)
     assert "memory ran out; " in refusal("models")
 
 
@@ -255,5 +255,5 @@ def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest
     def fail(*_: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
+    monkeypatch.setattr("attnscan.cli.commands.models.ask", fail)
     assert isinstance(run("models").exception, RuntimeError)

@@ -11,8 +11,7 @@ from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.options import PairFiles
-from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, typed_pairs
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
@@ -39,7 +38,7 @@ def test_a_command_is_typed_as_it_can_be_run() -> None:
             A,
             'say "no"',
         ),
-        options_of("my model", ("--pairs", "p.tsv")),
+        ("--model", "my model", "--pairs", "p.tsv"),
     )
     _, line = _under(screen_frame, 200)
     assert line.startswith(f'Next: attnscan show 0-2 "{A}" ')
@@ -129,5 +128,5 @@ def test_the_next_command_reads_pairs_as_this_one_did(
 def test_an_address_is_shown_without_what_is_secret() -> None:
     address = "https://user:secret@host.example/p.csv?token=secret"
     assert about_pairs([address, "-"], 3) == ("pairs  https://host.example/p.csv, standard input",)
-    assert PairFiles(pairs=[address, "-"], skip_bad=True).typed() == ("--pairs", "URI", "--skip-bad")
-    assert PairFiles(pairs=["-"], skip_bad=True).typed() == ()
+    assert typed_pairs({"pairs": [address, "-"], "skip_bad": True}) == ("--pairs", "URI", "--skip-bad")
+    assert typed_pairs({"pairs": ["-"], "skip_bad": True}) == ()

@@ -17,7 +17,6 @@ from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Head
 from attnscan.results.head_weights import Selection
 from attnscan.scan import one_input
-from attnscan.scan.events import outcome
 from attnscan.scan.scanner import Scanner
 
 
@@ -81,7 +80,7 @@ def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: 
     with Scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
             selection, own = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
-            result = outcome(one_input.classify(own, ARTICLE, keep=selection))
+            result = one_input.classify(own, ARTICLE, keep=selection)
             kept = result.kept_attention()
             assert (result.labels.statements is None) == (result.labels.classes is None) == (heads is not None)
             expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))

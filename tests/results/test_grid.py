@@ -118,7 +118,7 @@ def test_letters_tell_of_which_attention_heads_are(text: str, asked: Any, attent
         (
             "0-2,d1-0",
             "cross",
-            "d1-0 is of decoder attention, and cross attention was asked for; leave out --attention cross, or name "
+            "d1-0 is of decoder attention, and cross attention was asked for; leave out attention='cross', or name "
             "heads as c1-0",
         ),
     ],

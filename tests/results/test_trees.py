@@ -10,12 +10,10 @@ from toy import save_toy_bert
 from treebanks import planted
 
 import attnscan
-from attnscan.api.pairs import Callbacks
+from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError
 from attnscan.results.syntax import DEPENDENT, HEAD, Row
-from attnscan.results.trees import TreesRead, sentence_numbers
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import ReadTrees
+from attnscan.results.trees import sentence_numbers
 from attnscan.scan.options import ScanOptions
 
 COUNT = 35
@@ -41,9 +39,8 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
     trees = tmp_path / "some.conllu"
     trees.write_text("\n\n".join(planted().split("\n\n")[:COUNT]) + "\n\n", encoding="utf-8")
     options = ScanOptions(model=model, by=by, predictive="off")  # type: ignore[arg-type]
-    request = ReadTrees(FilePairs((str(trees),)), options, numbers=tuple(range(1, COUNT + 1)))
     with pytest.warns(UserWarning, match="few"):
-        read = Callbacks().answer(request, TreesRead)
+        read = read_trees(str(trees), {}, range(1, COUNT + 1), options)
     assert [tree.number for tree in read.sentences] == list(range(1, COUNT + 1)) and read.syntax.sentences == COUNT
     with pytest.warns(UserWarning, match="few"):
         syntax = attnscan.syntax(str(trees), model=model, by=by)

@@ -87,10 +87,10 @@ def test_what_was_asked_once_is_not_asked_again(model: LoadedModel, asked: list[
 def test_an_input_that_is_there_twice_is_asked_once(model: LoadedModel, asked: list[int]) -> None:
     with Scanner(OPTIONS, model) as scanner:
         inputs = [scanner.encode(pair) for pair in (PAIR, OTHER, PAIR)]
-        (one, other, again), told = heard(scanner.asking(inputs))
+        (one, other, again), told = heard(scanner, lambda own: own.asking(inputs))
     assert sum(asked) == one.sequences + other.sequences and _same(one, again)
     in_all = one.sequences + other.sequences
-    assert [(step.done, step.total) for step in told][:: len(told) - 1] == [(0, in_all), (in_all, in_all)]
+    assert [(done, total) for _, done, total in told][:: len(told) - 1] == [(0, in_all), (in_all, in_all)]
 
 
 def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, asked: list[int]) -> None:

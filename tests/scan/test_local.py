@@ -279,10 +279,7 @@ def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
     with Scanner(options) as scanner:
-        state = ScanState(scanner.options)
-        for after in scan(scanner, [Record(pair, "") for pair in pairs]):
-            state = after
-        return ranked(scanner, state).scores
+        return ranked(scanner, scan(scanner, [Record(pair, "") for pair in pairs])).scores
 
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:

@@ -136,7 +136,7 @@ def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
         result = classify(pair, ScanOptions(model=model, predictive=asked))  # type: ignore[arg-type]
         assert result.signature.predictive == used
         assert ("predictive" in result.not_measured) == (used == "off")
-    with pytest.raises(ModelError, match=r"--predictive cpmi .* no masked-LM head"):
+    with pytest.raises(ModelError, match=r"predictive='cpmi' .* no masked-LM head"):
         classify(pair, ScanOptions(model=bare, predictive="cpmi"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose
-from scans import PAIRS, records_of, states_of, write
+from scans import PAIRS, records_of, states_of
 
-from attnscan.scan.events import outcome
 from attnscan.scan.local import finished
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
@@ -28,7 +26,7 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(options: ScanOptions, 
     sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3, predictive_words=4)
     with Scanner(sampling) as scanner, PerPairWriter(path, names) as writer:
         state = states_of(scanner, records_of(PAIRS), writer=writer)[-1]
-        ranking = outcome(finished(scanner, state), partial(write, writer))
+        ranking = finished(scanner, state, on_pairs=writer.write)
         assert not path.exists()  # it gets its name when it is whole
         writer.finish(ranking.signature, ranking.scores.grid)
     table = pd.read_parquet(path)

@@ -17,7 +17,6 @@ from attnscan.errors import InputError, PairsError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import threads as side_by_side
 from attnscan.scan import local as reading
-from attnscan.scan.events import PairScores
 from attnscan.scan.local import Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -70,7 +69,7 @@ def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threa
     with Scanner(ScanOptions(model=str(directory), predictive="off", batch_tokens=120)) as scanner:
         with scanner.crew(4, 16) as crew:
             assert crew == [scanner]
-        [*_, last] = scan(scanner, RECORDS)
+        last = scan(scanner, RECORDS)
         assert scanner.read_by == "output_attentions" and last.seen.read == 40
 
 
@@ -121,7 +120,7 @@ def test_inputs_that_turn_out_long_are_run_one_at_a_time(
     monkeypatch.setattr(Scanner, "score", counted)
     threads(4)
     with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-        [*_, last] = scan(scanner, [*short, *RECORDS])
+        last = scan(scanner, [*short, *RECORDS])
     assert last.seen.read == 80 and len(most) > 10 and max(most) == 1
 
 
@@ -131,9 +130,8 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
         threads(count)
         numbers.append([])
         with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-            for event in scan(scanner, RECORDS, pair_scores=True):
-                if isinstance(event, PairScores):
-                    numbers[-1].extend(place.row for place in event.places)
+            own = numbers[-1]
+            scan(scanner, RECORDS, on_pairs=lambda places, _, own=own: own.extend(place.row for place in places))
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 
@@ -141,8 +139,12 @@ def test_the_model_is_as_it_was_after_a_scan(toy: str, threads: Callable[[int], 
     threads(4)
     with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
         before = scanner.loaded.model.config._attn_implementation
-        with closing(scan(scanner, RECORDS)) as states:
-            next(states)
+
+        def stop(_: ScanState) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            scan(scanner, RECORDS, keep=stop)
         assert scanner.loaded.model.config._attn_implementation == before
         assert not [module for module in scanner.loaded.model.modules() if module._forward_pre_hooks]
         assert torch.get_num_threads() == 4
@@ -160,10 +162,10 @@ def test_an_error_of_the_reader_comes_behind_that_of_a_record_before_it(options:
     with Scanner(options) as scanner:
         for bad, told in ((True, "line 5: the tokenizer finds no word"), (False, "line 7 is cut")):
             with pytest.raises(InputError, match=told):
-                list(scan(scanner, read(bad)))
+                scan(scanner, read(bad))
         skipped: list[InputError] = []
         with pytest.raises(PairsError, match="line 7 is cut"):
-            list(scan(scanner, read(True), on_bad=skipped.append))
+            scan(scanner, read(True), on_bad=skipped.append)
         assert len(skipped) == 1 and str(skipped[0]).startswith("line 5")
 
 
@@ -181,10 +183,10 @@ def test_records_are_tokenized_together_and_those_that_are_bad_are_skipped_alone
     bad = [Record(Pair("\u200b"), f"bad {i}") for i in range(2)]
     records = [bad[0], *RECORDS[:5], bad[1], *RECORDS[5:9]]
     with Scanner(options) as scanner:
-        [*_, expected] = scan(scanner, RECORDS[:9])
+        expected = scan(scanner, RECORDS[:9])
         monkeypatch.setattr(Scanner, "encode_all", counted)
         skipped: list[InputError] = []
-        [*_, last] = scan(scanner, records, on_bad=skipped.append)
+        last = scan(scanner, records, on_bad=skipped.append)
     assert [error.what.partition(":")[0] for error in skipped] == ["bad 0", "bad 1"]
     assert last.sums.told is not None and expected.sums.told is not None
     assert_equal_sums(last.sums.told, expected.sums.told, 0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +22,7 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
-from attnscan.run.engine import run
-from attnscan.run.events import Progress, Result
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import HoldAgainst
 from attnscan.scan import local
-from attnscan.scan.options import ScanOptions
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.syntax import syntax_view
 
@@ -204,16 +199,18 @@ def test_an_interrupted_run_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
     monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
-    options = ScanOptions(model=toy, on_long="error", batch_tokens=64)
-    request = HoldAgainst(FilePairs((planted,)), options, state=tmp_path / "state")
-    with pytest.raises(KeyboardInterrupt), closing(run(request)) as events:
-        for event in events:
-            if isinstance(event, Progress) and event.total == 288 and (event.done or 0) > 100:
-                raise KeyboardInterrupt
-    *told, last = run(request)
-    assert min(event.done for event in told if isinstance(event, Progress) and event.total == 288 and event.done) > 50
-    assert isinstance(last, Result)
-    assert_equal(last.value, result)
+    how: dict[str, Any] = {"model": toy, "batch_tokens": 64, "state": tmp_path / "state"}
+    told: list[int] = []
+
+    def interrupt(_: str, done: int | None, total: int | None) -> None:
+        if total == 288 and (done or 0) > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attnscan.syntax(planted, progress=interrupt, **how)
+    again = attnscan.syntax(planted, progress=lambda _, done, total: told.append(done if total == 288 else 288), **how)
+    assert min(done for done in told if done) > 50
+    assert_equal(again, result)
 
 
 @pytest.mark.parametrize("by", ["weight", "carried"])

@@ -107,7 +107,10 @@ def test_a_window_of_inputs_that_ask_nothing_adds_nothing(toy: Scanner) -> None:
     (measure,) = measures_of(toy.loaded, ("masked-lm",), 0, {})
     sets = [with_controls("", [CARRIER], toy.grid(), 2, 0)]
     study = ablation._Study(toy, measure, sets, toy.grid(), None)
-    assert [step for step in study.take([]) if step] == []
+    told: list[object] = []
+    study._scanner = toy.with_progress(lambda *step: told.append(step))
+    study.take([])
+    assert told == [] and not any(effect.n for effect in study.finish())
 
 
 @pytest.mark.parametrize("replace", ["zero", "mean"])
@@ -156,10 +159,10 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, re
 def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
     pairs = [Pair(sentence(length)) for length in range(3, 15)]
     request = AblationRequest(("previous-word",), replace="mean", measures=("masked-lm",))
-    found, steps = heard(ablation.ablate(toy, reader_of(*pairs), request))
+    found, steps = heard(toy, lambda own: ablation.ablate(own, reader_of(*pairs), request))
     told: dict[str, list[tuple[int | None, int | None]]] = {}
-    for step in steps:
-        told.setdefault(step.doing, []).append((step.done, step.total))
+    for doing, done, total in steps:
+        told.setdefault(doing, []).append((done, total))
     trying, labels, means, off = told
     assert trying == "trying whether heads can be switched off"
     assert labels == "labels: scoring one half of the pairs" and told[labels][-1] == (found.choosing_pairs, None)

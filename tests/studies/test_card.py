@@ -17,7 +17,6 @@ from attnscan.inputs.tokens import Unit
 from attnscan.model import tap
 from attnscan.results.card import DISTANCES, Look, Measure
 from attnscan.results.grid import Head
-from attnscan.scan.events import outcome
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies import card
@@ -46,7 +45,7 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 
 
 def _looks(scanner: Scanner, pairs: list[Pair]) -> dict[Head, Look]:
-    return outcome(looks(scanner, [Record(pair, "here") for pair in pairs], MEASURES))
+    return looks(scanner, [Record(pair, "here") for pair in pairs], MEASURES)
 
 
 @pytest.fixture(scope="module")

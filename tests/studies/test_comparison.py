@@ -178,7 +178,7 @@ def test_blocks_change_nothing(before: Path, after: Path, monkeypatch: pytest.Mo
 
 def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
     smaller = save_toy_bert(tmp_path, 1, 4, {(0, 2): "next-word"})
-    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; --match nearest"):
+    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; match='nearest'"):
         _compared(before, smaller)
     found = _compared(before, smaller, "nearest")
     assert found.matched.shape == (2, 4, 2) and tuple(found.matched[0, 0]) == (0, 2)

@@ -78,13 +78,13 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    found, steps = heard(ablation.requested_sets(planted, READ, request))
+    found, steps = heard(planted, lambda own: ablation.requested_sets(own, READ, request))
     assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
         ("previous-word", (Head(1, 0),)),
     ]
     choosing = in_half(0, *PAIRS)
-    assert found.chosen_by == "label, 0.25 above chance" and steps[-1].done == found.seen.read == len(choosing)
+    assert found.chosen_by == "label, 0.25 above chance" and steps[-1][1] == found.seen.read == len(choosing)
     assert [record.pair for record in measured(READ(), request, 0)] == in_half(1, *PAIRS)
     assert 0 < len(choosing) < len(PAIRS)
 
@@ -158,7 +158,7 @@ def test_what_is_not_there_cannot_be_switched_off(planted: Scanner) -> None:
 @pytest.mark.parametrize(("which", "empty"), [(0, "measures them"), (1, "chooses the heads")])
 def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, empty: str) -> None:
     pairs = in_half(which, *PAIRS)
-    message = f"of {len(pairs)} given none fell into the half that {empty}; give more pairs, or name heads with --heads"
+    message = f"of {len(pairs)} given none fell into the half that {empty}; give more pairs, or name heads with heads"
     for request in (AblationRequest(), AblationRequest(top=1)):
         with pytest.raises(InputError, match=message):
             ablate(planted, reader_of(*pairs), request)

@@ -22,10 +22,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
-import typer
 from api_page import documented, named
 from families import (
     NAMES,
@@ -39,7 +37,7 @@ from families import (
 )
 from typer.testing import CliRunner
 
-from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.app import COMMANDS, app, command_named
 from attnscan.cli.options import GROUPS, USUAL, grouped
 from attnscan.scoring.patterns import PATTERNS
 
@@ -93,10 +91,7 @@ def _options() -> dict[str, dict[str, dict[str, tuple[str, str]]]]:
     """For each command and heading of its help: the options by their names, as they are typed, and what they do."""
     every: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
     for command in COMMANDS:
-        function = getattr(import_module(f"attnscan.cli.commands.{command}"), command)
-        alone = typer.Typer(add_completion=False)
-        alone.command()(function)
-        context = typer.main.get_command(alone).make_context(command, [], resilient_parsing=True)
+        context = command_named(command).make_context(command, [], resilient_parsing=True)
         params = {param.name: param for param in context.command.params if not getattr(param, "hidden", False)}
         records = {str(name): param.get_help_record(context) for name, param in params.items()}
         names = [str(name) for name, param in params.items() if param.param_type_name == "option"]

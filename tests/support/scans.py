@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.ranking import Ranking
-from attnscan.scan.events import PairScores, outcome
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
@@ -33,24 +32,14 @@ def states_of(
     **more: Any,
 ) -> list[ScanState]:
     """The states of a scan, whose pairs' own scores go to a writer, if there is one."""
-    states = []
-    for event in scan(scanner, records, start, pair_scores=writer is not None, **more):
-        if isinstance(event, ScanState):
-            states.append(event)
-        elif writer is not None:
-            write(writer, event)
+    states: list[ScanState] = []
+    scan(scanner, records, start, on_pairs=None if writer is None else writer.write, keep=states.append, **more)
     return states
 
 
 def ranked(scanner: Scanner, state: ScanState) -> Ranking:
     """The ranking of a state."""
-    return outcome(finished(scanner, state))
-
-
-def write(writer: PerPairWriter, event: object) -> None:
-    """Have pairs' own scores written, if an event is that."""
-    if isinstance(event, PairScores):
-        writer.write(writer.table(event))
+    return finished(scanner, state)
 
 
 def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:

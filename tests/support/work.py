@@ -1,35 +1,25 @@
-"""Scans and studies done at once, for tests that do not listen to what they tell."""
+"""Scans and studies, and what they tell meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-from attnscan.scan import one_input
-from attnscan.scan.events import Progress, outcome
-from attnscan.studies import ablation, comparison, explanation, similarity
+from attnscan.scan.one_input import classify as classify
+from attnscan.scan.one_input import dependencies as dependencies
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.ablation import ablate as ablate
+from attnscan.studies.ablation import requested_sets as requested_sets
+from attnscan.studies.comparison import compare as compare
+from attnscan.studies.explanation import explain as explain
+from attnscan.studies.explanation import explain_input as explain_input
+from attnscan.studies.similarity import similar as similar
 
-Taken = ParamSpec("Taken")
 Found = TypeVar("Found")
+Told = tuple[str, int | None, int | None]
 
 
-def _done(work: Callable[Taken, Generator[Any, None, Found]]) -> Callable[Taken, Found]:
-    @wraps(work)
-    def do(*given: Taken.args, **named: Taken.kwargs) -> Found:
-        return outcome(work(*given, **named))
-
-    return do
-
-
-ablate, compare, similar = _done(ablation.ablate), _done(comparison.compare), _done(similarity.similar)
-explain, explain_input = _done(explanation.explain), _done(explanation.explain_input)
-requested_sets = _done(ablation.requested_sets)
-classify, dependencies = _done(one_input.classify), _done(one_input.dependencies)
-
-
-def heard(work: Generator[Any, None, Found]) -> tuple[Found, list[Progress]]:
+def heard(scanner: Scanner, work: Callable[[Scanner], Found]) -> tuple[Found, list[Told]]:
     """What work comes to, and how far it said that it was."""
-    told: list[Any] = []
-    found = outcome(work, told.append)
-    return found, [event for event in told if isinstance(event, Progress)]
+    told: list[Told] = []
+    return work(scanner.with_progress(lambda *step: told.append(step))), told

@@ -68,7 +68,7 @@ def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeyp
     if name == "MemoryFullError":  # a stand-in for a small GPU
         monkeypatch.setattr(transformers.BertModel, "forward", _no_room)
     raised: list[str] = []
-    monkeypatch.setattr(AttnscanError, "__str__", _noted(raised))
+    monkeypatch.setattr(AttnscanError, "line", _noted(raised))
     result = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(match[1]))
     assert (result.exit_code, result.stderr.replace(str(place), "/tmp")) == (1, f"{match[2]}\n")
     assert raised[-1] == name
@@ -79,11 +79,12 @@ def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # n
 
 
 def _noted(raised: list[str]) -> object:
-    """`str` of an error, which notes the error's class."""
-    shown = AttnscanError.__str__
+    """The line of an error, which notes the error's class."""
+    line = AttnscanError.line.fget
+    assert line is not None
 
     def show(error: AttnscanError) -> str:
         raised.append(type(error).__name__)
-        return shown(error)
+        return str(line(error))
 
-    return show
+    return property(show)

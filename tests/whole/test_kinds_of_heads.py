@@ -144,7 +144,7 @@ class TestShow:
         assert "B  is written by the model" in run("show", "c1-1", source, *options).stdout
 
     def test_sentences_have_no_meaning_across(self) -> None:
-        for side in ("from_", "to"):
+        for side in ("from_sentence", "to_sentence"):
             with pytest.raises(OptionError, match="in cross attention the target asks") as error:
                 attnscan.show("c1-1", "bado", "ODAB", model=TRANSLATOR, **{side: "A"})
             assert "\n" not in str(error.value)
@@ -225,7 +225,7 @@ class TestCard:
         assert card.look.measure.name == "aligned" and np.isnan(card.alignment_error)
 
     def test_trees_are_an_encoders(self) -> None:
-        with pytest.raises(OptionError, match="a treebank is not held against cross attention"):
+        with pytest.raises(OptionError, match="treebank is of an encoder's attention, and c1-1 is of another"):
             attnscan.head("c1-1", "bado", "ODAB", treebank="x.conllu", model=TRANSLATOR)
 
     @pytest.mark.parametrize("family", ["bart", "mbart"])

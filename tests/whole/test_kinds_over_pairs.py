@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import attnscan
+from attnscan.api import many_pairs as ranking_runs
 from attnscan.cli.app import app
 from attnscan.errors import EngineError, PairsError
-from attnscan.run import ranking as ranking_runs
 from attnscan.scan import local, stored
 
 pytestmark = pytest.mark.usefixtures("quiet")

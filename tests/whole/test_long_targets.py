@@ -52,7 +52,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_what_is_too_long_is_one_line_or_cut(pair: tuple[str, ...], options: dict[str, Any]) -> None:
     with pytest.raises(TooLongError, match=f"tokens long and the model reads at most {POSITIONS}"):
         attnscan.classify(*pair, **options)
-    cut = attnscan.classify(*pair, truncate=True, **options)
+    cut = attnscan.classify(*pair, on_long="truncate", **options)
     attention = cut.kept_attention()
     assert cut.signature.pairs_truncated == 1
     assert max(attention.source, len(attention.tokens) - attention.source) <= POSITIONS
@@ -62,7 +62,7 @@ def test_pairs_are_cut_skipped_or_refused(options: dict[str, Any]) -> None:
     pairs = [("the cat", "the dog"), (LONG, "the cat"), ("the cat", LONG)]
     cut, skipped = (attnscan.heads(pairs, on_long=how, **options).signature for how in ("truncate", "skip"))
     assert (cut.pairs_read, cut.pairs_truncated, skipped.pairs_skipped) == (3, 2, 2)
-    with pytest.raises(TooLongError, match=r"pair 2: .* pass --on-long truncate or skip"):
+    with pytest.raises(TooLongError, match=r"pair 2: .* pass on_long='truncate' or skip"):
         attnscan.heads(pairs, on_long="error", **options)
 
 

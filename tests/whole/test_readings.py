@@ -130,15 +130,6 @@ def test_statements_by_weight_are_those_of_saved_weights(model: str, tmp_path: P
     assert_allclose(theirs.share[..., known], ours.share[..., known], atol=1e-6)
 
 
-def test_flags_of_earlier_versions_are_accepted_and_not_in_help(model: str) -> None:
-    options = ("classify", A, "--model", model, "--predictive", "off", "--csv")
-    assert run(*options, "--norm").stdout == run(*options, "--by", "carried").stdout
-    assert run(*options, "--without-delimiters").stdout == run(*options, "--special", "out").stdout
-    assert "--norm" not in run("classify", "--help").stdout
-    refused = CliRunner().invoke(app, [*options, "--norm", "--by", "weight"])
-    assert refused.exit_code == 2 and "--norm is --by carried: leave one of the two out" in refused.stderr
-
-
 def test_a_state_of_another_reading_is_refused(model: str, tmp_path: Path) -> None:
     pairs, state = tmp_path / "pairs.txt", str(tmp_path / "state")
     pairs.write_text(f"{A}\n{B}\n")

@@ -150,7 +150,7 @@ def test_the_kinds_of_a_file_are_those_of_one_run(model: Path, file: Path) -> No
 
 def test_a_file_without_the_kind_says_which_there_are(model: Path) -> None:
     arrays = {name: held for name, held in shown(model).items() if name != "decoder_attention"}
-    with pytest.raises(WeightsError, match="no array 'decoder_attention'; give --attention encoder or cross"):
+    with pytest.raises(WeightsError, match="no array 'decoder_attention'; give attention='encoder' or cross"):
         attnscan.classify(weights=arrays, attention="decoder")
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.bars import answered
-from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
-from attnscan.cli.options import OfOneAttention, PairFiles, Patterns, Where
+from attnscan.cli import options as o
+from attnscan.cli.asking import ask
+from attnscan.cli.destination import Shown, destination_of
+from attnscan.cli.screen_frame import frame_of_pairs
 from attnscan.results.grid import check_heads_are_named, names
-from attnscan.results.terms import MEASURES, OF_TARGETS
-from attnscan.run.requests import Ablate
-from attnscan.scan.options import AblationRequest, ScanOptions, asked_for_labels
+from attnscan.results.terms import DRAWS, MEASURES, OF_TARGETS, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import called
 
@@ -34,11 +31,18 @@ def _measures(names: list[str] | None) -> list[str]:
     return list(dict.fromkeys(names or ()))
 
 
-@flattened
 def ablate(
-    *,
-    pattern: Patterns = None,
-    sets: AblationRequest = AblationRequest(),
+    given: o.Given,
+    pattern: o.Pattern = None,
+    heads: Annotated[str | None, o.heads_option("Switch off these heads: 2-0,6-11 or layer:2.")] = None,
+    each: Annotated[bool, typer.Option("--each", help="Switch off one head at a time: of --heads, or all.")] = False,
+    top: Annotated[int | None, o.top_option("Switch off the N best heads of each pattern.")] = None,
+    replace: Annotated[
+        Replacement, typer.Option("--replace", help="Replace a head's output by zero, or by its mean over all words.")
+    ] = "zero",
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", min=2, help="Compare with at most N sets of other heads.")
+    ] = DRAWS,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,31 +52,16 @@ def ablate(
             help="masked-lm, next-sentence, classifier, cls or target. May repeat. [default: by the model's task]",
         ),
     ] = None,
-    files: PairFiles,
-    of: OfOneAttention,
-    scan: Annotated[ScanOptions, Without("predictive_words", "predictive_pairs")],
-    where: Where,
 ) -> None:
-    by_pattern = not sets.names_heads
-    if not by_pattern and (pattern or sets.top):
-        raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")
-    if "predictive" in (pattern or ()) and scan.predictive == "off":
-        raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
-    if sets.heads is not None:
-        check_heads_are_named(sets.heads)
-    of, destination = of.resolved(sets.heads), where.destination(draws=True)
-    kind = of.kinds[0]
-    names, options = of.options(replace(scan, on_long=files.when_long()), kind, pattern)
-    asked = asked_for_labels(scan.predictive, names) if by_pattern and kind == "encoder" else "off"
-    options = replace(options, predictive=asked)
-    sets = replace(sets, patterns=tuple(names), measures=tuple(measure or ()))
-    result = answered(Ablate(of.pairs(files.source(labelled=True), kind), options, sets=sets))
+    if heads is not None:
+        check_heads_are_named(heads)
+    destination = destination_of(given, draws=True)
     from attnscan.views.terminal.ablation import ablation_view
 
+    result = ask("ablate", given)
     command = _next(result)
-    surround = files.frame(result.signature.pairs_read, scan.model, *command)
-    typed = of.typed(command[-1] if command[:1] != ("heads",) else "") if command else ()
-    surround = replace(surround, options=(*surround.options, *typed))
+    of = command[-1] if command and command[0] != "heads" else ""
+    surround = frame_of_pairs(given, result.signature.pairs_read, *command, heads=of)
     destination.emit(Shown(result.to_frame, lambda width: ablation_view(result, width), surround, result))
 
 

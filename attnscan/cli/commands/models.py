@@ -6,13 +6,10 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.bars import answered, working
-from attnscan.cli.bundles import Without, complete_models, flattened
-from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import DeviceOption, Where
+from attnscan.cli import options as o
+from attnscan.cli.asking import ask
+from attnscan.cli.destination import Shown, destination_of
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.run.requests import Examine
-from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     "attnscan models",
@@ -20,44 +17,30 @@ EXAMPLES = (
 )
 
 
-@flattened
 def models(
-    *,
+    given: o.Given,
     checkpoint: Annotated[
         str | None,
         typer.Argument(
             metavar="CHECKPOINT",
-            autocompletion=complete_models,
+            autocompletion=o.complete_models,
             help="Examine this model: a hub id, a directory, or 'bundled'.",
             show_default=False,
         ),
     ] = None,
-    device: DeviceOption = "auto",
-    where: Annotated[Where, Without("signature")],
 ) -> None:
-    destination = where.destination()
-    if checkpoint is None:
-        _show_all(destination)
-    else:
-        _show_one(ScanOptions(model=checkpoint, device=device), destination)
-
-
-def _show_all(destination: Destination) -> None:
+    destination = destination_of(given)
     from attnscan.model.catalog import Catalog
-    from attnscan.views.terminal.models import models_view
+    from attnscan.views.terminal.models import checkpoint_view, models_view
 
-    with working("looking for models"):
-        catalog = Catalog.now()
-
-    ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
-    surround = ScreenFrame(command=("models", ready[0]) if ready else ())
-    destination.emit(Shown(catalog.to_frame, lambda _: models_view(catalog), surround))
-
-
-def _show_one(options: ScanOptions, destination: Destination) -> None:
-    checkpoint = answered(Examine(options))
-    from attnscan.views.terminal.models import checkpoint_view
-
-    frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame
-    surround = ScreenFrame(command=("heads",), options=("--model", str(options.model)))
-    destination.emit(Shown(frame, lambda _: checkpoint_view(checkpoint), surround))
+    result = ask("models", given)
+    if isinstance(result, Catalog):
+        catalog = result
+        ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
+        surround = ScreenFrame(command=("models", ready[0]) if ready else ())
+        destination.emit(Shown(catalog.to_frame, lambda _: models_view(catalog), surround))
+        return
+    examined = result
+    frame = examined.to_patterns_frame if destination.format == "json" else examined.to_frame
+    surround = ScreenFrame(command=("heads",), options=("--model", str(checkpoint)))
+    destination.emit(Shown(frame, lambda _: checkpoint_view(examined), surround))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from attnscan.cli.bars import answered
-from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Shown
-from attnscan.cli.options import OnLongOption, SentenceB, Where, on_long_of
-from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.run.requests import Predictive
-from attnscan.scan.options import ScanOptions
+from attnscan.cli import options as o
+from attnscan.cli.asking import ask
+from attnscan.cli.destination import Shown, destination_of
+from attnscan.cli.screen_frame import frame_of_input
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -21,25 +17,14 @@ EXAMPLES = (
 )
 
 
-@flattened
 def predictive(
-    *,
+    given: o.Given,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
-    b: SentenceB = None,
-    on_long: OnLongOption = None,
-    scan: Annotated[ScanOptions, Without("by", "special", "related", "predictive_pairs", "seed", "threshold")],
-    where: Where,
+    b: o.B = None,
 ) -> None:
-    if scan.predictive == "off":
-        raise typer.BadParameter("--predictive off measures nothing: leave it out, or choose cpmi or distance")
-    destination = where.destination()
-    options = replace(scan, on_long=on_long_of(on_long, many=False))
-    from attnscan.inputs.sentence import Pair
-
-    pair = Pair(a, b)
-    result = answered(Predictive(pair, options), skips={})
+    destination = destination_of(given)
     from attnscan.views.terminal.head_weights import dependencies_view
 
-    command = ("classify", "--pattern", "predictive")
-    surround = ScreenFrame(about_input(a, b), command, pair.texts, options_of(scan.model))
+    result = ask("predictive", given)
+    surround = frame_of_input(given, "classify", "--pattern", "predictive")
     destination.emit(Shown(result.to_frame, lambda width: dependencies_view(result, width), surround))

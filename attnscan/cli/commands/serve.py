@@ -6,27 +6,24 @@ import sys
 import traceback
 import webbrowser
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from importlib import import_module
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.bars import done, working
-from attnscan.cli.bundles import Without, complete_models, flattened
+from attnscan.cli import options as o
+from attnscan.cli.bars import running
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, OfAttention, OnLongOption, SentenceA, SentenceB, on_long_of
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
-from attnscan.run.running import Running, notes_of_inputs, opened_all
-from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from socket import socket
     from threading import Event
 
+    from attnscan.results.terms import AttentionName
     from attnscan.server.session import Session
 
 EXAMPLES = (
@@ -36,18 +33,16 @@ EXAMPLES = (
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 
 
-@flattened
 def serve(
-    *,
-    a: SentenceA = None,
-    b: SentenceB = None,
-    model: Model = None,
+    given: o.Given,
+    a: o.A = None,
+    b: o.B = None,
     against: Annotated[
         str | None,
         typer.Option(
             "--against",
             metavar="NAME",
-            autocompletion=complete_models,
+            autocompletion=o.complete_models,
             help="Also load this model, and ask it the same.",
         ),
     ] = None,
@@ -56,40 +51,47 @@ def serve(
         typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    on_long: OnLongOption = None,
-    of: OfAttention,
-    scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
-    of = of.resolved()
     for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
     if sys.stdout is None:  # the shell's `>&-`
         raise OutputError("standard output is closed", "leave it open: the address is printed there")
+    from attnscan.api.arguments import KINDS, SCAN, of_kind, scan_options
+    from attnscan.api.opening import opened_all
+    from attnscan.api.pairs import linked
     from attnscan.inputs.sentence import Pair
+    from attnscan.scan.progress import note_inputs
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
-    links = of.pair(pair, "cross") if of.alignments is not None else None
-    names = (model, *([against] if against else []))
-    asked = [replace(scan, model=name, on_long=on_long_of(on_long, many=False)) for name in names]
-    wanted = [of.options(options, kind, None)[1] for options in asked for kind in of.kinds]
+    options = {"predictive": "off", **{name: given[name] for name in SCAN["serve"] if given.get(name) is not None}}
+    options |= {"related": False} if given["no_related"] else {}
+    names, links = [given["model"], *([against] if against else [])], given["alignments"]
+    every = given["attention"] == "all"
+    kinds: list[AttentionName] = list(KINDS) if every else [given["attention"] or "encoder"]
+    wanted = []
+    for name in names:
+        for kind in kinds:
+            own, of_kind_alone = (
+                (of_kind(kind, options), None if kind != "cross" else links) if every else (options, links)
+            )
+            wanted.append(scan_options(name, own, many=False, alignments=of_kind_alone)[1])
+    paired = None if links is None else linked(pair, links)
     from attnscan.server.app import listening
 
-    with ExitStack() as stack:
-        own = stack.enter_context(listening(port))
-        scanners = done(opened_all(Running(stack=stack), wanted, [None] * len(wanted)))
-        from attnscan.server.question import Question
-        from attnscan.server.session import Loaded, Session
+    models = [name for name in names for _ in kinds]
+    with listening(port) as own_socket, ExitStack() as stack:
+        with running() as progress:
+            scanners = stack.enter_context(opened_all(wanted, models, [None] * len(wanted), progress))
+            from attnscan.server.question import Question
+            from attnscan.server.session import Loaded, Session
 
-        several = len(of.kinds)
-        models = [Loaded.of(*scanners[i : i + several], links=links) for i in range(0, len(scanners), several)]
-        first = Question(pair, attention=of.kinds[0] if several > 1 else "")
-        session = Session(models, first)
-        with working("answering the first question"):
-            signatures = session.signatures()
-        for note in notes_of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):
-            say(note.text)
-        _serve(session, own, open_browser=open_browser)
+            several = len(kinds)
+            loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
+            session = Session(loaded, Question(pair, attention=kinds[0] if several > 1 else ""))
+            progress("answering the first question", None, None)
+            note_inputs(session.signatures(), length=scanners[0].loaded.limit, dtype=wanted[0].dtype)
+        _serve(session, own_socket, open_browser=open_browser)
 
 
 def _serve(session: Session, own: socket, *, open_browser: bool) -> None:

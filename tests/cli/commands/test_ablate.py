@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
-from attnscan.scan.events import Steps
 from attnscan.scan.state import ScanSums
 
 
@@ -95,7 +94,7 @@ def test_pictures(few: str, arguments: list[str], tmp_path: Path) -> None:
     [
         (["--heads", "9-0"], 1, "9-0: this model has layers 0 to 5"),
         (["--heads", "x"], 1, "'x' names no head"),
-        (["--heads", "0-0", "-p", "identical"], 2, "choose by a scan"),
+        (["--heads", "0-0", "-p", "identical"], 2, "choose heads by a scan"),
         (["-p", "predictive", "--predictive", "off"], 2, "leaves no heads"),
         (["--measure", "bleu"], 2, "no measure 'bleu'"),
         (["--measure", "masked-lm", "--heads", "0-0"], 1, "masked-lm cannot be measured with bundled"),
@@ -118,10 +117,9 @@ def test_standard_input_is_enough_for_named_heads() -> None:
 def test_predictive_is_asked_only_where_its_heads_are_wanted(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def asking(*_: object) -> Steps[ScanSums]:
+    def asking(*_: object) -> ScanSums:
         asked.append(1)
         return ScanSums()
-        yield
 
     monkeypatch.setattr("attnscan.scan.local.predictive_sums", asking)
     for wanted, times in ((["-p", "D"], 0), (["-p", "D", "-p", "W"], 1), (["-p", "D", "--predictive", "distance"], 1)):

@@ -144,19 +144,19 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
     assert [line.split(": ")[1:3] for line in told] == [["skipped", f"standard input:{n}"] for n in (2, 3, 4)]
     assert last == "attnscan: 3 bad records were skipped"
     assert "standard input:5: " in piped(b"\n\n\n\n" + b"cat " * 600).stderr
-    cut = piped(b"cat " * 600 + b"\nthe cat\n", "--truncate", "--csv")
+    cut = piped(b"cat " * 600 + b"\nthe cat\n", "--on-long", "truncate", "--csv")
     assert cut.exit_code == 0 and "1 of 2 inputs" in cut.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("-", "the cat"), 2, "give sentences, --pairs, or - alone"),
-        (("the cat", "--pairs", "pairs.csv"), 2, "give sentences, --pairs, or - alone"),
-        (("-", "--pairs", "pairs.csv"), 2, "give sentences, --pairs, or - alone"),
+        (("-", "the cat"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
+        (("the cat", "--pairs", "pairs.csv"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
+        (("-", "--pairs", "pairs.csv"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
         (("the cat", "--skip-bad"), 2, "--skip-bad is for --pairs"),
         (("-", "--columns", "1"), 2, "--columns is for --pairs"),
-        (("-", "--save-weights", "a.npz"), 2, "--weights and --save-weights are for one input"),
+        (("-", "--save-weights", "a.npz"), 2, "give a sentence, or two, or --weights, or --pairs"),
         (("--pairs", "pairs.csv", "--format", "json"), 2, "several inputs are written"),
         (("--pairs", "pairs.csv", "-o", "a.parquet"), 2, "several inputs are written"),
         (("--pairs", "pairs.csv", "-o", "pairs.csv"), 2, "pairs.csv is named twice"),
@@ -171,7 +171,8 @@ def test_what_several_inputs_are_not_for(arguments: tuple[str, ...], code: int, 
 
 def test_no_bar_is_drawn_where_results_are(monkeypatch: pytest.MonkeyPatch) -> None:
     bars: list[bool] = []
-    monkeypatch.setattr(command, "answered", lambda *_, bar, **__: bars.append(bar) or (None, False))
+    running = command.running
+    monkeypatch.setattr(command, "running", lambda *, bar: bars.append(bar) or running(bar=bar))
     of_pairs("--csv")
     monkeypatch.setattr("attnscan.cli.destination.Destination.on_terminal", True)
     of_pairs("--csv")

@@ -212,7 +212,7 @@ def test_interrupted_heads_says_how_to_go_on(toy: str, tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
     pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
-    script = "from attnscan.cli import app; from attnscan.run import ranking; ranking._SAVE_EVERY = 0; app.main()"
+    script = "from attnscan.cli import app; from attnscan.api import many_pairs; many_pairs._SAVE_EVERY = 0; app.main()"
     options = ["--model", toy, "-p", "next-word", "--no-related", "--state", str(state)]
     command = [sys.executable, "-c", script, "heads", "--pairs", str(pairs), *options]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
-from attnscan.cli.options import KEEPS
+from attnscan.cli.messages import _COULD_KEEP as KEEPS
 from attnscan.scan import local, scanner
 from attnscan.scan.state import ScanState
 
@@ -31,13 +31,16 @@ def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
     whole = local.scan
 
-    def scan(*given: Any, **named: Any) -> Iterator[Any]:
-        windows = 0
-        for event in whole(*given, **named):
-            if windows and isinstance(event, ScanState):
+    def scan(*given: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
+        windows: list[ScanState] = []
+
+        def counted(state: ScanState) -> None:
+            if windows:
                 raise KeyboardInterrupt
-            yield event
-            windows += isinstance(event, ScanState)
+            windows.append(state)
+            keep(state)
+
+        return whole(*given, keep=counted, **named)
 
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))

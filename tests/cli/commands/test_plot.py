@@ -11,11 +11,11 @@ from treebanks import planted_file
 from typer.testing import CliRunner, Result
 
 from attnscan import Ranking, heads
+from attnscan.api.pairs import PairsInput
 from attnscan.cli.app import app
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
-from attnscan.run.reading import Ledger
-from attnscan.run.requests import Rank
+from attnscan.scan.options import ScanOptions
 
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
 
@@ -84,12 +84,12 @@ def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:
 def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(request: Rank) -> Ranking:
-        seen.append(len(list(request.pairs.read(Ledger()))))
-        assert request.options.labelled
+    def ranked(pairs: PairsInput, options: ScanOptions, **_: object) -> Ranking:
+        seen.append(len(list(pairs.read())))
+        assert options.labelled
         return heads(PAIRS, model=toy)
 
-    monkeypatch.setattr("attnscan.cli.commands.plot.answered", ranked)
+    monkeypatch.setattr("attnscan.api.views.ranked", ranked)
     assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
     assert seen == [102] and (tmp_path / "map.svg").exists()
 
@@ -118,11 +118,11 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
     [
         (["A b."], "Example: attnscan plot"),
         (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head draws one input"),
-        (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "give a sentence, or two, or --pairs, but not both"),
-        (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "or --pairs, but not both"),
+        (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "several things were given"),
+        (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "several things were given"),
         (["A b.", "--columns", "a,b", "-o", "x.svg"], "--columns is for --pairs"),
         (["A b.", "--skip-bad", "-o", "x.svg"], "--skip-bad is for --pairs"),
-        (["A b.", "--on-long", "skip", "-o", "x.svg"], "--on-long skip is for scans of pairs"),
+        (["A b.", "--on-long", "skip", "-o", "x.svg"], "--on-long skip is for many pairs"),
         (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
         (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
         (["A b.", "-o", "x.svg", "--heads", "0-0"], "--heads is for --kind head"),
@@ -130,9 +130,9 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
         (["-o", "x.svg", "--kind", "syntax"], "--kind syntax needs --treebank"),
         (["-o", "x.svg", "--treebank", "x.conllu"], "--treebank and --held are for --kind syntax"),
         (["-o", "x.svg", "--held", "x.conllu"], "--treebank and --held are for --kind syntax"),
-        (["A b.", *SYNTAX], "give a sentence, or --treebank, but not both"),
-        (["--weights", "x.npz", *SYNTAX], "give --weights or --treebank"),
-        (["--pairs", "x.csv", *SYNTAX], "give --pairs or --treebank"),
+        (["A b.", *SYNTAX], "several things were given"),
+        (["--weights", "x.npz", *SYNTAX], "several things were given"),
+        (["--pairs", "x.csv", *SYNTAX], "several things were given"),
         (["--columns", "a,b", *SYNTAX], "--columns is for --pairs"),
         (["--unit", "word", *SYNTAX], "--unit is not for --kind syntax"),
         (["--heads", "0-0", *SYNTAX], "--heads is for --kind head"),

@@ -147,4 +147,4 @@ def test_saved_weights_have_shares(tmp_path: Path) -> None:
     saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
     outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
-    assert outcome.exit_code == 1 and "do not hold what heads carry" in outcome.output
+    assert outcome.exit_code == 2 and "do not hold what heads carry" in outcome.output

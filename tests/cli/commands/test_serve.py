@@ -145,7 +145,7 @@ def test_what_it_refuses_it_says_in_a_line(arguments: list[str], code: int, said
 
 
 def test_an_input_that_is_too_long_may_be_cut() -> None:
-    done = _ran("cat " * 600, "--truncate", *BUNDLED)
+    done = _ran("cat " * 600, "--on-long", "truncate", *BUNDLED)
     assert done.exit_code == 0 and "the input was cut to the 512 tokens that the model reads" in done.stderr
 
 

@@ -29,7 +29,7 @@ def test_saved_weights_are_shown_without_a_model(attention: Attention, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "a sentence, or --weights FILE.npz, is missing"),
+        ([], "give a sentence, or two, or --weights FILE.npz"),
         (["The cat sat.", "--weights", "w.npz"], "give a sentence, or two, or --weights FILE.npz, but not both"),
         (["--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
         (["--weights", "w.npz", "-o", "w.npz"], "w.npz is named twice, and would be overwritten"),
@@ -103,7 +103,7 @@ def test_hostile_words_are_text() -> None:
         (["0-0", "a", "--window", "50-60"], 1, "the input has tokens 0 to 2"),
         (["0-0", "a", "--window", "9-5"], 2, "is not a window"),
         (["0-0", "a", "--from-sentence", "C"], 2, "--from"),
-        (["0-0"], 2, "a sentence, or --weights FILE.npz, is missing"),
+        (["0-0"], 2, "give a sentence, or two, or --weights FILE.npz"),
         (["0-0", ""], 1, "sentence A is empty"),
     ],
 )

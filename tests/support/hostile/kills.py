@@ -21,9 +21,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from attnscan.api import many_pairs as ranking
 from attnscan.cli.app import main
 from attnscan.inputs.read import shipped_pairs
-from attnscan.run import ranking
 from attnscan.scan import local as windows
 
 # So that a fork finds them: a run imports them only when it needs them

@@ -9,14 +9,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import typer
 from treebanks import planted_file
 
+from attnscan.cli.app import command_named
 from hostile.runs import check, run, served_for_a_moment
 
 NUMBERS = (
@@ -114,10 +113,7 @@ def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Each command, each of its options as it is typed, or the place of an argument, and the values to try."""
     for name in lines():
-        module = import_module(f"attnscan.cli.commands.{name}")
-        alone = typer.Typer(add_completion=False)
-        alone.command()(getattr(module, name))
-        for option in typer.main.get_command(alone).params:
+        for option in command_named(name).params:
             if option.param_type_name == "argument":
                 yield name, f"argument {option.name}", TEXTS
             elif getattr(option, "is_flag", False):

@@ -82,9 +82,9 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
         common = ["--model", model, "--no-related", *chosen]
         if command == "report":
             page = directory / "page.html"
-            yield check(run(command, "-o", page, "--predictive", "off", "--truncate", *common, "--", *given)) and _page(
-                page
-            )
+            yield check(
+                run(command, "-o", page, "--predictive", "off", "--on-long", "truncate", *common, "--", *given)
+            ) and _page(page)
             continue
         common += ["--format", form, "--predictive", "off"]
         if command == "heads":

@@ -10,11 +10,9 @@ from toy import save_toy_bert
 from treebanks import line, planted, planted_file
 
 import attnscan
-from attnscan.api.pairs import Callbacks
+from attnscan.api.studies import read_trees
 from attnscan.results.grid import Head
 from attnscan.results.trees import TreesRead
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import ReadTrees
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page.frame import PageOptions
@@ -32,7 +30,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
 def read(toy: str, tmp_path_factory: pytest.TempPathFactory) -> TreesRead:
     trees = planted_file(tmp_path_factory.mktemp("trees"))
     options = ScanOptions(model=toy, predictive="off")
-    return Callbacks().answer(ReadTrees(FilePairs((trees,)), options, numbers=(30, 1, 288)), TreesRead)
+    return read_trees(trees, {}, (30, 1, 288), options)
 
 
 def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read: TreesRead) -> None:

@@ -35,5 +35,5 @@ def test_words_between_spaces_are_as_given() -> None:
 
 
 def test_words_are_for_units_of_words() -> None:
-    with pytest.raises(OptionError, match="words is spaces, which is for units of words"):
+    with pytest.raises(OptionError, match="words='spaces' is for units of words"):
         attnscan.classify("the cat", words="spaces", model="bundled")
