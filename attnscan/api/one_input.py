@@ -33,7 +33,7 @@ from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.kinds import OfKinds
 from attnscan.results.signature import Signature
-from attnscan.results.terms import Side
+from attnscan.results.terms import AttentionName, Side
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.progress import OnProgress, note_inputs, silent
 from attnscan.views.notebook import classification_html
@@ -130,21 +130,17 @@ def classify(
     held = weights_input(weights, name, tokens, model=model) if weights is not None else pair_of(a, b)
     how = {"keep": keep, "model": model, "tokenizer": tokenizer, "progress": silent if progress is None else progress}
 
-    def of_one(own: Mapping[str, Any], links: Links) -> Classification:
+    results: dict[AttentionName, Classification] = {}
+    for kind in KINDS if everything else KINDS[:1]:
+        own = of_kind(kind, options) if everything else options
+        links = alignments if kind == "cross" or not everything else None
         names, asked = scan_options(model, own, pattern, many=False, alignments=links)
-        of_source = everything and asked.attention == "encoder"
-        result = classified(held.source if of_source and isinstance(held, Pair) else held, asked, links, **how)
-        return replace(result, html=classification_html, pattern=tuple(names))
-
-    if not everything:
-        result = of_one(options, alignments)
-        if kept is not None:
-            _save(kept, [result, *_of_other_kinds(held, options, how)])
-        return result
-    results_of = {kind: of_one(of_kind(kind, options), alignments if kind == "cross" else None) for kind in KINDS}
+        given = held.source if everything and kind == "encoder" and isinstance(held, Pair) else held
+        result = classified(given, asked, links, **how)
+        results[asked.attention] = replace(result, html=classification_html, pattern=tuple(names))
     if kept is not None:
-        _save(kept, list(results_of.values()))
-    return OfKinds(results_of)
+        _save(kept, [*results.values(), *([] if everything else _of_other_kinds(held, options, how))])
+    return OfKinds(results) if everything else next(iter(results.values()))
 
 
 def _check_saves(path: Path, weights: Weights | None, options: Mapping[str, Any]) -> None:
