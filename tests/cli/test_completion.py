@@ -86,7 +86,7 @@ def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
     monkeypatch.chdir(tmp_path)
     few = [*itertools.islice(shipped_pairs(), 6)]  # the examples are to work; over all pairs they take minutes
-    monkeypatch.setattr("attnscan.inputs.read.shipped_pairs", lambda: iter(few))
+    monkeypatch.setattr("attnscan.api.pairs.shipped_pairs", lambda: iter(few))
     for name in ("en_pud-ud-test.conllu", "train.conllu", "dev.conllu"):
         planted_file(tmp_path, name)
     program, *arguments = shlex.split(example.partition(" > ")[0].partition(" | ")[0])
