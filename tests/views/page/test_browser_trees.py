@@ -62,7 +62,7 @@ def test_arcs_that_heads_follow_stand_out_in_every_sentence(shown: Page) -> None
     expect(told).to_contain_text("By attention weight, head 0-0 follows")
     expect(told).to_contain_text("of 6 arcs from a word to its head")
     expect(told).to_contain_text(
-        "Over 288 sentences, by attention weight: determiner → its noun; det dep → head right for 1.00"
+        "Over 288 sentences, by attention weight, among words: determiner → its noun; det dep → head right for 1.00"
     )
     shown.locator("#heads").fill("0-1")  # the word before
     shown.keyboard.press("Enter")

@@ -118,8 +118,9 @@ const tableView = {
 
   /** Save the heads that are shown, with the columns of the page's reading: of one input, those of `attnscan classify --csv`. */
   save() {
+    const isOfCsv = (_, place) => facts.columns[place] !== "output"; // which pages alone tell
     const lines = [facts.columns, ...this.rows().map(rowOf)];
-    const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
+    const text = lines.map((line) => line.filter(isOfCsv).map(quoted).join(",") + "\n").join("");
     saveAs("heads.csv", text, "text/csv");
   },
 };
