@@ -56,14 +56,18 @@ class AttnscanError(Exception):
 def in_python(line: str) -> str:
     """A line whose options stand as they are typed, with these as arguments of Python's functions.
 
-    >>> in_python("pass --on-long truncate, or leave out --save-weights")
-    "pass on_long='truncate', or leave out save_weights"
+    What is typed into a shell stays as it is.
+
+    >>> in_python("pass --on-long truncate, or run: pip install --no-deps attnscan")
+    "pass on_long='truncate', or run: pip install --no-deps attnscan"
     """
     return _TYPED.sub(_as_argument, line)
 
 
 def _as_argument(match: re.Match[str]) -> str:
-    flag, value = match[1].replace("-", "_"), match[2]
+    if match["flag"] is None:
+        return match[0]
+    flag, value = match["flag"].replace("-", "_"), match["value"]
     if flag in ("no_related", "no_neurons", "no_header"):
         return f"{flag.removeprefix('no_')}=False"
     if value is None:
@@ -75,7 +79,9 @@ _WORDS = (
     "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off|masked-lm|ray|local"
     "|spaces|word"
 )
-_TYPED = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: ((?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])))?")
+_VALUE = rf"(?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])"
+_SHELL = r"\b(?:pip install|hf download|attnscan [a-z]+)\b[^;,]*"
+_TYPED = re.compile(rf"{_SHELL}|(?<![\w-])--(?P<flag>[a-z][a-z-]*[a-z])(?: (?P<value>{_VALUE}))?")
 
 
 class InputError(AttnscanError):

@@ -30,6 +30,7 @@ from attnscan.inputs.sentence import Place, Record, Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.classification import Classification
 from attnscan.results.files import check_writable, descriptor, local_path
+from attnscan.results.grid import Heads, heads_written
 from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
@@ -265,6 +266,7 @@ def profile(
     a: Text | None = None,
     b: Text | None = None,
     *,
+    heads: Heads | None = None,
     pairs: Pairs = None,
     weights: Weights | None = None,
     pattern: Patterns = (),
@@ -281,7 +283,8 @@ def profile(
     for each class of keys of each head.
 
     A word's attention is divided without remainder over classes, such as the next word or punctuation. A `pattern` of
-    your own stands beside them.
+    your own stands beside them. `heads` are those that will be looked up: of an encoder-decoder their letters say which
+    attention is read, as "c1-0".
 
     Without a sentence, `pairs` and the arguments below them are those of `heads`.
 
@@ -302,9 +305,12 @@ def profile(
     if given.single is not None and state is not None:
         raise OptionError("--state is for many pairs", "leave it out")
     many = given.single is None
-    _, asked = scan_options(model, options, pattern, many=many, alignments=alignments, labelled=True)
+    named = None if heads is None else heads_written(heads)
+    _, asked = scan_options(model, options, pattern, many=many, heads=named, alignments=alignments, labelled=True)
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
-    return ranked(given.aligned(alignments), asked, state_file(state), **how).profile
+    result = ranked(given.aligned(alignments), asked, state_file(state), **how).profile
+    _ = named is None or result.grid.select(named)  # heads that are not there are refused
+    return result
 
 
 def load(

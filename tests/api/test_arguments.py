@@ -200,7 +200,6 @@ TAKEN = {
     "predictive_words": "classify",
     "predictive_pairs": "heads",
     "seed": "classify",
-    "profile": "heads",
     "split": "heads",
     "pattern": "classify",
     "keep_attention": "classify",

@@ -138,7 +138,7 @@ def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
 
 
 def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer: Any) -> None:
-    with pytest.raises(InputError, match=r"\d{3} tokens long .* at most 12; .*--on-long truncate"):
+    with pytest.raises(InputError, match=r"\d{3} tokens long .* at most 12; .*on_long='truncate'"):
         encode_pair(tokenizer, Pair("the cat " * 60), "token", 12, truncate=False)
 
 

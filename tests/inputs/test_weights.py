@@ -257,8 +257,8 @@ BAD_KINDS: dict[str, tuple[Parts, str]] = {
     "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' has 2 entries, and 'encoder_tokens' has 4"),
     "no word": ({"predicted_tokens": np.array(["</s>", "</s>"])}, "every token is special"),
     "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),
-    "nothing of it": ({"cross_attention": None}, "no array 'cross_attention'; give --attention decoder"),
-    "one kind": ({**dict.fromkeys(KINDS), **GOOD}, "no array 'cross_attention'; leave out --attention"),
+    "nothing of it": ({"cross_attention": None}, "no array 'cross_attention'; give attention='decoder'"),
+    "one kind": ({**dict.fromkeys(KINDS), **GOOD}, "no array 'cross_attention'; leave out attention,"),
 }
 
 

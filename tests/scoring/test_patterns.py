@@ -252,9 +252,9 @@ def test_commands_score_by_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("classify", A, *OFF, "-p", "mine.py:flat"), 1, "pattern 'flat' gives a target of shape [1, 8]"),
-        (("classify", A, *OFF, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
-        (("profile", A, "-p", "mine.py:broken"), 1, "the function of pattern 'broken' fails: AttributeError: "),
+        (("classify", A, *OFF, "-p", "mine.py:flat"), 2, "pattern 'flat' gives a target of shape [1, 8]"),
+        (("classify", A, *OFF, "-p", "mine.py:broken"), 2, "the function of pattern 'broken' fails: AttributeError: "),
+        (("profile", A, "-p", "mine.py:broken"), 2, "the function of pattern 'broken' fails: AttributeError: "),
         (("profile", A, "-p", "next-word"), 2, "--pattern is for patterns of your own, FILE.py:FUNCTION"),
     ],
 )

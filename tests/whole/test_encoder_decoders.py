@@ -259,8 +259,8 @@ class TestCommands:
             (["classify", "a", "b", "--attention", "decoder", "--query", "reads"], 2, "--query is for cross"),
             (["heads", "--alignments", "LINKS"], 2, "--alignments is for cross attention"),
             (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state and --per-pair are"),
-            (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 1, "aligned is told by gold alignments"),
-            (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 1, "there is no pattern 'next-word'"),
+            (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 2, "aligned is told by gold alignments"),
+            (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 2, "there is no pattern 'next-word'"),
             (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),
             (["show", "d1-0", "a", "b", "--attention", "cross"], 1, "d1-0 is of decoder attention, and cross"),
             (["show", "c1-0", "a", "b", "--attention", "all"], 2, "--attention"),
@@ -448,9 +448,9 @@ class TestAllKinds:
 
     def test_what_is_of_one_kind_is_refused_in_one_line(self, pairs: str) -> None:
         options: dict[str, Any] = {"model": TRANSLATOR, "attention": "all"}
-        with pytest.raises(OptionError, match="a state and a file of pairs' scores are of one kind"):
+        with pytest.raises(OptionError, match="state and per_pair are of one kind of attention"):
             attnscan.heads(pairs, state="x", **options)
-        with pytest.raises(OptionError, match="all kinds of attention are classified on one input"):
+        with pytest.raises(OptionError, match="attention all are for one input"):
             attnscan.classify(pairs=pairs, **options)
         with pytest.raises(OptionError, match="all"):
             attnscan.similar(pairs, **options)

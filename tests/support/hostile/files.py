@@ -109,7 +109,7 @@ def weights_kind() -> Kind:
 def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
     """What a scan keeps: its state."""
     records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
-    *_, state = scan(scanner, records)
+    state = scan(scanner, records)
     assert isinstance(state, ScanState)
 
     def read_state(path: Path) -> Any:
