@@ -194,9 +194,6 @@ def app_of(session: Session, token: str, port: int, on_bug: Callable[[Exception]
         outcome = await run_in_threadpool(session.numbers, _id(request), _head(request))
         return Response(outcome, media_type=_JSON)
 
-    async def rest(request: Request) -> Response:
-        return Response(await _outcome(request, session.rest(_id(request))), media_type=_JSON)
-
     async def offline(request: Request) -> Response:
         saved = {"content-disposition": 'attachment; filename="attnscan.html"'}
         return Response(await _outcome(request, session.page(_id(request))), headers=saved, media_type=_HTML)
@@ -205,7 +202,6 @@ def app_of(session: Session, token: str, port: int, on_bug: Callable[[Exception]
         Route("/", page),
         Route("/answer", answer, methods=["POST"]),
         Route("/numbers/{id}/{head}", numbers),
-        Route("/rest/{id}", rest),
         Route("/page/{id}", offline),
     ]
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys([*_STATUS, Exception], _said))

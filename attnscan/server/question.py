@@ -34,8 +34,6 @@ class Question:
     change: Change = _UNCHANGED
     model: int = 0
     """Which of those that are loaded."""
-    beside: str | None = None
-    """The answer to lay it beside."""
     client: str = ""
     """A page in a browser."""
     turn: int = 0
@@ -74,7 +72,6 @@ class _Body(BaseModel):
     segments: str = "kept"
     off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field([], max_length=_MOST)
     model: int = Field(0, ge=0)
-    beside: str | None = Field(None, pattern=f"^{_ID.pattern}$")
     client: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
     turn: int = Field(ge=0, le=2**53)
     attention: Literal["", "encoder", "decoder", "cross"] = ""
@@ -102,9 +99,7 @@ def question_of(body: bytes, models: int) -> Question:
         segments=asked.segments,  # type: ignore[arg-type]
         off=off,
     )
-    return Question(
-        Pair(asked.a, asked.b), change, asked.model, asked.beside, asked.client, asked.turn, asked.attention
-    )
+    return Question(Pair(asked.a, asked.b), change, asked.model, asked.client, asked.turn, asked.attention)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

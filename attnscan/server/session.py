@@ -1,21 +1,19 @@
-"""Models that stay loaded, what they are asked, and the answers that are held for what a page asks second."""
+"""Models that stay loaded, what they are asked, and the last answers, for what a page asks second."""
 
 from __future__ import annotations
 
 import json
-import mmap
-import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import linked_as
 from attnscan.inputs.sentence import Pair
+from attnscan.results.change import Prediction
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
@@ -24,13 +22,10 @@ from attnscan.scan.state import Seen
 from attnscan.server.question import Question
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
-from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_page, numbers_of, rest_of
+from attnscan.views.page.live import LiveFacts, answer_of, live_page, numbers_of
 from attnscan.views.page.page import page
 
-MOST_BYTES = 128 << 20  # of answers that are held, all that they take counted
-_LEAST_HELD = 2
-_TRIALS = 2  # the last ones, whole, with what finishing them needs
-_LINE = 64  # bytes of a cache line, on which every array begins
+_MOST_HELD = 8  # answers: the last ones
 
 
 class Gone(Exception):
@@ -69,8 +64,8 @@ class Loaded:
 
 @dataclass(frozen=True)
 class _Held:
-    question: Question
-    packed: HeldResult
+    result: Classification
+    predictions: tuple[Prediction, ...]
     tokens: tuple[str, ...]
     """Of the input, before any was hidden."""
 
@@ -82,38 +77,30 @@ class Session:
         self,
         models: Sequence[Loaded],
         first: Question,
-        most_bytes: int = MOST_BYTES,
         worker: Worker | None = None,
     ) -> None:
         self.models, self.first = tuple(models), first
         self.worker = worker or Worker()
-        self._most_bytes = most_bytes
         self._held: OrderedDict[str, _Held] = OrderedDict()
-        self._trials: OrderedDict[str, Trial] = OrderedDict()  # the worker's own
         self._lock = threading.Lock()
 
     def signatures(self) -> list[Signature]:
         """Of the first question, which is asked of each model. Raises: AttnscanError if one cannot be asked."""
         questions = [replace(self.first, model=model) for model in range(len(self.models))]
-        work = [lambda question=question: self._answered(question)[0].signature for question in questions]
-        return [self.worker.submit(answer, "", 0, is_answer=True).result() for answer in work]
+        work = [lambda question=question: self._answered(question).result.signature for question in questions]
+        return [self.worker.submit(answer, "", 0).result() for answer in work]
 
     def answer(self, question: Question) -> Future[bytes]:
-        """Answer a question, as JSON. Raises, by the future: AttnscanError; Gone if it has nothing to be laid beside.
-
-        Raises: Stale, Full.
-        """
+        """Answer a question, as JSON. Raises: Stale, Full; by the future, AttnscanError."""
 
         def work() -> bytes:
-            result, tokens = self._answered(question)
-            answer = answer_of(result, question.id, tokens, of_kind=bool(question.attention)) | {
-                "question": question.as_json()
-            }
-            if question.beside is not None:
-                answer |= beside_of(result, self._get(question.beside).packed.result())
-            return encoded(answer)
+            held = self._answered(question)
+            answer = answer_of(
+                held.result, question.id, held.tokens, held.predictions, of_kind=bool(question.attention)
+            )
+            return encoded(answer | {"question": question.as_json()})
 
-        return self.worker.submit(work, question.client, question.turn, is_answer=True)
+        return self.worker.submit(work, question.client, question.turn)
 
     def page_of_first(self, model: int) -> Future[bytes]:
         """The page that everything begins with, of one of the models. Raises: Full."""
@@ -128,38 +115,22 @@ class Session:
                 available=tuple(loaded.trials.available for loaded in self.models),
                 kinds=tuple(self.models[model].kinds),
             )
-            result, tokens = self._answered(question)
-            return live_page(result, live, tokens).encode()
+            held = self._answered(question)
+            return live_page(held.result, live, held.tokens, held.predictions).encode()
 
-        return self.worker.submit(work, "", 0, is_answer=True)
+        return self.worker.submit(work, "", 0)
 
     def numbers(self, name: str, head: Head) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
-        result = self._get(name).packed.result()
+        result = self._get(name).result
         if head not in (grid := result.scores.grid):
             raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
         return encoded(numbers_of(result, head))
 
-    def rest(self, name: str) -> Future[bytes]:
-        """What takes longer: how sure labels are, and predictions. It gives way to answers.
-
-        Raises: Gone, Stale, Full.
-        """
-        question = self._get(name).question
-
-        def work() -> bytes:
-            return encoded(rest_of(*self._tried(question).finished(self.worker.check_nobody_waits)))
-
-        return self.worker.submit(work, question.client, question.turn, is_answer=False)
-
     def page(self, name: str) -> Future[bytes]:
         """The offline page of an answer, which nothing makes stale. Raises: Gone, Full."""
-        question = self._get(name).question
-
-        def work() -> bytes:
-            return page(self._tried(question).finished()[0]).html.encode()
-
-        return self.worker.submit(work, "", 0, is_answer=False)
+        result = self._get(name).result
+        return self.worker.submit(lambda: page(result).html.encode(), "", 0)
 
     def _get(self, name: str) -> _Held:
         with self._lock:
@@ -168,56 +139,21 @@ class Session:
             self._held.move_to_end(name)
             return self._held[name]
 
-    def _answered(self, question: Question) -> tuple[Classification, tuple[str, ...]]:
-        """The answer, by the model if it is not held, and the input's tokens. To be called by the worker alone."""
+    def _answered(self, question: Question) -> _Held:
+        """The answer, by the model if it is not held. To be called by the worker alone."""
         with self._lock:
-            held = self._held.pop(question.id, None)
+            held = self._held.get(question.id)
         if held is None:
-            trial = self._tried(question)
-            held = _Held(question, HeldResult(trial.result), trial.tokens)
+            trial = self.models[question.model].run(question)
+            held = _Held(*trial.finished(), trial.tokens)
         with self._lock:
-            self._held[question.id] = replace(held, question=question)  # whose turn it is now
-            while len(self._held) > _LEAST_HELD and self._bytes() > self._most_bytes:
+            self._held[question.id] = held
+            self._held.move_to_end(question.id)
+            while len(self._held) > _MOST_HELD:
                 self._held.popitem(last=False)
-        return held.packed.result(), held.tokens
-
-    def _bytes(self) -> int:
-        return sum(held.packed.size for held in self._held.values())
-
-    def _tried(self, question: Question) -> Trial:
-        """The trial of a question, run again if it is not one of the last. To be called by the worker alone."""
-        if question.id not in self._trials:
-            self._trials[question.id] = self.models[question.model].run(question)
-        self._trials.move_to_end(question.id)
-        while len(self._trials) > _TRIALS:
-            self._trials.popitem(last=False)
-        return self._trials[question.id]
+        return held
 
 
 def encoded(answer: dict[str, Any]) -> bytes:
     """JSON as it is sent: ASCII, so that no half of a pair of characters can stand in its way."""
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-class HeldResult:
-    """A result, packed."""
-
-    def __init__(self, result: Classification) -> None:
-        buffers: list[pickle.PickleBuffer] = []
-        self._frame = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
-        arrays = [buffer.raw() for buffer in buffers]
-        starts = list(accumulate((-(-array.nbytes // _LINE) * _LINE for array in arrays), initial=0))
-        self._slices = [slice(start, start + array.nbytes) for start, array in zip(starts, arrays, strict=False)]
-        self._memory = mmap.mmap(-1, starts[-1] or 1)
-        for place, array in zip(self._slices, arrays, strict=True):
-            self._memory[place] = array
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes."""
-        return len(self._frame) + len(self._memory)
-
-    def result(self) -> Classification:
-        """Unpack it; the arrays lie in the held memory, and cannot be written to."""
-        memory = memoryview(self._memory).toreadonly()
-        return cast("Classification", pickle.loads(self._frame, buffers=[memory[place] for place in self._slices]))

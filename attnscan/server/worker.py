@@ -1,4 +1,4 @@
-"""The one thread that runs models, and what waits for it: a few answers, and behind them what pages ask for second."""
+"""The one thread that runs models, and what waits for it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class _Job:
     work: Callable[[], Any]
     client: str
     turn: int
-    is_answer: bool
     future: Future[Any] = field(default_factory=Future)
 
 
 class Worker:
-    """Does one piece of work at a time, in its own thread: answers first, each kind in the order it came."""
+    """Does one piece of work at a time, in its own thread, in the order it came."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._most = most
@@ -41,37 +40,24 @@ class Worker:
         self._closed = False
         threading.Thread(target=self._run, daemon=True, name="attnscan-model").start()
 
-    def submit(self, work: Callable[[], Any], client: str, turn: int, *, is_answer: bool) -> Future[Any]:
+    def submit(self, work: Callable[[], Any], client: str, turn: int) -> Future[Any]:
         """Have some work done for a client's turn, unless the client's next turn comes first.
 
-        What is no answer is of the turn that the client is at, if that is a later one. The future may raise Stale, or
-        be cancelled while the work waits.
-        Raises: Stale for an answer to a turn before that; Full.
+        The future may raise Stale, or be cancelled while the work waits. Raises: Stale for an earlier turn; Full.
         """
         with self._changed:
-            if turn < (latest := self._latest.get(client, 0)):
-                if is_answer:
-                    raise Stale
-                turn = latest
+            if turn < self._latest.get(client, 0):
+                raise Stale
             self._latest[client] = turn
             self._latest.move_to_end(client)
             if len(self._latest) > _MOST_CLIENTS:
                 self._latest.popitem(last=False)
             self._leave_out(lambda job: self._is_stale(job) or job.future.cancelled())
-            if is_answer and len(self._waiting) >= self._most:
-                last = next((job for job in reversed(self._waiting) if not job.is_answer), None)
-                self._leave_out(lambda job: job is last)
             if self._closed or len(self._waiting) >= self._most:
                 raise Full
-            self._waiting.append(job := _Job(work, client, turn, is_answer))
+            self._waiting.append(job := _Job(work, client, turn))
             self._changed.notify()
             return job.future
-
-    def check_nobody_waits(self) -> None:
-        """What work that is no answer calls now and then. Raises: Stale if an answer waits for it to end."""
-        with self._changed:
-            if self._closed or any(job.is_answer for job in self._waiting):
-                raise Stale
 
     def close(self) -> None:
         """Begin nothing more; what runs is not waited for."""
@@ -96,9 +82,7 @@ class Worker:
                 self._changed.wait()
             if self._closed:
                 return None
-            job = next((job for job in self._waiting if job.is_answer), self._waiting[0])
-            self._waiting.remove(job)
-            return job
+            return self._waiting.pop(0)
 
     def _run(self) -> None:
         while (job := self._next()) is not None:

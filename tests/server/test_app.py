@@ -64,7 +64,7 @@ def test_pages_and_answers(port: int) -> None:
     answer = fetched(port, "answer", body_of(), Origin=f"http://127.0.0.1:{port}")
     assert answer.status == 200
     name = answer.json["id"]
-    for path in (f"numbers/{name}/0-2", f"rest/{name}", f"page/{name}"):
+    for path in (f"numbers/{name}/0-2", f"page/{name}"):
         assert fetched(port, path).status == 200
     assert fetched(port, "?model=0").status == 200
     for path in ("?model=1", "?model=-1", "?model=x", "?model="):
@@ -412,7 +412,7 @@ def test_a_body_is_bounded_whatever_its_headers_say(app: App) -> None:
 
 
 def test_every_answer_has_the_headers(app: App) -> None:
-    for path, status in (("", 200), ("x", 404), ("answer", 405), ("rest/0123456789abcdef", 410)):
+    for path, status in (("", 200), ("x", 404), ("answer", 405), ("page/0123456789abcdef", 410)):
         found = asked(app, f"/{TOKEN}/{path}")
         assert found.status == status and HEADERS.items() <= found.headers.items()
         assert "server" not in found.headers
@@ -456,7 +456,7 @@ def test_other_statuses(app: App) -> None:
     assert asked(app, f"/{TOKEN}/answer", body_of(turn=3)).status == 200
     stale = asked(app, f"/{TOKEN}/answer", body_of(turn=2))
     assert (stale.status, stale.json) == (202, {"stale": True})
-    gone = asked(app, f"/{TOKEN}/rest/{'0' * 16}")
+    gone = asked(app, f"/{TOKEN}/page/{'0' * 16}")
     assert (gone.status, gone.json) == (410, {"gone": True})
     assert asked(app, f"/{TOKEN}/answer", b'{"a": 1}').json == {"error": "a: Input should be an instance of str"}
     name = asked(app, f"/{TOKEN}/answer", body_of(turn=4)).json["id"]
@@ -464,4 +464,3 @@ def test_other_statuses(app: App) -> None:
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
     assert asked(app, f"/{TOKEN}/numbers/{name}/0-2").status == 200
     assert asked(app, f"/{TOKEN}/numbers/{name}/6-0").status == 422
-    assert json.loads(asked(app, f"/{TOKEN}/rest/{name}").body)["predictions"] == []

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import chromium  # first: without a browser the rest is skipped
 import pytest
-from axe import violations
 from live import TOKEN
 from loaded_models import LoadedModels
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
@@ -313,58 +312,6 @@ class TestChanges:
         assert page.locator("#ask :disabled:not(#words button)").count() == 0
 
 
-class TestBeside:
-    def test_the_input_beside_itself_unchanged(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=2-0&hidden=13&beside=unchanged")
-        expect(page.locator("#others figcaption")).to_have_text(["Head 2-0, beside", "Head 2-0, difference"])
-        expect(page.locator("#facts table.profile")).to_be_visible()  # the rest has come, and paints once more
-        answered(page)
-        page.locator("#others canvas").nth(1).hover(position={"x": 5, "y": 5})
-        expect(page.locator("#reading")).to_have_text(
-            re.compile(r"→ .* \d\.\d+, beside \d\.\d+: [+−]\d\.\d+ in head 2-0")
-        )
-        page.click("#tab-model")
-        page.select_option("#order", "change")
-        answered(page)
-        told = page.locator("#thumbnails .caption span").all_text_contents()
-        assert [float(text) for text in told] == sorted(map(float, told), reverse=True)
-        page.click("#predictions a >> nth=0")
-        expect(page.locator("#head")).to_be_visible()
-
-    def test_it_is_in_sight_on_a_small_screen(self, page: Page, address: str) -> None:
-        page.set_viewport_size({"width": 1280, "height": 800})
-        opened(page, address + "#view=head&heads=2-0&hidden=13&beside=unchanged")
-        for sheet in ("#stage", "#others figure:first-of-type", "#others figure:last-of-type"):
-            expect(page.locator(sheet)).to_be_visible()
-            # asked until it holds: a sheet is drawn again, and between two has no place
-            page.wait_for_function("css => document.querySelector(css)?.getBoundingClientRect().top < 650", arg=sheet)
-        for view in ("head", "model", "neuron", "table"):
-            page.click(f"#tab-{view}")
-            answered(page)
-            assert violations(page) == [], view
-
-    def test_two_inputs(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=2-0").select_option("#with", "pin")
-        page.fill("#sentence-b", "At the shop, I bought fresh strawberries.")
-        expect(page.locator("#others figure")).to_have_count(2)
-        answered(page)
-        expect(page.locator("#predictions a")).to_have_count(5)
-        page.reload()
-        answered(page)
-        expect(page.locator("#others figure")).to_have_count(2)
-        page.select_option("#with", "")
-        expect(page.locator("#others figure")).to_have_count(0)
-
-    def test_two_models(self, page: Page, address: str) -> None:
-        opened(page, address + "#a=" + sentence(4).replace(" ", "+") + "&b=").select_option("#with", "model")
-        expect(page.locator("#predictions")).to_contain_text("other numbers of layers or heads")
-        page.select_option("#which", "1")
-        page.wait_for_url("**/?model=1**")
-        answered(page)
-        expect(page.locator("#sentence-a")).to_have_value(sentence(4))
-        assert page.locator("#thumbnails button").count() == 8
-
-
 class TestComingBack:
     def test_history_links_and_the_back_button(self, page: Page, address: str) -> None:
         expect(opened(page, address).locator("#past li")).to_have_count(1)
@@ -407,19 +354,6 @@ class TestComingBack:
         expect(page.locator("#matrices canvas").first).to_be_visible()
         assert len(gone) == 2
 
-    def test_earlier_predictions_are_marked_and_go_if_no_others_come(self, page: Page, address: str) -> None:
-        opened(page, address + "#without=1-0")
-        expect(page.locator("#predictions caption")).to_contain_text("Vectors turned")
-        waiting: list[Route] = []
-        page.route("**/rest/**", lambda route: waiting.append(route))
-        with page.expect_request("**/rest/**"):
-            page.fill("#sentence-a", "The dog ran.")
-        expect(page.locator("#predictions.earlier caption")).to_contain_text("Vectors turned")
-        expect(page.locator("#queries")).to_contain_text("dog")
-        waiting[0].fulfill(status=500, json={"error": "a bug of ours"})
-        expect(page.locator("#refused")).to_have_text("a bug of ours")
-        expect(page.locator("#predictions:not(.earlier) caption")).to_have_count(0)
-
     def test_a_server_that_has_ended_is_told_of(self, page: Page, address: str) -> None:
         opened(page, address).route("**/answer", lambda route: route.abort())
         page.fill("#sentence-a", "The dog ran.")
@@ -433,10 +367,8 @@ class TestOtherHands:
         phone.tap("#changes summary >> nth=0")
         phone.tap("#words button >> nth=2")
         expect(phone.locator("#queries")).to_contain_text("[MASK]")
-        phone.select_option("#with", "unchanged")
-        phone.tap("#tab-head")
+            phone.tap("#tab-head")
         phone.tap("#switch-off")
-        expect(phone.locator("#others figure")).to_have_count(2)
         answered(phone)
         assert phone.evaluate("document.documentElement.scrollWidth") == 360
         chips = "[...document.querySelectorAll('#words button:enabled')]"

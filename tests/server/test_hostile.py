@@ -21,7 +21,7 @@ VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**31, 2**53, 2**63, 10**400, 1.5, 1e308, -0.0, [], {}, [[]], [None], [0] * 5000),
     *TEXTS,
 )
-FIELDS = ("a", "b", "hidden", "positions", "segments", "off", "model", "beside", "client", "turn", "path", "__class__")
+FIELDS = ("a", "b", "hidden", "positions", "segments", "off", "model", "client", "turn", "path", "__class__")
 
 
 def body(draw: random.Random) -> bytes:

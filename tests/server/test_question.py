@@ -24,13 +24,12 @@ def test_a_question_with_everything() -> None:
             segments="swapped",
             off=["2-0", "0-11"],
             model=1,
-            beside="0123456789abcdef",
             turn=7,
         ),
         models=2,
     )
     change = Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=(Head(0, 11), Head(2, 0)))
-    assert asked == Question(Pair("the cat", "a dog"), change, 1, "0123456789abcdef", "me", 7)
+    assert asked == Question(Pair("the cat", "a dog"), change, 1, "me", 7)
     again = json.dumps(asked.as_json() | {"client": "you", "turn": 1}).encode()
     assert question_of(again, models=2).id == asked.id
 
@@ -43,7 +42,7 @@ def test_a_question_with_nothing_but_a_sentence() -> None:
 def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> None:
     plain = question_of(body_of(), models=2)
     assert question_of(body_of(**other), models=2).id != plain.id
-    assert question_of(body_of(turn=2, client="you", beside="0" * 16), models=2).id == plain.id
+    assert question_of(body_of(turn=2, client="you"), models=2).id == plain.id
 
 
 @pytest.mark.parametrize(
@@ -85,9 +84,6 @@ def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> Non
                 {"off": ["all"]},
                 {"positions": 1},
                 {"segments": ["kept"]},
-                {"beside": "../../page"},
-                {"beside": "0" * 15},
-                {"beside": 1},
                 {"client": ""},
                 {"client": "x" * 65},
                 {"client": "a b"},

@@ -41,14 +41,12 @@ def offline(browser: Browser) -> None:
 
 
 def alive(browser: Browser) -> None:
-    """Hide a word and switch heads off, beside the words as they are."""
+    """Hide a word and switch heads off."""
     command = [sys.executable, "-m", "attnscan", "serve", A, B, "--model", "bundled"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         page = browser.new_page(viewport={"width": 1100, "height": 820})
-        page.goto(
-            server.stdout.readline().strip() + "#view=head&heads=2-11&hidden=13&without=1-9,1-11&beside=unchanged"
-        )
+        page.goto(server.stdout.readline().strip() + "#view=head&heads=2-11&hidden=13&without=1-9,1-11")
         page.locator("#others figure").nth(1).wait_for()
         page.locator("#facts table.profile").wait_for()
         page.wait_for_timeout(500)

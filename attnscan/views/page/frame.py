@@ -41,7 +41,7 @@ Kind = Literal["input", "trees", "kinds", "pairs"]
 """What a page is of: one input, some sentences with trees, kinds of attention on one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
 _VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
-_LIVE = ("server", "live", "beside")
+_LIVE = ("server", "live", "predictions")
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
     ("weight", "looks", "Attention weights"),

@@ -1,6 +1,6 @@
 """The page of one input, alive: the page itself, and the answers that a server sends to its scripts.
 
-An answer carries labels, scores and thumbnails. A head's own weights are sent when it is opened; the rest comes later.
+An answer carries labels, scores, profiles, thumbnails and predictions. A head's own weights are sent when it is opened.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from attnscan.results.classification import Classification
 from attnscan.results.grid import AttentionKind, Head
@@ -23,8 +20,6 @@ from attnscan.views.page.table import tables
 
 if TYPE_CHECKING:
     from attnscan.results.change import Prediction
-
-_MOST_COMPARED = 1 << 20  # tokens of one text times tokens of the other
 
 
 @dataclass(frozen=True)
@@ -45,8 +40,9 @@ class LiveFacts:
     """The kinds of attention of an encoder-decoder that can be asked about, if there are several."""
 
 
-def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> str:
-    """The page, opened on a first answer; `words` are the input's tokens before any was hidden.
+def live_page(result: Classification, live: LiveFacts, words: Sequence[str], said: Sequence[Prediction]) -> str:
+    """The page, opened on a first answer; `words` are the input's tokens before any was hidden, `said` is
+    what the model predicts.
 
     Raises: OptionError if its attention was not kept.
     """
@@ -59,13 +55,16 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
         "models": [plain(name) for name in live.models],
         "available": [{kind: plain(why) for kind, why in changes.items()} for changes in live.available],
         "words": [shown(word) for word in words],
+        "predictions": [prediction.as_json() for prediction in said],
     }
     cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
     return page.html(cargo, table, (), neurons=page.attention.query is not None, live=known)
 
 
-def answer_of(result: Classification, id: str, words: Sequence[str], *, of_kind: bool = False) -> dict[str, Any]:
-    """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`.
+def answer_of(
+    result: Classification, id: str, words: Sequence[str], said: Sequence[Prediction], *, of_kind: bool = False
+) -> dict[str, Any]:
+    """What the scripts take in place of the page's first input, as JSON; `words` and `said` as for `live_page`.
 
     `of_kind` with what is said of the heads of a kind of attention, which may take the place of another.
     """
@@ -76,7 +75,8 @@ def answer_of(result: Classification, id: str, words: Sequence[str], *, of_kind:
         "words": [shown(word) for word in words],
         "facts": (page.subject.facts(table) if of_kind else {}) | page.facts_of_input(cargo),
         "patterns": page.subject.patterns,
-        "texts": texts_of(table, "") | cargo.texts,
+        "texts": texts_of(table, page.profiles) | cargo.texts,
+        "predictions": [prediction.as_json() for prediction in said],
         "notes": page.notes,
     }
 
@@ -92,60 +92,3 @@ def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
         neurons = packed_neurons(attention, head, NEURON_STEPS[0])
         texts[f"neurons-{name}"], neuron = neurons.packed, neurons.facts
     return {"texts": texts, "neuron": neuron}
-
-
-def rest_of(result: Classification, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """What takes longer: how sure labels are, habits, and what the model predicts, as JSON."""
-    page = InputPage.of(result, PageOptions())
-    table = next(tables(page.subject.readings))
-    return {
-        "texts": texts_of(table, page.profiles),
-        "predictions": [prediction.as_json() for prediction in predictions],
-    }
-
-
-def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
-    """Which tokens of two answers belong together, and how far each head's rows are apart on these.
-
-    Tokens belong together if they are the same, or stand in its place between others that are. A head's number is the
-    mean over rows of the total variation distance: half the sum of what the weights differ by.
-    """
-    here, there = attention_of(result), attention_of(other)
-    together = aligned(here.tokens, there.tokens)
-    if here.grid != there.grid:
-        why = "the models have other numbers of layers or heads"
-        return {"aligned": together, "changed": None, "whyNotBeside": why}
-    asking = [pair for pair in together if pair[0] >= here.source]
-    rows, theirs = (np.array([pair[side] for pair in asking], dtype=int) for side in (0, 1))
-    keys, their_keys = (np.array([pair[side] for pair in together], dtype=int) for side in (0, 1))
-    apart = np.zeros(here.grid.shape)
-    for layer, (own, others) in enumerate(zip(here.weights, there.weights, strict=True)):
-        difference = np.abs(own[:, rows][:, :, keys] - others[:, theirs][:, :, their_keys]).sum(-1) / 2
-        apart[layer] = difference.mean(-1) if len(rows) else 0
-    return {"aligned": together, "changed": np.round(apart, 5).tolist(), "whyNotBeside": ""}
-
-
-def aligned(here: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
-    """The places in two texts of tokens that belong together.
-
-    >>> aligned(["the", "cat", "sat", "down"], ["the", "dog", "sat"])
-    [(0, 0), (1, 1), (2, 2)]
-    >>> aligned(["a", "b"], ["a", "x", "y"])
-    [(0, 0)]
-    >>> aligned(["a", "b", "c"], ["x", "b", "c"])
-    [(0, 0), (1, 1), (2, 2)]
-    """
-    shorter = min(len(here), len(there))
-    start = next((at for at in range(shorter) if here[at] != there[at]), shorter)
-    rest = shorter - start
-    end = next((at for at in range(rest) if here[-1 - at] != there[-1 - at]), rest)
-    between, others = here[start : len(here) - end], there[start : len(there) - end]
-    together = [(at, at) for at in range(start)]
-    if len(between) * len(others) <= _MOST_COMPARED:
-        codes = SequenceMatcher(None, between, others, autojunk=False).get_opcodes()
-    else:  # which would take seconds
-        codes = [("replace", 0, len(between), 0, len(others))]
-    for kind, first, last, other, stop in codes:
-        if kind == "equal" or (kind == "replace" and last - first == stop - other):
-            together += zip(range(start + first, start + last), range(start + other, start + stop), strict=True)
-    return together + [(len(here) - at, len(there) - at) for at in range(end, 0, -1)]

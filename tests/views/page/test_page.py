@@ -94,7 +94,7 @@ class TestSafety:
         offline = page(small[0]).html + page(ranking).html + trees.html
         of_kinds = attnscan.report("bado fela", "ALEF ODAB", attention="all", model=TRANSLATOR, predictive="off")
         offline += of_kinds.html
-        alive = live_page(small[0], LIVE, ())
+        alive = live_page(small[0], LIVE, (), ())
         assert "fetch(" not in offline
         for path in WEB.iterdir():
             assert path.suffix == ".j2" or without_comments(path).strip() in offline + alive

@@ -2,8 +2,7 @@
 
 const headView = {
   hovered: null, // { side, index } while the pointer is on a token
-  companions: [], // called when it is painted: what a live page shows beside it
-  figures: () => 1, // how many of each head there are
+  companions: [], // called when it is painted
 
   build() {
     for (const [id, side] of [
@@ -81,7 +80,7 @@ const headView = {
     this.keys = this.paintTokens(find("keys"), "k");
     find("matrices").hidden = !heads.length || !this.queries.length || !this.keys.length;
     this.draw();
-    const room = figureRoom(heads.length * this.figures());
+    const room = figureRoom(heads.length);
     paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, room, (cell) => this.say(cell && this.cellLine(cell)));
     if (printing) this.paintPaper();
     await Promise.all(this.companions.map((paint) => paint(this)));
@@ -92,7 +91,7 @@ const headView = {
     find("threshold-value").textContent = Number(state.from).toFixed(2);
     this.paintLayout(state.layout);
     find("stage").className = this.layout();
-    find("panes").className = `${this.layout()} ${this.figures() > 1 ? "compared" : ""}`;
+    find("panes").className = this.layout();
     find("stage").dataset.size = LENGTH > 160 ? "small" : LENGTH > 64 ? "medium" : "large";
   },
 

@@ -1,6 +1,5 @@
 // A page whose model is still there: what is typed or changed is asked anew, and the answer takes the page's place.
 
-const AGAIN = 200; // milliseconds
 const BOXES = { a: "sentence-a", b: "sentence-b" };
 const first = facts.live.question;
 Object.assign(usual, {
@@ -10,7 +9,6 @@ Object.assign(usual, {
   positions: first.positions,
   segments: first.segments,
   without: first.off.join(","), // heads that are switched off in the model
-  beside: "", // what the answer stands beside: unchanged, model, or a question as JSON
 });
 Object.assign(allowed, {
   a: (text) => text.trim() !== "",
@@ -19,7 +17,6 @@ Object.assign(allowed, {
   positions: (text) => ["kept", "shuffled"].includes(text),
   segments: (text) => ["kept", "swapped", "zeroed"].includes(text),
   without: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
-  beside: (text) => ["", "unchanged", ...(facts.live.models.length > 1 ? ["model"] : [])].includes(text) || isQuestion(text),
 });
 
 const listed = (text) => (text ? text.split(",") : []);
@@ -49,10 +46,7 @@ const asker = {
   busy: false,
   refused: "",
   noHeads: "", // why what is written in "Heads off" names none
-  beside: null, // the answer that it stands beside
-  besideOf: "", // and what was asked for that
-  others: null, // the last of these, and its question
-  predictions: [],
+  predictions: facts.live.predictions,
   carry: null, // hidden words, to be found again after an edit
 
   wanted: () => JSON.stringify(questionOf(state)),
@@ -62,9 +56,9 @@ const asker = {
     if (this.busy) return;
     this.busy = true;
     try {
-      for (let last = ""; last !== this.wish() || (state.beside && !this.others && !this.refused); ) {
-        last = this.wish();
-        await this.answer(this.wanted());
+      for (let last = ""; last !== this.wanted(); ) {
+        last = this.wanted();
+        await this.answer(last);
       }
     } finally {
       this.busy = false;
@@ -72,43 +66,15 @@ const asker = {
     paintLive();
   },
 
-  wish() {
-    return this.wanted() + state.beside;
-  },
-
   async answer(wanted) {
     if (!state.a.trim()) return this.refuse("A is empty: type a sentence");
-    const other = await this.other(JSON.parse(wanted));
-    if (other?.error) return this.refuse(other.error);
-    if (wanted === this.shown && state.beside === this.besideOf && !this.refused) return;
+    if (wanted === this.shown && !this.refused) return;
     const started = performance.now();
-    const answer = await this.post({ ...JSON.parse(wanted), beside: other?.id ?? null, client: this.client });
+    const answer = await this.post({ ...JSON.parse(wanted), client: this.client });
     if (answer.error) return this.refuse(answer.error);
-    if (answer.gone) this.others = null; // the server has dropped it: it is asked for again
-    if (answer.gone || answer.stale || this.wanted() !== wanted) return;
+    if (answer.stale || this.wanted() !== wanted) return;
     this.took = performance.now() - started;
-    this.beside = other && { ...other, aligned: answer.aligned, changed: answer.changed, why: answer.whyNotBeside };
-    this.besideOf = state.beside;
     await this.adopt(answer, wanted);
-    this.rest(answer.id, wanted);
-  },
-
-  /** The answer that the one that is wanted is to stand beside, if any. */
-  async other(question) {
-    const asked = {
-      "": null,
-      unchanged: { ...question, ...untouched },
-      model: { ...question, model: 1 - question.model },
-    };
-    const wanted = state.beside in asked ? asked[state.beside] : { ...JSON.parse(state.beside), ...(facts.kinds ? { attention: question.attention } : {}) };
-    if (!wanted) return null;
-    const [text, known] = [JSON.stringify(wanted), this.others];
-    if (known?.text !== text) {
-      const answer = await this.post({ ...wanted, beside: null, client: `${this.client}-beside` });
-      if (answer.error || answer.stale) return answer;
-      this.others = { text, answer };
-    }
-    return this.others.answer;
   },
 
   /** The answer to a question; the server's own words where it refuses. */
@@ -122,12 +88,17 @@ const asker = {
     paintLive();
   },
 
+  /** Know what an answer says of its words and of what the model predicts. */
+  take({ id, words, texts, predictions }, wanted) {
+    Object.assign(this, { id, shown: wanted, words, texts, predictions, refused: "" });
+  },
+
   /** Take an answer in place of what is shown, all at once. */
   async adopt(answer, wanted) {
-    const table = await unpackedFacts(answer.texts["table-bytes"]);
+    const [table, more] = await tableAndProfiles(answer);
     if (this.wanted() !== wanted) return;
-    Object.assign(this, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
-    takeInput(answer.facts, table);
+    this.take(answer, wanted);
+    takeInput(answer.facts, table, more);
     for (const { id, whyNone } of answer.patterns) pattern[id].whyNone = whyNone;
     const gone = ["token", "links"].filter((name) => !allowed[name](state[name]));
     if (gone.length) {
@@ -138,30 +109,10 @@ const asker = {
     const focused = document.activeElement;
     const list = focused?.closest("#queries, #keys, #asked, #words");
     for (const view of Object.values(views)) view.fill?.();
+    remember();
     await show();
     if (list && !focused.isConnected) (list.querySelector(`[value="${focused.value}"]:enabled`) ?? list.querySelector("[tabindex='0']"))?.focus();
     this.hideAgain();
-  },
-
-  /** How sure labels are, profiles and predictions: they come when there is time for them. */
-  async rest(id, wanted) {
-    let { status, body } = await request(`rest/${id}`);
-    while (status === 202 && this.id === id) {
-      await new Promise((resolve) => setTimeout(resolve, AGAIN)); // an answer went first
-      ({ status, body } = await request(`rest/${id}`));
-    }
-    if (this.id !== id) return;
-    if (status !== 200) {
-      this.predictions = [];
-      return this.refuse(body?.error ?? "predictions and profiles did not come: change something, and they are asked for again");
-    }
-    const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((id) => body.texts[id] && unpackedFacts(body.texts[id])));
-    if (this.shown !== wanted || this.id !== id) return;
-    Object.assign(this.texts, body.texts);
-    [packed, profiles, this.predictions] = [table, more ?? {}, body.predictions];
-    views.model.painted = null;
-    await show();
-    remember();
   },
 
   /** After an edit, hide again what was hidden, as far as it is still there. */
@@ -182,7 +133,7 @@ const asker = {
     return once(`numbers-${head}`, async () => {
       let { status, body } = await request(`numbers/${id}/${head}`);
       if (status === 410) {
-        await this.post({ ...JSON.parse(wanted), beside: null, client: `${this.client}-again` });
+        await this.post({ ...JSON.parse(wanted), client: `${this.client}-again` });
         ({ status, body } = await request(`numbers/${id}/${head}`));
       }
       if (status !== 200) throw new Error(body?.error ?? "no answer");
@@ -193,7 +144,9 @@ const asker = {
   },
 };
 
-const unpackedFacts = async (text) => JSON.parse(new TextDecoder().decode(await unpackedBytes(text)));
+/** What an answer says of every head: its line of the table, and its profile. */
+const tableAndProfiles = ({ texts }) =>
+  Promise.all(["table-bytes", "profile-bytes"].map((id) => (texts[id] ? factsIn(texts[id]) : {})));
 
 Object.assign(cargo, {
   has(id) {
@@ -213,23 +166,11 @@ Object.assign(cargo, {
 /** A kind of attention as the server has it of what is typed. */
 async function kindOfServer(name, said) {
   const wanted = JSON.stringify(questionOf({ ...said, attention: name }));
-  const answer = await asker.post({ ...JSON.parse(wanted), beside: null, client: asker.client });
+  const answer = await asker.post({ ...JSON.parse(wanted), client: asker.client });
   if (answer.error) return asker.refuse(answer.error);
   if (answer.stale) return null;
-  const take = () => {
-    Object.assign(asker, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
-    asker.rest(answer.id, wanted);
-  };
-  return { table: await factsIn(answer.texts["table-bytes"]), next: answer.facts, take };
-}
-
-function isQuestion(text) {
-  try {
-    const asked = JSON.parse(text);
-    return typeof asked.a === "string" && Array.isArray(asked.hidden) && Array.isArray(asked.off);
-  } catch {
-    return false;
-  }
+  const [table, more] = await tableAndProfiles(answer);
+  return { table, more, next: answer.facts, take: () => asker.take(answer, wanted) };
 }
 
 /** Change the text; words that are hidden stay so. */
@@ -273,9 +214,6 @@ function buildLive() {
   for (const name of ["positions", "segments"]) find(name).addEventListener("change", (event) => change({ [name]: event.target.value }));
   find("without").addEventListener("change", (event) => switchOff(event.target.value));
   find("which")?.addEventListener("change", (event) => location.assign(`?model=${event.target.value}${address()}`));
-  find("with").addEventListener("change", (event) =>
-    change({ beside: event.target.value === "pin" ? JSON.stringify(questionOf(state)) : event.target.value }),
-  );
   find("words").addEventListener("click", (event) => {
     const chip = event.target.closest("button:enabled");
     if (chip) flipWord(Number(chip.value));
@@ -309,7 +247,6 @@ function paintLive() {
   paintAvailable();
   find("segments").closest("label").hidden = !state.b.trim() || Boolean(facts.kinds);
   if (find("without") !== document.activeElement && !asker.noHeads) find("without").value = state.without.replaceAll(",", ", ");
-  find("with").value = ["", "unchanged", "model"].includes(state.beside) ? state.beside : "pin";
   notice("refused", asker.refused || asker.noHeads);
   find("offline").href = `page/${asker.id}`;
   paintWords();
@@ -350,5 +287,4 @@ onShow.push(() => {
   paintLive();
   asker.follow();
 });
-// What came with the page is an answer as well: what takes longer is asked for at once.
-asker.rest(asker.id, asker.shown);
+remember();

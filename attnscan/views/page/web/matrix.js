@@ -20,7 +20,7 @@ function paintMatrices(pane, heads, weights, small, queries, keys, room, read) {
     pane,
     ...there.map(({ head, numbers }) =>
       numbers
-        ? matrixOf(head, "", queries, keys, room, (query, key) => numbers[query * LENGTH + key], [squareColor(colorsOf(head))], (cell) =>
+        ? matrixOf(head, queries, keys, room, (query, key) => numbers[query * LENGTH + key], squareColor(colorsOf(head)), (cell) =>
             read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
           )
         : thumbnailOf(head, small, room - NAMES_BESIDE),
@@ -29,18 +29,18 @@ function paintMatrices(pane, heads, weights, small, queries, keys, room, read) {
 }
 
 /**
- * Squares of `numberOf(query, key)`: by its square root, as thumbnails show it, so that small ones are seen, in the
- * first of `colors`, below zero in the second; `read` is told of the one that is pointed at.
+ * Squares of `numberOf(query, key)`: by its square root, as thumbnails show it, so that small ones are seen; `read` is
+ * told of the one that is pointed at.
  */
-function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens = facts.tokens) {
-  const caption = `Head ${head.name}${of}`;
+function matrixOf(head, queries, keys, room, numberOf, color, read) {
+  const caption = `Head ${head.name}`;
   const cell = Math.min(WIDEST_CELL, (room - NAMES_BESIDE) / keys.length);
   const step = cell >= LABELLED_CELL ? 1 : EVERY * Math.ceil(LABELLED_CELL / cell / EVERY);
   const canvas = make("canvas", { width: keys.length, height: queries.length, tabindex: "0", role: "img" });
   canvas.setAttribute("aria-label", `Matrix: ${caption}; arrow keys read it cell by cell`);
   canvas.style.width = `${cell * keys.length}px`;
   canvas.style.height = `${cell * queries.length}px`;
-  paintSquares(canvas, queries, keys, numberOf, colors);
+  paintSquares(canvas, queries, keys, numberOf, color);
   const spot = make("i", { class: "spot", hidden: true });
   spot.style.width = spot.style.height = `${Math.max(cell, 4)}px`;
   const at = { row: 0, column: 0 };
@@ -75,7 +75,7 @@ function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens 
   figure.style.containIntrinsicSize = `${cell * keys.length + NAMES_BESIDE}px ${cell * queries.length + NAMES_BESIDE}px`;
   figure.style.setProperty("--width", `${cell * keys.length}px`);
   figure.style.setProperty("--height", `${cell * queries.length}px`);
-  figure.append(sideOf("across", keys, tokens, step), sideOf("down", queries, tokens, step));
+  figure.append(sideOf("across", keys, step), sideOf("down", queries, step));
   figure.shows = { layer: head.layer, queries, keys, cell, at };
   paintGhost(figure);
   paintLinks(figure);
@@ -154,29 +154,27 @@ function divide(element, queries, keys) {
   }
 }
 
-function paintSquares(canvas, queries, keys, numberOf, colors) {
+function paintSquares(canvas, queries, keys, numberOf, color) {
   const context = canvas.getContext("2d", IN_MEMORY);
   const image = context.createImageData(keys.length, queries.length);
-  const [above, below = above] = colors.map(channels);
+  const [red, green, blue] = channels(color);
   const { data } = image;
   let at = 0;
   for (const query of queries) {
     for (const key of keys) {
-      const number = numberOf(query, key);
-      const shade = number < 0 ? below : above;
-      data[at++] = shade[0];
-      data[at++] = shade[1];
-      data[at++] = shade[2];
-      data[at++] = 255 * Math.sqrt(Math.abs(number)); // rounded by the array
+      data[at++] = red;
+      data[at++] = green;
+      data[at++] = blue;
+      data[at++] = 255 * Math.sqrt(numberOf(query, key)); // rounded by the array
     }
   }
   context.putImageData(image, 0, 0);
 }
 
 /** The names of every `step`-th row or column. */
-function sideOf(name, places, tokens, step) {
+function sideOf(name, places, step) {
   const labelled = places.filter((_, at) => at % step === 0 && at <= places.length - Math.min(step, places.length) / 2);
-  return make("div", { class: name, "aria-hidden": "true" }, ...labelled.map((index) => make("bdi", {}, tokens[index])));
+  return make("div", { class: name, "aria-hidden": "true" }, ...labelled.map((index) => make("bdi", {}, facts.tokens[index])));
 }
 
 const clamped = (value, count) => Math.max(0, Math.min(count - 1, value));

@@ -27,7 +27,7 @@ const modelView = {
   },
 
   renew() {
-    const others = [...scored, ...Object.keys(orders)].map((id) => make("option", { value: id }, `by ${id}`));
+    const others = scored.map((id) => make("option", { value: id }, `by ${id}`));
     find("order").replaceChildren(find("order").options[0], ...others);
     this.cells = heads.map((head) => {
       const face = make(OF_PAIRS ? "span" : "canvas", { class: "face", "aria-hidden": "true" });
@@ -57,11 +57,8 @@ const modelView = {
     return [...heads].sort((a, b) => number(b) - number(a) || a.index - b.index);
   },
 
-  /** What heads are ordered by: a score, or what a live page knows beside these; empty where there is none. */
-  valueOf(head, id) {
-    if (id in orders) return orders[id](head);
-    return scored.includes(id) ? scoreOf(head, id) : "";
-  },
+  /** What heads are ordered by: a score; empty where there is none. */
+  valueOf: (head, id) => (scored.includes(id) ? scoreOf(head, id) : ""),
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {

@@ -6,9 +6,6 @@
  */
 const views = {};
 
-/** What the model view may order heads by beside their scores, by name: numbers, large ones first. */
-const orders = {};
-
 /** Called whenever what is shown has changed. */
 const onShow = [];
 
@@ -40,7 +37,7 @@ const allowed = {
   view: (text) => Object.hasOwn(views, text),
   by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
   special: (text) => ["in", "out"].includes(text) && (!OF_PAIRS || text === usualReading().special),
-  order: (text) => text === "place" || scored.includes(text) || text in orders,
+  order: (text) => text === "place" || scored.includes(text),
   shape: (text) => ["squares", "lines"].includes(text),
   only: (text) => text === "" || text in kindNamed,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
