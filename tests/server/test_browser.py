@@ -188,16 +188,16 @@ class TestTyping:
         expect(page).not_to_have_url(re.compile("token="))
 
     def test_a_link_ranks_heads_on_every_input_and_goes_with_its_words(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=2-0&by=weight&special=in&links=2-1,14-13")
+        opened(page, address + "#view=head&heads=2-0&by=weight&special=in&link=14-13")
         expect(page.locator("#ranked li")).to_have_count(72)
         page.fill("#sentence-b", "At the store, I bought much fresh bread.")
-        expect(page.locator("#asked-links")).to_contain_text("much → bought")
+        expect(page.locator("#ranked-by")).to_contain_text("much → bought")
         true = attnscan.classify(FIRST.a, "At the store, I bought much fresh bread.", model="bundled", predictive="off")
         mean = true.kept_attention().weights[:, :, [2, 14], [1, 13]].mean(-1)
         expect(page.locator("#ranked-by")).to_contain_text(f"average head {mean.mean():.3f}")
         page.fill("#sentence-b", "")
         answered(page)
-        expect(page).not_to_have_url(re.compile("links="))
+        expect(page).not_to_have_url(re.compile("link="))
         expect(page.locator("#question")).to_be_hidden()
 
     def test_what_cannot_be_read_is_said_and_nothing_is_lost(self, page: Page, address: str) -> None:
@@ -367,7 +367,7 @@ class TestOtherHands:
         phone.tap("#changes summary >> nth=0")
         phone.tap("#words button >> nth=2")
         expect(phone.locator("#queries")).to_contain_text("[MASK]")
-            phone.tap("#tab-head")
+        phone.tap("#tab-head")
         phone.tap("#switch-off")
         answered(phone)
         assert phone.evaluate("document.documentElement.scrollWidth") == 360

@@ -36,7 +36,6 @@ _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 _BESIDE = 160  # characters of a page that a head's cargo needs around it
 _NORM_STEPS = 65535  # a head's largest norm; weight x norm x weight steps stay far below 2^53, where a browser is exact
 _SUM_STEPS = 65535  # a row's sum over words
-_TARGET_STEPS = 65535
 _LEAST_LEFT = 1e-6  # a row with less than this on words has no shares among them, as in scores
 _SIDE = 32
 _THUMBNAIL_BYTES = 500_000  # of all heads together, before compression
@@ -90,16 +89,12 @@ class Cargo:
     masks: Sequence[str] = ()
     """uint8 [query, key], 1 where the query sees the key; each different mask once, none if all see all."""
     mask_of_layer: Sequence[int] = ()
-    targets: Sequence[str] = ()
-    """Under each of the masks, or the one that all layers have: uint16 [pattern, query, key], all high bytes before all
-    low ones, what a head that follows the pattern gives to the key, 65535 for 1."""
 
     @property
     def texts(self) -> dict[str, str]:
         """What is packed, by the ids under which the scripts find it."""
         texts = {f"thumbnails-of-{name}": packed for name, packed in self.thumbnails.items()}
         texts |= {f"mask-{number}": packed for number, packed in enumerate(self.masks)}
-        texts |= {f"targets-{number}": packed for number, packed in enumerate(self.targets)}
         for head, weights in self.weights.items():
             texts[f"weights-{head.name}"] = weights.packed
             if weights.carried:
@@ -119,14 +114,12 @@ class Cargo:
 
 def of_every_head(
     attention: Attention,
-    targets: Sequence[NDArray[np.float32]] = (),
     strategy: int = zlib.Z_FILTERED,
     *,
     inputs: int = 1,
 ) -> Cargo:
-    """What a page of any size holds: thumbnails of each reading, masks, and the patterns' targets.
+    """What a page of any size holds: thumbnails of each reading, and masks.
 
-    Shape: `targets` of each layer [pattern, query, key], of tokens; or none.
     `strategy` compresses the thumbnails: by the usual one they are small, by `zlib.Z_RLE` they are made in a tenth of
     the time. The more `inputs` a page holds, the smaller they are.
     """
@@ -152,10 +145,7 @@ def of_every_head(
     sides = {name: max(layers[0].shape[1:]) for name, layers in small.items()}
     assert attention.visible is not None  # whole layers are kept
     masks, mask_of_layer = _masks(attention.visible[:, rows][..., keys])
-    first = [mask_of_layer.index(mask) for mask in range(len(masks))] or [0]  # layers of each mask
-    of_masks = [targets[layer] for layer in first] if targets else []
-    packed = [compressed(planes(np.rint(_TARGET_STEPS * of_mask).astype(np.uint16))) for of_mask in of_masks]
-    return Cargo(thumbnails, sides, masks=masks, mask_of_layer=mask_of_layer, targets=packed)
+    return Cargo(thumbnails, sides, masks=masks, mask_of_layer=mask_of_layer)
 
 
 def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:

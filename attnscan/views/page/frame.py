@@ -39,7 +39,7 @@ NOTES = 600
 _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "trees", "kinds", "pairs"]
 """What a page is of: one input, some sentences with trees, kinds of attention on one input, or many pairs."""
-_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question"), "pairs": ("corpus",)}
+_VIEWS = {"input": ("lines", "matrix", "gold", "head", "question"), "pairs": ("corpus",)}
 _VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
 _LIVE = ("server", "live", "predictions")
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
@@ -117,7 +117,6 @@ class Subject:
         across = self.kind is AttentionKind.CROSS
         known = {pattern.id: pattern for pattern in (*PATTERNS, *(CROSS_PATTERNS if across else ()))}
         counts = {name: pattern.counts for name, pattern in known.items()}
-        evenly = {name for name, pattern in known.items() if pattern.even}
         return [
             {
                 "id": plain(name),
@@ -126,7 +125,6 @@ class Subject:
                 "color": COLORS.get(name, _NEUTRAL),
                 "ink": readable_on(COLORS.get(name, _NEUTRAL)),
                 "counts": counts.get(name, ""),
-                "even": name in evenly,
                 "whyNone": plain(self.not_measured.get(name, "")),
             }
             for name in self.usual.labels.scores.patterns

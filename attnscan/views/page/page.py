@@ -88,13 +88,18 @@ class InputPage:
 
     def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
-        attention = self.attention
+        return of_every_head(self.attention, strategy, inputs=self.options.inputs)
+
+    @property
+    def gold(self) -> list[list[int]]:
+        """Queries and keys of the gold links between its tokens, by their places on the page."""
+        result, attention = self.result, self.attention
+        if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
+            return []
         unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-        queries, keys, first = unit[attention.asking], unit[attention.asked], unit[attention.rows[0]]
-        of_units = {id(target): target for target in self.result.targets}
-        of_tokens = {key: target[:, queries - first][..., keys] for key, target in of_units.items()}
-        targets = [of_tokens[id(target)] for target in self.result.targets]
-        return of_every_head(attention, targets, strategy, inputs=self.options.inputs)
+        target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
+        linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
+        return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
 
     def html(
         self,
@@ -157,7 +162,7 @@ class InputPage:
             "best": self.order[0].name,
             "sides": cargo.sides,
             "source": len(attention.asked) if attention.source else 0,
-            "gold": bool(self.result.links and self.result.targets and ALIGNED.id in self.result.scores.patterns),
+            "gold": self.gold,
             "maskOfLayer": cargo.mask_of_layer,
             "weightSteps": cargo.weight_steps,
             "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"

@@ -14,15 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from axe import violations
-from command_line import run
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, Request, ViewportSize, expect
-from written import encoded_tokens
 
 from attnscan import Ranking
-from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Labels
@@ -33,7 +30,7 @@ from attnscan.results.signature import By, Special
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.patterns import own_pattern
+from attnscan.scoring.patterns import PATTERNS, own_pattern
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
@@ -315,38 +312,6 @@ def drawn(canvas: Locator) -> int:
         COPY + "let count = 0; for (let i = 3; i < data.length; i += 4) count += data[i] > 0; return count; }"
     )
     return count
-
-
-GHOST = """async (figure) => {
-    const [, url] = /^url\\((.*)\\)$/.exec(getComputedStyle(figure).getPropertyValue('--ghost')) ?? [];
-    if (!url) return null;
-    const image = new Image();
-    image.src = url;
-    await image.decode();
-    const copy = new OffscreenCanvas(image.width, image.height).getContext('2d');
-    copy.drawImage(image, 0, 0);
-    const { data } = copy.getImageData(0, 0, image.width, image.height);
-    return [image.width, image.height, Array.from(data, (value) => String.fromCharCode(value)).join('')];
-}"""
-"""The outlines over a matrix: their size and, as a text's characters, pixels; null where there are none."""
-
-
-def outlined(figure: Locator, rows: int, columns: int) -> np.ndarray:
-    """Which of a matrix's cells have a line at all four sides."""
-    settle(figure.page)
-    picture = figure.evaluate(GHOST)
-    if picture is None:
-        return np.zeros((rows, columns), dtype=bool)
-    width, height, values = picture
-    ink = np.frombuffer(values.encode("latin-1"), np.uint8).reshape(height, width, 4)[..., 3] > 100
-    down, across = (height - 4) / rows, (width - 4) / columns
-
-    def line(row: float, column: float) -> bool:
-        return bool(ink[round(2 + row * down - 0.5), round(2 + column * across - 0.5)])
-
-    sides = ((0, 0.5), (1, 0.5), (0.5, 0), (0.5, 1))
-    cells = [[all(line(r + down, c + across) for down, across in sides) for c in range(columns)] for r in range(rows)]
-    return np.array(cells)
 
 
 def told_by(switch: Locator) -> tuple[str, str]:
@@ -638,44 +603,17 @@ class TestHeadView:
         shown.click("#several")
         expect(shown.locator("#heads")).to_have_value("3-0")
 
-    def test_long_lists_are_as_high_as_their_rows_and_lines_out_of_sight_follow(
+    def test_long_lists_are_as_high_as_their_rows_and_the_strongest_lines_are_drawn(
         self, opened: Open, saved: Callable[..., Path]
     ) -> None:
-        page = opened(saved("longer", *made_up(1, 2, 300, neurons=4)), "#view=head&heads=0-0&by=weight&special=in")
+        page = opened(
+            saved("longer", *made_up(1, 2, 300, neurons=4)), "#view=head&heads=0-0&by=weight&special=in&from=0"
+        )
         assert page.locator("#queries").evaluate("list => list.offsetHeight") == 300 * 16
         assert page.locator("#lines").evaluate("canvas => canvas.offsetHeight") == 300 * 16
-        end = COPY.replace("getImageData(0, 0,", "getImageData(0, canvas.height - 16,") + "return data.some(v => v); }"
-        page.wait_for_function(f"() => ({end})(document.getElementById('lines'))")
-        token = page.locator("#keys button").nth(299)
-        token.hover()
-        expect(page.locator("#queries button .value").nth(299)).not_to_be_empty()
-        assert token.bounding_box()["height"] == 16
-
-    @pytest.mark.parametrize("scale", [1, 2])
-    def test_many_lines_look_as_the_browser_draws_a_few(self, opened: Open, article_page: Path, scale: int) -> None:
-        scripts = "".join((WEB / f"{name}.js").read_text() for name in ("dom", "lines"))
-        blank = opened(article_page, **OWN).context.new_page()
-        apart = blank.evaluate(
-            """([scripts, scale]) => {
-                const lines = Array.from({ length: 300 }, (_, at) => ({
-                    x1: 0, y1: (at * 7) % 200, x2: 140, y2: (at * 29) % 200, weight: Math.floor(at / 10) / 32,
-                    color: ["#1f6fb2", "#e0552f", "#2a9d57"][Math.floor(at / 10) % 3],
-                }));
-                const { drawBand, drawMany } = new Function(`${scripts}; return { drawBand, drawMany }`)();
-                const [browser, own] = [0, 1].map((which) => {
-                    const context = new OffscreenCanvas(140 * scale, 200 * scale).getContext("2d");
-                    context.setTransform(scale, 0, 0, scale, 0, 0);
-                    which ? drawMany(context, [...lines], 0, 200) : drawBand(context, lines, 140, 0, 200);
-                    return [...context.getImageData(0, 0, 140 * scale, 200 * scale).data];
-                });
-                const over = (data, at) => 255 + (data[at + 3] / 255) * (data[at - (at % 4)] - 255);
-                let sum = 0;
-                for (let at = 0; at < own.length; at += 4) sum += Math.abs(over(browser, at) - over(own, at));
-                return sum / (own.length / 4);
-            }""",
-            [scripts, scale],
-        )
-        assert apart < 6
+        expect(page.locator("#most-lines")).to_have_text("The 2,000 strongest of 90,000 lines are drawn.")
+        page.hover("#keys button[value='3']")
+        expect(page.locator("#most-lines")).to_be_hidden()
 
     def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
         settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
@@ -891,198 +829,51 @@ class TestHeadView:
         assert first and second and first["y"] == second["y"] and first["x"] > second["x"]
 
 
-class TestGhost:
-    """Outlines of what a perfect head would fill."""
-
-    @pytest.mark.parametrize("reading", ["weight", "carried-words"])
-    def test_the_score_is_the_mean_of_what_stands_in_the_outlines(
-        self, opened: Open, article_page: Path, article: tuple, reading: str
-    ) -> None:
-        result, attention = article
-        shown = opened(article_page, f"#view=head&heads=2-0&{address_of(reading)}")
-        kept = np.flatnonzero((np.array(attention.sentence) >= 0) | (not reading.endswith("words")))
-        matrix, name = shown.locator("#matrices figure"), shown.locator("#facts .haunts[value='previous-word']")
-        assert not outlined(matrix, len(kept), len(kept)).any()
-        name.hover()
-        expect(shown.locator("#reading")).to_contain_text("a perfect previous-word head would fill")
-        perfect = result.targets[2][result.scores.patterns.index("previous-word")][np.ix_(kept, kept)]
-        np.testing.assert_array_equal(outlined(matrix, len(kept), len(kept)), perfect > 0)
-        beside = [float(text) for text in texts(shown.locator("#queries .value")) if text]
-        table = result.with_reading(*READINGS[reading]).table
-        assert len(beside) == perfect.any(-1).sum() == 14
-        score = table.score[2, 0, result.scores.patterns.index("previous-word")]
-        assert np.mean(beside) == pytest.approx(score, abs=0.0006)
-        shown.hover("h1")
-        expect(shown.locator("#reading")).not_to_contain_text("perfect")
-        assert not outlined(matrix, len(kept), len(kept)).any()
-
-    def test_an_even_spread_counts_no_more_than_its_part(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown = opened(article_page, "#view=head&heads=0-3&ghost=bag-of-words&by=weight&special=out")
-        beside = [float(text) for text in texts(shown.locator("#queries .value")) if text]
-        result = article[0].with_reading("weight", "out")
-        score = result.table.score[0, 3, result.scores.patterns.index("bag-of-words")]
-        assert len(beside) == 16 and np.mean(beside) == pytest.approx(score, abs=0.0006)
-
-    def test_by_keyboard_outlines_are_held_and_let_go(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2")
-        name = shown.locator("#facts .haunts[value='identical']")
-        shown.focus("#several")
-        shown.keyboard.press("Tab")
-        name.focus()
-        expect(shown.locator("#reading")).to_contain_text("a perfect identical head")
-        shown.keyboard.press("Enter")
-        expect_address(shown, "ghost=identical")
-        expect(name).to_be_focused()
-        expect(name).to_have_attribute("aria-pressed", "true")
-        shown.focus("#several")
-        assert outlined(shown.locator("#matrices figure"), 16, 16).any()
-        shown.keyboard.press("Escape")
-        expect_address(shown, without="ghost=")
-        expect(name).to_have_attribute("aria-pressed", "false")
-
-    def test_the_legend_outlines_every_thumbnail(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#special=in&by=weight")
-        shown.hover("#legend button[value='next-word']")
-        thumbnail = shown.locator("#thumbnails button[value='5-11']")
-        expect(thumbnail).to_have_attribute("style", re.compile("--ghost: url"))
-        target = article[0].targets[5][article[0].scores.patterns.index("next-word")]
-        np.testing.assert_array_equal(outlined(thumbnail, 19, 19), target > 0)
-        shown.hover("h1")
-        expect(thumbnail).to_have_attribute("style", re.compile("--ghost: none"))
-
-
 class TestQuestion:
-    """Links that are drawn, the heads that have them, and the pattern that is saved."""
+    """A link that a cell stands for, and the heads that have it."""
 
     def ranked(self, shown: Page) -> dict[str, float]:
         """Every head's number in the ranking, in its order."""
         settle(shown)
         return {text.split()[0]: float(text.split()[-1]) for text in texts(shown.locator("#ranked button"))}
 
-    def saved_pattern(self, shown: Page, by: str, path: Path) -> str:
-        shown.select_option("#pattern-by", by)
-        with shown.expect_download() as download:
-            shown.click("#save-pattern")
-        download.value.save_as(path)
-        return f"{path}:drawn"
-
     @pytest.mark.parametrize("reading", ["weight", "carried-words"])
-    def test_a_link_that_is_dragged_ranks_heads_as_the_saved_pattern_does(
-        self, opened: Open, article_page: Path, article: tuple, tmp_path: Path, reading: str
+    def test_a_click_on_a_cell_ranks_heads_by_its_link(
+        self, opened: Open, article_page: Path, article: tuple, reading: str
     ) -> None:
         shown = opened(article_page, f"#view=head&heads=0-2&{address_of(reading)}")
-        shown.hover("#queries button[value='14']")
-        shown.mouse.down()
-        shown.hover("#keys button[value='15']")
-        expect(shown.locator("#rubber")).to_be_visible()
-        shown.mouse.up()
-        expect(shown.locator("#rubber")).to_be_hidden()
-        expect(shown.locator("#asked-links button")).to_have_text("fresh → straw ×")
-        expect(shown.locator("#ranked li")).to_have_count(72)
+        matrix = shown.locator("#matrices canvas")
+        cell = matrix.evaluate("canvas => canvas.offsetWidth / canvas.width")
+        row = shown.locator("#queries button:visible").evaluate_all("all => all.findIndex(each => each.value === '14')")
+        matrix.click(position={"x": (row + 1.5) * cell, "y": (row + 0.5) * cell})
+        expect_address(shown, "link=14-15")
+        expect(shown.locator("#ranked-by")).to_contain_text("fresh → straw")
         ranked, attention = self.ranked(shown), article[1]
         true = {name: numbers_of(attention, *map(int, name.split("-")), reading)[14, 15] for name in ranked}
-        assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+        assert len(ranked) == 72 and list(ranked.values()) == sorted(ranked.values(), reverse=True)
         assert ranked == pytest.approx(true, abs=0.0006)
         told = str(shown.locator("#ranked-by").text_content())
         assert float(told.rpartition(" ")[2]) == pytest.approx(np.mean(list(true.values())), abs=0.0006)
-        pairs, (by, special) = tmp_path / "pairs.csv", READINGS[reading]
-        pd.DataFrame([PAIR.texts], columns=["sentence_a", "sentence_b"]).to_csv(pairs, index=False)
-        by_words, by_distance = (
-            self.saved_pattern(shown, name, tmp_path / f"{name}.py") for name in ("words", "distance")
-        )
-        asked = ["--pairs", str(pairs), "--model", "bundled", "--by", by, "--special", special, "--predictive", "off"]
-        table = pd.read_csv(io.StringIO(run("heads", "--pattern", by_words, *asked, "--csv").stdout))
-        scores = {f"{line.layer}-{line.head}": line.score for line in table.itertuples()}
-        assert scores == pytest.approx(ranked, abs=0.0006)
-        both = ["--pattern", by_distance, "--pattern", "next-word"]
-        table = pd.read_csv(io.StringIO(run("heads", *both, *asked, "--csv").stdout))
-        drawn_, next_word = (
-            table[table.pattern == name].set_index(["layer", "head"]) for name in ("drawn", "next-word")
-        )
-        pd.testing.assert_series_equal(drawn_.score, next_word.score)  # one word on in its sentence
         shown.click("#ranked button >> nth=0")
         expect(shown.locator("#heads")).to_have_value(next(iter(ranked)))
-
-    def test_a_saved_pattern_has_its_meaning_on_other_inputs(
-        self, opened: Open, article_page: Path, tmp_path: Path
-    ) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2&special=in&links=2-2,5-10,4-7,12-1")
-        words, distance = (
-            own_pattern(self.saved_pattern(shown, by, tmp_path / f"{by}.py")) for by in ("words", "distance")
-        )
-        links = "'went' to itself, 'store' to 'store', 'the' to '[SEP]', 'i' to 'i'"
-        assert words.counts == f"weight from {links}, wherever these words stand"
-        assert distance.counts == (
-            "weight on the word at 0 in its sentence, all words of sentence B, from those of A, "
-            "special token number 2, all words of sentence A, from those of B"
-        )
-        tokens = ["[CLS]", "Store", "went", "store", "[SEP]", "the", "i", "[SEP]"]
-        special = tuple(token.startswith("[") for token in tokens)
-        other = collate([encoded_tokens(tokens, (0, 0, 0, 0, 0, 1, 1, 1), special, (False,) * 8, "token")])
-        assert words.target is not None and distance.target is not None
-        cells = [(1, 3), (2, 2), (3, 1), (5, 4), (5, 7)]
-        assert words.target(other)[0].nonzero().tolist() == list(map(list, cells))
-        own, across, middle = ([(q, q) for q in (1, 2, 3, 5, 6)], {(q, k) for q in (1, 2, 3) for k in (5, 6)}, 4)
-        back = {(q, k) for q in (5, 6) for k in (1, 2, 3)}
-        expected = {*own, *across, *back, *((q, middle) for q in (1, 2, 3, 5, 6))}
-        assert {(q, k) for q, k in distance.target(other)[0].nonzero().tolist()} == expected
-
-    def test_by_keyboard_and_by_touch(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2")
-        shown.focus("#queries button[value='5']")
-        shown.keyboard.press("m")
-        expect(shown.locator("#reading")).to_contain_text("store (5) is marked. Now mark a key")
-        shown.focus("#keys button[value='13']")
-        shown.keyboard.press("m")
-        expect_address(shown, "links=5-13")
-        expect(shown.locator("#asked-links button")).to_have_text("store 5 → bought ×")
-        shown.focus("#matrices canvas")
-        for key in ("ArrowDown", "ArrowRight", "m"):  # from the first row and column, which are of tokens 1
-            shown.keyboard.press(key)
-        expect_address(shown, "links=5-13,2-2")
-        shown.keyboard.press("m")
-        expect_address(shown, without="2-2")
-        shown.click("#asked-links button")
+        shown.click("#clear-link")
         expect(shown.locator("#question")).to_be_hidden()
-        expect(shown.locator("#marking")).to_be_focused()
-        phone = opened(
-            article_page,
-            "#view=head&heads=0-2&special=in",
-            viewport={"width": 360, "height": 780},
-            has_touch=True,
-            is_mobile=True,
-        )
-        phone.tap("#marking")
-        for place in ("#queries button[value='2']", "#keys button[value='0']"):
-            phone.tap(place)
-        expect(phone.locator("#asked-links button")).to_have_text("went → [CLS] ×")
-        expect(phone.locator("#ranked li")).to_have_count(72)
-        phone.tap("#queries button[value='0']")  # a special token asks nothing
-        expect(phone.locator("#queries .marked")).to_have_count(0)
-        assert phone.evaluate("document.documentElement.scrollWidth") <= 360
 
-    def test_cells_are_brushed_in_the_matrix(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2")
-        box = shown.locator("#matrices canvas").bounding_box()
-        assert box
-        cell = box["width"] / 16
-        shown.mouse.move(box["x"] + cell / 2, box["y"] + cell / 2)
-        shown.mouse.down()
-        for column in (1, 2):
-            shown.mouse.move(box["x"] + (column + 0.5) * cell, box["y"] + cell / 2)
-        shown.mouse.up()
-        expect_address(shown, "links=1-1,1-2,1-3")
-        expect(shown.locator("#asked-links button")).to_have_count(3)
-        shown.mouse.click(box["x"] + cell / 2, box["y"] + cell / 2)
-        expect(shown.locator("#asked-links button")).to_have_count(3)  # a click alone reads a cell
+    def test_by_keyboard(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2&by=weight&special=in")
+        shown.focus("#matrices canvas")
+        for key in ("Shift+Tab", "Tab", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+            shown.keyboard.press(key)
+        expect_address(shown, "link=1-2")
+        expect(shown.locator("#matrices canvas")).to_be_focused()
+        shown.keyboard.press("Enter")
+        expect(shown.locator("#question")).to_be_hidden()
 
     def test_heads_that_the_page_does_not_hold_are_left_out(
         self, opened: Open, saved: Callable[..., Path], article: tuple
     ) -> None:
         path = saved("three-heads", *article, PageOptions(heads=(Head(0, 2), Head(1, 8), Head(2, 0))))
-        shown = opened(path, "#view=head&heads=0-2&links=2-1")
+        shown = opened(path, "#view=head&heads=0-2&link=2-1")
         assert set(self.ranked(shown)) == {"0-2", "1-8", "2-0"}
         expect(shown.locator("#ranked-by")).to_contain_text("of the 3 heads whose weights are on this page")
 
@@ -1528,7 +1319,7 @@ class TestEveryView:
             *self.VIEWS,
             "head&heads=1-8,0-2&token=q5",
             "model&shape=lines&order=identical",
-            "head&ghost=identical&links=2-1,5-13",
+            "head&link=5-13",
         ):
             go(shown, f"#view={view}&theme={theme}")
             assert violations(shown) == [], view

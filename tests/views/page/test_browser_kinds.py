@@ -206,13 +206,10 @@ def test_the_tables_rows_are_those_of_classify(opened: Open, kind: str, links: P
     assert ("same-place" in columns) == (kind == "cross") and ("next-word" in columns) == (kind != "cross")
 
 
-def test_ghosts_and_drawn_links_work_on_rectangles(opened: Open) -> None:
-    page = opened("#view=head&heads=c1-1&by=weight&special=in&ghost=same-place&links=6-4")
+def test_a_link_ranks_heads_on_rectangles(opened: Open) -> None:
+    page = opened("#view=head&heads=c1-1&by=weight&special=in&link=6-4")
     expect(page.locator("#ranked li").first).to_contain_text(re.compile(r"c\d-\d"))
-    expect(page.locator("#asked-links button")).to_have_text("UKIJ → jiku ×")
-    expect(page.locator("#pattern-by")).to_be_hidden()
-    assert page.evaluate("document.querySelector('#matrices figure').style.getPropertyValue('--ghost')") != "none"
-    expect(page.locator("#reading")).to_contain_text("what a perfect same-place head would fill")
+    expect(page.locator("#ranked-by")).to_contain_text("UKIJ → jiku")
 
 
 def test_the_keyboard_turns_the_switch_and_reads_cells(opened: Open) -> None:

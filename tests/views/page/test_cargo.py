@@ -20,7 +20,7 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.head_weights import Selection, check_drawn
+from attnscan.results.head_weights import check_drawn
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
@@ -85,20 +85,6 @@ class TestCargo:
         assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), visible[0])
         thumbnails = elements.bytes_of("thumbnails-of-carried").reshape(2, 10, 10)
         assert not np.triu(thumbnails, 1).any() and thumbnails[:, 9].all()
-
-    def test_targets_are_there_token_by_token_once_for_each_mask(self) -> None:
-        result, attention = made_up(3, 2, 6)
-        targets = np.random.default_rng(0).random((2, 7, 5, 5), dtype=np.float32)
-        unit = (0, 1, 1, 2, 3, 4)
-        visible = np.stack(
-            [np.ones((6, 6), dtype=bool), np.tril(np.ones((6, 6), dtype=bool)), np.ones((6, 6), dtype=bool)]
-        )
-        kept = replace(attention, unit=unit, visible=visible)
-        elements = Elements(page(replace(result, attention=kept, targets=(targets[0], targets[1], targets[0]))).html)
-        assert elements.facts["maskOfLayer"] == [0, 1, 0] and "targets-2" not in elements.text
-        for mask in (0, 1):
-            shown = elements.steps_of(f"targets-{mask}").reshape(7, 6, 6) / 65535
-            assert np.abs(shown - targets[mask][:, unit][..., unit]).max() <= 0.5 / 65535 + 1e-7
 
     def test_a_short_input_is_carried_with_the_finest_steps_and_whole(self, small: tuple) -> None:
         made = page(small[0])
@@ -223,14 +209,6 @@ class TestCargo:
             for name, true in expected.items():
                 assert np.abs(elements.numbers(name, head) - true[10:25, 10:25]).max() < 1e-4
             assert expected["words"][10:25, 10:25].sum(-1).min() < 0.5  # a control: the rest is outside
-        whole = replace(
-            result, attention=attention, targets=[target := np.random.default_rng(0).random((2, 30, 30))] * 2
-        )
-        cut = Selection(window=(10, 24)).cut(whole)
-        assert cut.targets[0] is cut.targets[1] and (cut.targets[0] == target[:, 10:25]).all()
-        steps = Elements(page(cut).html).bytes_of("targets-0").reshape(2, 2, 15, 15)
-        expected = np.rint(65535 * target[:, 10:25, 10:25])
-        assert (256 * steps[0].astype(int) + steps[1] == expected).all()
         with pytest.raises(SelectionError, match=r"3,000 tokens are too many .* at most 2,048"):
             check_drawn(3000)
         with pytest.raises(OptionError, match="of some heads alone"):

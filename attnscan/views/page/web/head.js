@@ -25,7 +25,7 @@ const headView = {
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     document.addEventListener(
       "keydown",
-      (event) => event.key === "Escape" && state.view === "head" && change({ token: "", ghost: "" }),
+      (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }),
     );
     const canvas = find("lines");
     canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -56,7 +56,7 @@ const headView = {
     this.draw();
   },
 
-  unpack: () => Promise.all([unpackGhost(), ...shownHeads().map(shownOf)]),
+  unpack: () => Promise.all(shownHeads().map(shownOf)),
 
   async paint() {
     const heads = shownHeads();
@@ -135,28 +135,29 @@ const headView = {
     setVariable(find("stage"), "--value", several ? `${box * this.heads.length}px` : "2.8em");
     this.paintValues(queryList, "q", active, box);
     this.paintValues(keyList, "k", active, box);
-    paintGhosts(this);
     const queries = active?.side === "q" ? [active.index] : this.queries;
     const keys = active?.side === "k" ? [active.index] : this.keys;
-    const lines = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
+    const every = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
+    const count = every.length;
+    const lines = strongestOf(every);
     // All that is written comes before here, and all that is read before the canvas changes: long lists are laid out once.
     const horizontal = this.layout() === "horizontal";
     const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
     const [width, height] = horizontal
       ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
       : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
-    const inSight = -canvas.getBoundingClientRect().top;
     const context = sized(canvas, width, height);
     for (const line of lines) {
       const [start, end] = [from.get(line.query), to.get(line.key)];
       [line.x1, line.y1, line.x2, line.y2] = horizontal ? [start, 0, end, height] : [0, start, width, end];
     }
     this.drawn = lines;
-    drawLines(context, this.drawn, width, height, printing ? null : inSight);
+    drawLines(context, lines);
+    notice("most-lines", count > lines.length ? `The ${lines.length.toLocaleString("en")} strongest of ${count.toLocaleString("en")} lines are drawn.` : "");
     const number = `${ofCarried(reading()) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(
       "aria-label",
-      `${lines.length} lines of ${number} or more, from ${queries.length} queries to ${keys.length} keys`,
+      `${count} lines of ${number} or more, from ${queries.length} queries to ${keys.length} keys`,
     );
     this.say();
   },
@@ -271,7 +272,6 @@ const headView = {
     const carried = ofCarried(reading());
     if (find("stage").hidden) return [];
     if (!active) {
-      if (ghostLine()) return ghostLine();
       const hidden = amongWords(reading()) ? ` Special tokens are removed.` : "";
       const across = SOURCE ? ` Target words, ${this.layout() === "vertical" ? "on the left" : "above"}, look at source words.` : "";
       return [

@@ -213,7 +213,7 @@ function scoresTable(head) {
     return make(
       "tr",
       { class: id === kindOf(head).id ? "label" : "", title: score ? `${above.toFixed(2)} above chance` : null },
-      make("th", { scope: "row" }, ghostButton(id)),
+      make("th", { scope: "row" }, id),
       make("td", {}, score ? Number(score).toFixed(2) : "–"),
       make("td", { class: "chance" }, score ? chanceOf(head, id).toFixed(2) : ""),
       make("td", {}, bar),

@@ -100,7 +100,7 @@ const asker = {
     this.take(answer, wanted);
     takeInput(answer.facts, table, more);
     for (const { id, whyNone } of answer.patterns) pattern[id].whyNone = whyNone;
-    const gone = ["token", "links"].filter((name) => !allowed[name](state[name]));
+    const gone = ["token", "link"].filter((name) => !allowed[name](state[name]));
     if (gone.length) {
       state = { ...state, ...Object.fromEntries(gone.map((name) => [name, ""])) };
       history.replaceState(null, "", address());

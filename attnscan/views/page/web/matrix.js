@@ -61,7 +61,16 @@ function matrixOf(head, queries, keys, room, numberOf, color, read) {
   canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && leave());
   canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && go(at.row, at.column));
   canvas.addEventListener("blur", leave);
-  canvas.addEventListener("keydown", (event) => {
+  const askHere = () => ask(queries[at.row], keys[at.column]);
+  canvas.addEventListener("click", askHere);
+  canvas.addEventListener("keydown", async (event) => {
+    if (event.key === "Enter") {
+      const place = [...figure.parentElement.children].indexOf(figure);
+      await askHere();
+      const anew = find("matrices").children[place]; // it was painted anew
+      Object.assign(anew.shows.at, at);
+      return anew.querySelector("canvas").focus();
+    }
     const step = STEPS[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -77,8 +86,8 @@ function matrixOf(head, queries, keys, room, numberOf, color, read) {
   figure.style.setProperty("--height", `${cell * queries.length}px`);
   figure.append(sideOf("across", keys, step), sideOf("down", queries, step));
   figure.shows = { layer: head.layer, queries, keys, cell, at };
-  paintGhost(figure);
-  paintLinks(figure);
+  outlineGold(figure, queries, keys, cell * keys.length, cell * queries.length);
+  paintLink(figure);
   return figure;
 }
 

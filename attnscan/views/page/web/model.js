@@ -77,9 +77,10 @@ const modelView = {
     const cells = thumbnailCells();
     divide(find("thumbnails"), cells.queries, cells.keys);
     setVariable(find("thumbnails"), "--aspect", state.shape === "lines" ? 1 : aspectOf(cells));
-    for (const head of heads) this.paintThumbnail(head, bytes, cells);
-    await unpackGhost();
-    paintThumbnailGhosts();
+    for (const head of heads) {
+      this.paintThumbnail(head, bytes, cells);
+      outlineGold(this.cells[head.index], cells.queries, cells.keys, 2 * THUMBNAIL, 2 * THUMBNAIL);
+    }
   },
 
   paintCells() {
