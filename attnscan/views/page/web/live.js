@@ -287,4 +287,3 @@ onShow.push(() => {
   paintLive();
   asker.follow();
 });
-remember();

@@ -70,3 +70,5 @@ function remember() {
   list.prepend(make("li", {}, link));
   while (list.children.length > MOST_REMEMBERED) list.lastChild.remove();
 }
+
+remember(); // what came with the page is an answer as well
