@@ -202,7 +202,7 @@ def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> Non
     with _served(*named) as url:
         for turn, b in enumerate(["ALEF ODAB", "ALEF", None]):
             status, answer = _asked(url, "answer", {"a": "bado fela", "b": b, "turn": turn, **asked})
-            assert status == 200 and json.loads(answer)["facts"]["gold"] is (turn == 0)
+            assert status == 200 and bool(json.loads(answer)["facts"]["gold"]) is (turn == 0)
     links.write_text("0-2")
     done = _ran(*named)
     assert (done.exit_code, done.stdout) == (1, "") and "names word 2 of the target" in done.stderr
