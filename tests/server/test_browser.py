@@ -161,11 +161,11 @@ class TestTyping:
         if view == "neuron":
             expect(page.locator("#story")).to_contain_text("the query the (1) looks most at")
         if view == "table":
-            true = attnscan.classify("the cat sat", model="bundled", predictive="off")
+            true = attnscan.classify("the cat sat", model="bundled", predictive="off", special="in")
             cell = page.locator("#scores tbody tr").first.locator("td.score").first
             expect(cell).to_have_attribute("title", f"{true.table.score[0, 0, 0]:.6f}")
 
-    def test_what_is_sure_and_profiles_come_after_it(self, page: Page, address: str) -> None:
+    def test_an_answer_says_how_sure_it_is_and_where_attention_goes(self, page: Page, address: str) -> None:
         opened(page, address).click("#tab-head")
         page.fill("#sentence-b", "At the store, I bought red apples.")
         expect(page.locator("#facts")).to_contain_text("bootstrap resamples")

@@ -101,7 +101,9 @@ def test_each_answer_is_what_classify_says(shown: Page, kind: str) -> None:
         asked(shown, b or "", "b")
         asked(shown, a)
         target = () if kind == "encoder" else (b,)
-        frame = attnscan.classify(a, *target, model=TRANSLATOR, predictive="off", attention=kind).to_frame()
+        frame = attnscan.classify(
+            a, *target, model=TRANSLATOR, predictive="off", attention=kind, special="in"
+        ).to_frame()
         pattern = "even" if kind == "cross" else "previous-word"
         expect(shown.locator("#scores tbody tr")).to_have_count(len(frame))
         assert scores(shown, pattern) == [f"{value:.6f}" for value in frame[pattern]]

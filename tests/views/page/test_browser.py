@@ -30,7 +30,6 @@ from attnscan.results.signature import By, Special
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.patterns import PATTERNS, own_pattern
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
