@@ -164,7 +164,7 @@ def one_input(pair: Pair) -> PairsInput:
 
 def lines_input(on_bad: OnBad | None = None) -> PairsInput:
     """Standard input, an input a line, read as the lines come."""
-    return PairsInput(lambda skip: lines_of_stdin(skip), on_bad, once="standard input")
+    return PairsInput(lambda skip: lines_of_stdin(skip, warn), on_bad, once="standard input")
 
 
 def pairs_input(

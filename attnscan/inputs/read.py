@@ -156,14 +156,16 @@ def shipped_pairs() -> Iterator[Record]:
             yield replace(record, where=where, place=replace(record.place, file=name))
 
 
-def lines_of_stdin(on_bad: OnBad | None = None) -> Iterator[Record]:
+def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None) -> Iterator[Record]:
     """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
+
+    `on_note` is told if it is not UTF-8.
 
     Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
     """
     name = called(STDIN)
     with opened(STDIN) as stream:
-        lines = Lines(stream, name)
+        lines = Lines(stream, name, note=on_note)
         rows = (
             line if isinstance(line, PairsError) else Row(lines.where, lines.number, tuple(_cut(line, "\t")))
             for line in whole(lines, lines)

@@ -53,7 +53,7 @@ def heads(
     answer = ask("heads", given)
     results: list[Ranking] = [answer] if given["attention"] != "all" else list(answer.values())
     for result in results:
-        for line in (*_few_asked(result, pattern), *_aligned(result)):
+        for line in (*_asked(result, pattern), *_aligned(result)):
             say(line)
     listed = best or bool(pattern or top) or results[0].labels is None
     from rich.console import Group
@@ -107,19 +107,16 @@ def _aligned(result: Ranking) -> Iterator[str]:
         yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"
 
 
-def _few_asked(result: Ranking, pattern: Sequence[str] | None) -> Iterator[str]:
-    """What to say where `predictive` was asked of too few pairs for its best head to be told from the next."""
-    if "predictive" not in _names(result, pattern):
+def _asked(result: Ranking, pattern: Sequence[str] | None) -> Iterator[str]:
+    """Of how many words `predictive` was measured, and what would tell its best head from the next."""
+    if "predictive" not in _names(result, pattern) or result.signature.predictive == "off":
         return
-    asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
-    if asked == 1:
-        yield "predictive was measured on one pair, which gives no standard errors (--predictive-pairs N)"
-    elif close := result.close_to_best("predictive"):
-        needed = result.pairs_to_tell("predictive")
-        remedy = (
-            ""
-            if needed is None
-            else f"; about {needed:,} pairs would distinguish it from the next (--predictive-pairs N)"
-        )
-        others = counted(len(close), "other")
-        yield f"predictive: {asked} pairs do not distinguish its best head from {others}{remedy}"
+    place = result.scores.patterns.index("predictive")
+    words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
+    if not pairs:
+        yield "predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks"
+        return
+    more = "--predictive-pairs N asks about more"
+    if pattern and result.close_to_best("predictive") and (needed := result.pairs_to_tell("predictive")) is not None:
+        more = f"about {needed:,} would distinguish its best head from the next (--predictive-pairs N)"
+    yield f"predictive was measured on {counted(words, 'word')} of {counted(pairs, 'pair')}; {more}"

@@ -133,10 +133,12 @@ def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_too_few_pairs_for_predictive_are_told() -> None:
+def test_of_how_many_words_predictive_was_measured_is_told() -> None:
     asked = ("--predictive-pairs", "3", "--predictive-words", "4")
     result = run("heads", "--model", "bundled", "--no-related", "-p", "predictive", *asked, "--csv")
-    assert "predictive: 3 pairs do not distinguish its best head from" in result.stderr
+    assert re.search(r"predictive was measured on \d+ words of 3 pairs; about [\d,]+ would distinguish", result.stderr)
+    none = run("heads", "--model", "bundled", "--no-related", "--csv")  # so few pairs pay for none of theirs
+    assert "predictive was not measured: asking about a pair takes longer than all else" in none.stderr
 
 
 def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
