@@ -42,7 +42,8 @@ def explain(
 
     result = ask("explain", given)
     if a is not None:  # one input is an anecdote
-        surround = replace(frame_of_input(given, "explain", heads, heads=heads, links=False), sentences=())
+        first = result.heads[0].name
+        surround = replace(frame_of_input(given, "head", first, heads=heads, links=False), sentences=())
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
         surround = frame_of_pairs(given, result.signature.pairs_read, *without, heads=heads)

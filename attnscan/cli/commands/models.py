@@ -37,7 +37,7 @@ def models(
     if isinstance(result, Catalog):
         catalog = result
         ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
-        surround = ScreenFrame(command=("models", ready[0]) if ready else ())
+        surround = ScreenFrame(command=("heads", "--model", ready[0]) if ready else ())
         destination.emit(Shown(catalog.to_frame, lambda _: models_view(catalog), surround))
         return
     examined = result

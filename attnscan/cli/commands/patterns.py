@@ -39,5 +39,5 @@ def patterns(
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
     width = min(shutil.get_terminal_size().columns, 80)
     text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
-    command = ("patterns", "next-word") if name is None else ("heads", "--pattern", name)
+    command = ("heads", "--pattern", name or "next-word")
     destination.emit(Shown(partial(pattern_frame, shown), text, ScreenFrame(command=command)))

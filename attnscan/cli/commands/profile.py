@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,9 +58,8 @@ def _surround(given: o.Given, result: Profile, heads: str | None) -> ScreenFrame
     largest = np.nan_to_num(result.share, nan=-np.inf).max(-1)
     best = heads or result.grid[int(largest.argmax())].name
     if given["a"] is None and given["weights"] is None:
-        command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
+        command = ("head", best) if heads is None else ("similar", "--heads", heads)
         return frame_of_pairs(given, result.signature.pairs_read, *command, heads=best)
     if given["weights"] is not None:
         return frame_of_input(given, "show", best)
-    surround = frame_of_input(given, "profile", "--heads", best, heads=best)
-    return surround if heads is None else replace(surround, sentences=())
+    return frame_of_input(given, "show", best, heads=best)
