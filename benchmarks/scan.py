@@ -87,7 +87,8 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
+    workers, score = scanner.workers(len(pieces), longest), partial(summed, scanner)
+    with closing(side_by_side(workers, pieces, score, scanner.whole)) as scored:
         for _ in scored:
             pass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -155,21 +155,21 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """
     by_threads, turns = side_by_side._by_threads, list[int]()
 
-    def all_at_once(workers: Sequence[Any], items: Iterable[Any], work: Callable[..., Any]) -> Iterator[Any]:
+    def all_at_once(workers: int, items: Iterable[Any], work: Callable[..., Any], models: Any) -> Iterator[Any]:
         begun, go_on = set[int](), threading.Event()
 
         def until_all_have_begun() -> Iterator[Any]:
             yield from items
             go_on.set()
 
-        def together(worker: Any, item: Any) -> Any:
-            begun.add(id(worker))
-            if len(begun) == len(workers):
+        def together(item: Any) -> Any:
+            begun.add(threading.get_ident())
+            if len(begun) == workers:
                 go_on.set()
             assert go_on.wait(60)
-            return work(worker, item)
+            return work(item)
 
-        with closing(by_threads(workers, until_all_have_begun(), together)) as worked:
+        with closing(by_threads(workers, until_all_have_begun(), together, models)) as worked:
             try:
                 yield from worked
             finally:

@@ -150,7 +150,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
-    running = {f"attnscan.model.{name}" for name in ("running", "attention_function", "output_tap", "loading")}
+    running = {f"attnscan.model.{name}" for name in ("running", "tap", "loading")}
     loading = {f"attnscan.model.{name}" for name in ("task_heads", "in_memory")}
     assert users <= running | loading | {"attnscan.scan.scanner", "attnscan.scan.answers"}
 

@@ -62,7 +62,14 @@ def _held(module: torch.nn.Module) -> dict[str, object]:
     own = {name: value for name, value in vars(module).items() if name not in _OF_TRAINING and not name.startswith("_")}
     named = {name: value.__qualname__ for name, value in own.items() if isinstance(value, functions)}
     named[""] = type(module).__qualname__  # which not every class prints
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    named |= {f"hook {i}": getattr(hook, "__qualname__", "") for i, hook in enumerate(hooks) if not _watches(hook)}
     return named | {name: value for name, value in own.items() if isinstance(value, bool | int | float)}
+
+
+def _watches(hook: Any) -> bool:
+    """Whether transformers has put a hook there, to collect outputs or to let gradients reach the embeddings."""
+    return str(getattr(hook, "__module__", "")).startswith("transformers.")
 
 
 def of_numbers(model: Any) -> str:

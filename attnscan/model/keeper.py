@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
-from attnscan.model.attention_block import AttentionBlock, OutputProjections
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.carried import OutputProjections
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Grid
 

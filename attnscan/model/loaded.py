@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -20,6 +18,7 @@ from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
+from attnscan.model.calls import remembers_runs
 from attnscan.model.fingerprint import Fingerprint, content, fingerprint
 from attnscan.model.running import free_memory
 from attnscan.model.sources import Device, Dtype, Source
@@ -90,6 +89,11 @@ class LoadedModel:
         """What model this is, whatever its name and place; taken when it is first asked for."""
         return fingerprint(self.whole, self.tokenizer)
 
+    @cached_property
+    def remembers_runs(self) -> bool:
+        """Whether it keeps something of a run, so that one thread at a time may run it."""
+        return remembers_runs(self.model)
+
     @property
     def scored(self) -> Any:
         """The model by which heads are scored: `fast` if there is one, else `model`."""
@@ -99,11 +103,6 @@ class LoadedModel:
     def scored_in(self) -> torch.dtype:
         """Its number format."""
         return self.dtype if self.fast is None else torch.bfloat16
-
-    def replica(self) -> LoadedModel:
-        """A copy whose modules share the weights, so that both models can run at once, whatever they remember."""
-        model, masked_lm, fast = replicated(self.model, self.masked_lm, self.fast)
-        return replace(self, model=model, masked_lm=masked_lm, fast=fast)
 
     @property
     def embedding(self) -> Tensor:
@@ -185,13 +184,6 @@ class LoadedModel:
                 f"the tokenizer of {self.source.name} gives token {max(ids)}, and the model knows {rows}",
                 "the two do not belong together: save the tokenizer that the model was trained with",
             )
-
-
-def replicated(*models: Any) -> tuple[Any, ...]:
-    """Models, of which some may be parts of others or None, in modules of their own with the same weights."""
-    modules = [model for model in models if model is not None]
-    weights = itertools.chain.from_iterable((*model.parameters(), *model.buffers()) for model in modules)
-    return copy.deepcopy(models, {id(tensor): tensor for tensor in weights})
 
 
 def position_rows(model: Any) -> int | None:

@@ -21,10 +21,9 @@ import torch
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import asked, hushed, is_panic
-from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.loaded import LoadedModel, chosen_device
-from attnscan.model.running import first_line, quiet_transformers
+from attnscan.model.running import attention_of, first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source, pinned
 from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 from attnscan.inputs.library_calls import WhileInside
 from attnscan.results.terms import counted
 
+BLOCK_SPARSE = "block_sparse"
+"""What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -46,6 +49,47 @@ def quiet_transformers() -> Iterator[None]:
     """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
     with _quiet:
         yield
+
+
+@contextmanager
+def attention_of(model: Any, name: str) -> Iterator[bool]:
+    """Run the model with the attention of that name, and put its own back; whether it took it.
+
+    Layers that a caller made by copying others hold configs of their own, which follow the model's.
+    """
+    configs = {id(model.config): model.config}
+    for module in model.modules():
+        if hasattr(config := getattr(module, "config", None), "_attn_implementation_internal"):
+            configs[id(config)] = config
+    before = [(config, config._attn_implementation_internal) for config in configs.values()]
+    try:
+        model.set_attn_implementation(name)
+        for config in configs.values():
+            if type(config) is type(model.config):
+                config._attn_implementation_internal = model.config._attn_implementation_internal
+        yield model.config._attn_implementation == name
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+
+
+@contextmanager
+def at_rest(model: Any) -> Iterator[None]:
+    """Run a model in evaluation mode, with full attention, and put it back as it was."""
+    training = [(module, module.training) for module in model.modules()]
+    sparse = next((module for module in model.modules() if getattr(module, "attention_type", "") == BLOCK_SPARSE), None)
+    compiled = any(m._compiled_call_impl is not None or hasattr(m, "_orig_mod") for m in model.modules())
+    try:
+        model.eval()
+        if sparse is not None:
+            sparse.set_attention_type("original_full")
+        with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
+            yield
+    finally:
+        if sparse is not None:
+            sparse.set_attention_type(BLOCK_SPARSE)
+        for module, mode in training:
+            module.training = mode
 
 
 @quiet_transformers()
@@ -105,7 +149,7 @@ def _no_room(error: Exception) -> bool:
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
-    parameters = inspect.signature(model.forward).parameters
+    parameters = _named_arguments(model)
     taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
     segments = getattr(model.config, "type_vocab_size", None)
     if isinstance(segments, int) and segments < 2:
@@ -113,6 +157,22 @@ def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     if "use_cache" in parameters:
         taken["use_cache"] = False
     return taken
+
+
+def _named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
+    """What a model's forward takes by name; of one that takes *args, what the class above it takes.
+
+    Raises: CaptureError if no class says.
+    """
+    above = (vars(kind)["forward"] for kind in type(model).__mro__ if "forward" in vars(kind))
+    for forward in (model.forward, *above):
+        parameters = inspect.signature(forward).parameters
+        if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
+            return parameters
+    raise CaptureError(
+        f"the forward of {type(model).__name__} takes *args alone, and does not say which inputs it reads",
+        "name its inputs: def forward(self, input_ids, attention_mask=None, ...)",
+    )
 
 
 _BEHIND_ATTENTION = "feed_forward_chunk"
@@ -124,33 +184,55 @@ def last_feed_forward(encoder: Any) -> Any | None:
     return next((module for module in reversed(list(encoder.modules())) if hasattr(module, _BEHIND_ATTENTION)), None)
 
 
+_sees = threading.local()
+"""The `places` that each thread's runs keep of the hidden states, or `early` of the last layer's."""
+
+
 @contextmanager
 def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor], *, early: bool = False) -> Iterator[None]:
-    """Let a task head work on some places alone, as one sequence of them.
+    """Let a task head work on some places alone, as one sequence of them, in this thread's runs.
 
     With `early`, so does all behind the last layer's attention; that can be wrong, since the layer that has
     `last_feed_forward` need not be the last that looks at other positions.
     Shape: `places` are rows and columns of the batch, each [place].
     """
-    if early:
-        layer = last_feed_forward(encoder)
-        work = getattr(layer, _BEHIND_ATTENTION)
-        vars(layer)[_BEHIND_ATTENTION] = lambda states: work(states[places][None])
+
+    def keep(_module: Any, _arguments: Any, output: Any) -> Any:
+        if getattr(_sees, "places", None) is places:
+            output.last_hidden_state = output.last_hidden_state[places][None]
+        return output
+
+    with _in_chunks(last_feed_forward(encoder)) if early else nullcontext():
+        hook = None if early else encoder.register_forward_hook(keep)
+        setattr(_sees, "early" if early else "places", places)
         try:
             yield
         finally:
-            del vars(layer)[_BEHIND_ATTENTION]
-        return
+            setattr(_sees, "early" if early else "places", None)
+            if hook is not None:
+                hook.remove()
 
-    def keep(_module: Any, _arguments: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[places][None]
-        return output
 
-    hook = encoder.register_forward_hook(keep)
+_chunked: dict[int, int] = {}
+_chunking = threading.Lock()
+
+
+@contextmanager
+def _in_chunks(layer: Any) -> Iterator[None]:
+    """Let a layer work behind its attention on the places that each thread keeps; several threads may ask for it."""
+    work = type(layer).feed_forward_chunk.__get__(layer)
+    with _chunking:
+        _chunked[id(layer)] = _chunked.get(id(layer), 0) + 1
+        vars(layer)[_BEHIND_ATTENTION] = lambda states: work(
+            states if (places := getattr(_sees, "early", None)) is None else states[places][None]
+        )
     try:
         yield
     finally:
-        hook.remove()
+        with _chunking:
+            _chunked[id(layer)] -= 1
+            if not _chunked[id(layer)]:
+                del _chunked[id(layer)], vars(layer)[_BEHIND_ATTENTION]
 
 
 def in_halves(

@@ -1,47 +1,36 @@
 """Attention as the model computes it, layer by layer, handed to a consumer. Only this module knows how.
 
-The tap is an attention implementation of our own, registered with transformers while a `Tap` is open. It computes what
-eager attention computes, in blocks that stay in the processor's last cache, so that no more than one layer's weights
-ever exist. After the last layer's weights the forward pass ends.
+The tap is an attention function of our own, registered with transformers while a `Tap` is open. It computes what eager
+attention computes, in blocks that stay in the processor's last cache, so that no more than one layer's weights ever
+exist. After the last layer's weights the forward pass ends. Architectures that never call the registered function
+(DeBERTa, MPNet, XLNet, ...) run with their eager attention under a `Watch`, which sees the same, layer by layer.
 
-Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) are run with
-`output_attentions=True`, which keeps all layers in memory. What they show is taken only if it is softmax over the
-tokens: some show logits (SqueezeBERT), a part of each row (Longformer), or rows that a sink beside the input has a
-share of (GPT-OSS).
-
-Of an encoder-decoder, a tap of one kind of attention reads that kind's calls (`kinds.py`), and lets all others pass.
+Any number of threads may read one model at once: what a run is for is known by its thread.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Consumer, Cut, Visible, rows_of
-from attnscan.model.attention_function import (
-    AttentionFunction,
-    Mask,
-    MaskRows,
-    OnOutput,
-    Untappable,
-    asked_rows,
-    attention_of,
-    is_answerable,
-    not_switchable,
-    plain_attention,
-    same_or,
-    visible_keys,
-)
-from attnscan.model.kinds import Behind, Calls, calls_of, shown_as
-from attnscan.model.running import accepted, failed, refused
-from attnscan.results.grid import AttentionKind, Grid
+from attnscan.errors import CaptureError
+from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
+from attnscan.model.calls import MODIFIERS, Calls, TappedCall, calls_of
+from attnscan.model.masks import HIDDEN, Behind, Mask, all_visible, same_or
+from attnscan.model.running import accepted, attention_of, failed, quiet_transformers, refused
+from attnscan.model.watch import Call, Watch
+from attnscan.results.grid import AttentionKind
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _ON_DEVICE = 1 << 28  # weights in either elsewhere: 1 GiB of float32
@@ -51,98 +40,169 @@ _TEXTS = dict.fromkeys(AttentionKind, ("", "")) | {
     AttentionKind.CROSS: ("decoder_", ""),
 }
 """Of which text queries and keys are, by how the names of a model's inputs begin."""
-_ROW_TOLERANCE, _HALF_ROW_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
+_names = (f"attnscan_tap_{number}" for number in itertools.count())
 
 
-class Tap(AttentionFunction):
+class Tap:
     """Reads the attention of one model. Between runs the model is as it was; once closed, transformers is too.
 
-    The config says how many layers there are or, unless `by_config`, the first run goes to its end to count them. With
-    a `kind`, the model is a whole encoder-decoder; in cross attention, the places of blocks are those of `Behind`.
+    With a `kind`, the model is a whole encoder-decoder; in cross attention, the places of blocks are those of `Behind`.
 
     >>> with Tap(model) as tap:                                              # doctest: +SKIP
     ...     tap.run(batch.model_inputs, consumer)
     """
 
-    def __init__(self, model: Any, *, by_config: bool = True, kind: AttentionKind = AttentionKind.ONLY) -> None:
-        super().__init__(model, None if kind is AttentionKind.ONLY else 0)
-        self.kind = kind
-        self._calls: Calls | None = None  # of an encoder-decoder, known from its first run on
-        self.works = True
-        """Whether the model calls the tap in every layer; known after the first run."""
-        self._counted = by_config  # whether it is known that there are no more layers than the config says
-        self._run: _Run | None = None
+    def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
+        self.model, self.kind, self._name = model, kind, next(_names)
+        self._own, self._learning = threading.local(), threading.RLock()
+        self._turn = _turns.setdefault(model, _Turn())
 
-    def run(
-        self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None, cut: Cut | None = None
-    ) -> None:
+    def __enter__(self) -> Self:
+        # Without a mask function of the same name transformers passes no mask at all, and padding
+        # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+        self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
+        self._quiet.__enter__()
+        from transformers import AttentionInterface, AttentionMaskInterface  # whoever has a model has paid for it
+        from transformers.masking_utils import eager_mask
+
+        AttentionInterface.register(self._name, self._attend)
+        AttentionMaskInterface.register(self._name, eager_mask)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        from transformers import AttentionInterface, AttentionMaskInterface
+
+        AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
+        AttentionMaskInterface._global_mapping.pop(self._name)
+        self._quiet.__exit__(None, None, None)
+
+    @property
+    def calls(self) -> Calls:
+        """How the model computes its attention, found out by running it on a few tokens.
+
+        Raises: CaptureError if it has none that can be read.
+        """
+        with self._learning:
+            return self._calls
+
+    @cached_property
+    def _calls(self) -> Calls:
+        def tapped(inputs: dict[str, Any]) -> list[TappedCall]:
+            self._own.run = probe = _Probe()
+            try:
+                with torch.inference_mode(), attention_of(self.model, self._name) as took:
+                    if took:
+                        self.model(**inputs)
+            finally:
+                del self._own.run
+            return probe.calls
+
+        with self.alone():
+            return calls_of(self.model, self.kind, tapped)
+
+    def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
         """Run the model on one batch as far as its last layer's weights; `on_output` may change what layers put out.
 
-        With a `cut`, inputs of which a head's rows are no block are shown in ranges of queries.
         Shape: `inputs` are the model's, each [batch, token], of source or target.
-        Raises: CaptureError if the architecture shows no attention in any way, or none of what its heads put out, or
-        fails on this input.
+        Raises: CaptureError if the architecture shows no attention, or fails on this input.
         """
-        taken = accepted(self.model, inputs)
-        if self.kind is not AttentionKind.ONLY and self.works and self._calls is None:
-            self._calls = calls_of(self.model, self.kind, taken["input_ids"].device)
-            self.works = self._calls is not None
-        with torch.inference_mode():
-            if self.works:
-                self.works = self._run_tapped(taken, consume, on_output, cut)
-            if not self.works and on_output is not None:
-                raise not_switchable(self.model)
-            if not self.works:
-                self._run_eager(taken, consume, cut)
+        taken, calls = accepted(self.model, inputs), self.calls
+        if on_output is not None:
+            self.check_switchable()
+        on_cpu = inputs["input_ids"].device.type == "cpu"
+        sizes = _sizes(taken, self.kind)
+        with self._under_attention():
+            if not calls.tapped:
+                self._run_watched(taken, sizes, consume, on_output)
+                return
+            if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than the wait for its length
+                sizes = [(inputs["input_ids"].shape[1],) * 2] * len(inputs["input_ids"])
+            fewest = min(values.numel() for name, values in taken.items() if name.endswith("input_ids"))
+            copies = -(-_LEAST_ROWS // fewest) if on_cpu else 1
+            if copies > 1:
+                taken = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in taken.items()}
+            self._forward(self.model, taken, _Run(calls, self.kind, sizes, consume, on_output))
 
-    def _run_tapped(
-        self,
-        inputs: dict[str, Any],
-        consume: Consumer,
-        on_output: OnOutput | None,
-        cut: Cut | None,
-        by_rows: bool = True,
-    ) -> bool:
-        """Whether the model takes the tap; with `by_rows`, masks of long inputs are worked out range by range."""
-        ids, on_cpu = inputs["input_ids"], _on_cpu(inputs["input_ids"])
-        single = self.kind is AttentionKind.ONLY
-        long = cut is not None and single and ids.shape[1] ** 2 > _most(_BLOCK, on_cpu=on_cpu)
-        # Elsewhere padding costs less than the wait for its length, but no range of queries may be of padding.
-        lengths = _sizes(inputs, self.kind) if on_cpu or long or not single else [(ids.shape[1],) * 2] * len(ids)
-        fewest = min(values.numel() for name, values in inputs.items() if name.endswith("input_ids"))
-        copies = -(-_LEAST_ROWS // fewest) if on_cpu else 1
-        if copies > 1:
-            inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        self._run = run = _Run(consume, lengths, self.kind, on_output, cut, long=long, by_rows=long and by_rows)
+    def _run_watched(
+        self, inputs: dict[str, Any], sizes: list[tuple[int, int]], consume: Consumer, on_output: OnOutput | None
+    ) -> None:
+        """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
+        start = 0
+        for _, some in itertools.groupby(sizes):
+            part = slice(start, start := start + len(list(some)))
+            run = _Run(self.calls, self.kind, sizes, consume, on_output, part.start)
+            self._forward(self.model, _without_padding(inputs, part, self.kind), run)
+
+    def output(self, inputs: dict[str, Tensor], on_output: OnOutput, whole: Any = None) -> Any:
+        """The output of the model, or of a `whole` one around it, with every layer's heads shown on the way.
+
+        Shape: `inputs` are the model's, each [batch, token].
+        Raises: CaptureError if the architecture keeps what its heads put out to itself, or fails on this input.
+        """
+        self.check_switchable()
+        whole = self.model if whole is None else whole
+        taken = accepted(whole, inputs)
+        with self._under_attention():
+            return self._forward(whole, taken, _Run(self.calls, self.kind, [], None, on_output))
+
+    def check_switchable(self) -> None:
+        """Raises: CaptureError if what each head puts out is not known."""
+        if not self.calls.whole:
+            raise CaptureError(
+                f"heads of the architecture {type(self.model).__name__} cannot be switched off: "
+                "what a head puts out is computed in several parts",
+                "use a model such as BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA or ModernBERT",
+            )
+
+    def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
+        """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
+        self._own.run, first = run, next(value for value in inputs.values() if isinstance(value, Tensor))
         try:
-            with attention_of(self.model, self.name):
-                self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
-                self._counted |= run.calls == self.layers
+            with torch.inference_mode():
+                if self.calls.tapped:
+                    output = model(**inputs)
+                else:
+                    with Watch(run.watched, len(first)):
+                        output = model(**inputs)
         except _Finished:
-            return True
-        except Untappable:
-            return False
+            return None
+        except CaptureError:
+            raise
         except Exception as error:
             if run.consumer_failed:
                 raise
-            if not run.rules:
-                raise failed(self.model, error) from error
-        else:
-            return run.calls == self.layers
+            raise failed(model, error) from error
         finally:
-            self._run = None
-        return self._run_tapped(inputs, consume, on_output, cut, by_rows=False)  # it does something with its masks
+            del self._own.run
+        if run.count != len(self.calls.places):
+            raise refused(self.model, "computes its attention otherwise on this input than on a short one")
+        return output
 
-    def _mask(self, **arguments: Any) -> Tensor | None:
-        """A mask of long inputs is a tensor without numbers, known by its id: its rows are worked out when needed."""
-        run = self._run
-        if run is None or not run.by_rows or arguments.get("use_vmap"):
-            return super()._mask(**arguments)
-        queries = arguments["q_length"] if "q_length" in arguments else len(arguments["cache_position"])
-        shape = (arguments["batch_size"], 1, queries, arguments["kv_length"])
-        mask = torch.empty(shape, dtype=arguments.get("dtype", torch.float32), device="meta")
-        run.rules[id(mask)] = mask, partial(asked_rows, arguments)
-        return mask
+    @contextmanager
+    def _under_attention(self) -> Iterator[None]:
+        """Let the model compute its attention so that it can be read, as long as any thread does."""
+        name, turn = self._name if self.calls.tapped else "eager", self._turn
+        with turn.changes:
+            turn.changes.wait_for(lambda: not turn.running or turn.attention == name)
+            if not turn.running:
+                turn.attention, turn.put_back = name, ExitStack()
+                turn.put_back.enter_context(attention_of(self.model, name))
+            turn.running += 1
+        try:
+            yield
+        finally:
+            with turn.changes:
+                turn.running -= 1
+                if not turn.running:
+                    turn.put_back.close()
+                    turn.changes.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the model as it is by itself, while no other thread reads it."""
+        with self._turn.changes:
+            self._turn.changes.wait_for(lambda: not self._turn.running)
+            yield
 
     def _attend(
         self,
@@ -154,31 +214,126 @@ class Tap(AttentionFunction):
         scaling: float | None = None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
-        run = self._run
-        assert run is not None  # the model is under the tap's implementation during a run alone
-        kind, layer = self._place(run.calls)
-        if not is_answerable(module, layer, rest):
-            raise Untappable
-        if kind is not self.kind:
-            run.calls += 1
-            return plain_attention(module, query, key, value, attention_mask, {**rest, "scaling": scaling}), None
-        if key.shape[2] != query.shape[2] and kind is not AttentionKind.CROSS:
-            raise Untappable  # keys from elsewhere than the input
-        groups = query.shape[1] // key.shape[1]
+        """What transformers calls in place of the model's own attention."""
+        run: _Run | _Probe | None = getattr(self._own, "run", None)
+        place = None
+        if isinstance(run, _Probe):
+            run.calls.append(TappedCall.of(module, query, key, rest))
+        elif run is not None:
+            place = run.next_place()
+        if place is None or not isinstance(run, _Run) or run.consume is None:
+            # The mask alone decides, whatever the module says of being causal; of no run of ours it may have been
+            # made before the model was turned to this function.
+            fused = {**rest, "scaling": scaling} | ({} if run is None else {"is_causal": False})
+            fused = {name: given for name, given in fused.items() if name not in MODIFIERS}
+            output = _fused(module, query, key, value, attention_mask, fused)
+            if place is None or not isinstance(run, _Run):
+                return output, None
+        else:
+            output = run.attend(place[1], query, key, value, attention_mask, scaling, rest.get("position_bias"))
+        if run.on_output is not None:
+            run.on_output(place[1], output)
+        return output, None
+
+
+def _fused(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rest: dict[str, Any]
+) -> Tensor:
+    """What torch's fused kernel makes of a call."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward  # what runs has paid for it
+
+    output: Tensor = sdpa_attention_forward(module, query, key, value, mask, **rest)[0]
+    return output
+
+
+@dataclass
+class _Turn:
+    """Whose attention a model computes with now: all threads that run it share it, and others wait."""
+
+    changes: threading.Condition = field(default_factory=threading.Condition)
+    running: int = 0
+    """How many threads run it under that attention."""
+    attention: str = ""
+    put_back: ExitStack = field(default_factory=ExitStack)
+    """Puts the model's own attention back."""
+
+
+_turns: WeakKeyDictionary[torch.nn.Module, _Turn] = WeakKeyDictionary()
+
+
+class _Finished(Exception):
+    """The last layer's weights are read: ends the forward pass."""
+
+
+@dataclass
+class _Probe:
+    """A run that finds out which calls there are."""
+
+    calls: list[TappedCall] = field(default_factory=list)
+
+
+@dataclass
+class _Run:
+    """One forward pass, in one thread."""
+
+    calls: Calls
+    kind: AttentionKind
+    sizes: list[tuple[int, int]]
+    """How many queries and keys each input of the batch has, without the padding at its end."""
+    consume: Consumer | None
+    """None of a run to the model's output, in which heads' outputs alone are shown."""
+    on_output: OnOutput | None
+    first: int = 0
+    """The number in the batch of the first input that runs; of watched models, inputs of one length run together."""
+    count: int = 0
+    """How many calls of attention there were."""
+    consumer_failed: bool = False
+    masks: dict[int, Mask] = field(default_factory=dict)
+    behind: dict[int, Behind] = field(default_factory=dict)
+    """In cross attention what is visible, by the id of the tensor that says so."""
+    visible: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """What the layer before left visible."""
+
+    def next_place(self) -> tuple[AttentionKind, int] | None:
+        """The place of the next call, or None if it is not to be read."""
+        if self.count == len(self.calls.places):
+            raise RuntimeError("there are more calls of attention than on a short input")
+        self.count += 1
+        return self.calls.places[self.count - 1]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether this call is the last whose weights are read."""
+        return self.consume is not None and self.count - 1 == self.calls.last
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        given: Tensor | None,
+        scaling: float | None,
+        bias: Tensor | None,
+    ) -> Tensor:
+        """Compute one layer's attention, block by block. Shape: -> [batch, token, head, dimension]."""
+        groups, on_cpu = query.shape[1] // key.shape[1], query.device.type == "cpu"
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        mask, bias = run.mask_of(attention_mask, query, key), rest.get("position_bias")
-        grid = Grid.square(self.layers, query.shape[1]) if self._calls is None else self._calls.grid
+        if id(given) not in self.masks:
+            self.masks[id(given)] = Mask.of(
+                given, (query.shape[0], query.shape[2], key.shape[2]), query.device, self.sizes
+            )
+        mask, last = self.masks[id(given)], self.is_last
         # Of padding, which no block reaches, the output is 0.
-        empty = query.new_empty if min(run.lengths)[0] == query.shape[2] else query.new_zeros
+        empty = query.new_empty if min(self.sizes)[0] == query.shape[2] else query.new_zeros
         output = empty((*query.shape[:-1], value.shape[-1]))
         # On a CPU logits are products in float32 even of half precision: what has to be copied for them is small.
-        raised = _on_cpu(query) and query.dtype.itemsize < torch.float32.itemsize
+        raised = on_cpu and query.dtype.itemsize < torch.float32.itemsize
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
-        last = layer == self.layers - 1 and self._counted if self._calls is None else run.calls == self._calls.last
-        for part in run.parts(query, mask):
-            of_queries, of_keys = (part.inputs, part.heads, part.queries), (part.inputs, part.heads, part.keys)
+        for inputs, heads, (rows, columns) in _blocks(self.sizes, query.shape[1], on_cpu=on_cpu):
+            of_queries, of_keys = (inputs, heads, slice(rows)), (inputs, heads, slice(columns))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
             left, right = query[of_queries], key[of_keys]
             left, right = (left.float(), right.float()) if raised else (left, right)
@@ -186,177 +341,99 @@ class Tap(AttentionFunction):
             if not scaled_first:
                 logits *= scaling
             if bias is not None:  # T5's, by distance. Shape: [1 or batch, head, query, key]
-                logits += bias[part.inputs if len(bias) > 1 else slice(None), *of_queries[1:], part.keys]
-            mask.add_to(logits, *of_queries, part.keys)
+                logits += bias[inputs if len(bias) > 1 else slice(None), heads, :rows, :columns]
+            mask.add_to(logits, inputs, heads)
             weights = torch.softmax(logits, dim=-1)
-            if not last and not part.preview:
+            if not last:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
-            every = (part.inputs, part.heads, slice(part.length))
-            run.show(
-                AttentionBlock(
-                    grid,
-                    layer,
-                    part.inputs,
-                    part.heads,
-                    weights,
-                    run.visible(mask),
-                    query[of_queries],
-                    key[every],
-                    scaling,
-                    logits,
-                    value[every],
-                    kind=kind,
-                    preview=part.preview,
-                    output=None if last or part.preview else output[of_queries],
-                    shared=part.shared,
-                    **part.place(kind),
-                )
+            self.show(
+                layer,
+                inputs,
+                heads,
+                weights,
+                mask.visible,
+                query=query[of_queries],
+                key=key[of_keys],
+                scaling=scaling,
+                logits=logits,
+                value=value[of_keys],
+                output=None if last else output[of_queries],
             )
         if last:
             raise _Finished
-        output = output.transpose(1, 2)
-        if run.on_output is not None:
-            run.on_output(layer, output)
-        run.calls += 1
-        return output, None
+        return output.transpose(1, 2)
 
-    def _place(self, call: int) -> tuple[AttentionKind, int]:
-        """The kind and layer of a call, by its number. Raises: Untappable if the model has more than are known."""
-        places = self._calls.places if self._calls is not None else ()
-        if call == (len(places) or self.layers):
-            raise Untappable  # a caller has added layers, of which the config knows nothing
-        return places[call] if places else (self.kind, call)
+    def watched(self, call: Call) -> None:
+        """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
+        place = self.next_place()
+        if place is None:
+            return
+        if self.consume is not None:
+            self._show_watched(place[1], call)
+        if self.is_last:
+            raise _Finished
+        if self.on_output is not None:
+            self.on_output(place[1], call.output.transpose(1, 2))
 
-    def _run_eager(self, inputs: dict[str, Any], consume: Consumer, cut: Cut | None) -> None:
-        """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
-        lengths, start = _sizes(inputs, self.kind), 0
-        run = _Run(consume, lengths, self.kind)
-        whole = (len(lengths), *(inputs[f"{of}input_ids"].shape[1] for of in _TEXTS[self.kind]))
-        everything = Mask.of(None, whole, inputs["input_ids"].device, lengths)
-        for sizes, some in itertools.groupby(lengths):
-            part = slice(start, start := start + len(list(some)))
-            every_layer = shown_weights(self.model, _without_padding(inputs, part, self.kind), self.kind, sizes)
-            grid = Grid(((self.kind, len(every_layer), every_layer[0].shape[1]),))
-            visible = torch.zeros(0)
-            for layer, weights in enumerate(every_layer):
-                heads, cross = slice(0, weights.shape[1]), self.kind is AttentionKind.CROSS
-                if not cross:
-                    own_visible = weights.new_zeros(*whole, dtype=torch.bool)
-                    own_visible[part, : sizes[0], : sizes[1]] = visible_keys(weights, None)
-                    visible = same_or(visible, own_visible)
-                seen = run.visible(everything) if cross else visible  # cross attention sees the whole source
-                given = (weights.float(), seen, None, None, None, None)
-                place = _Part(part, heads, sizes[1], slice(sizes[0]), slice(sizes[1])).place(self.kind)
-                block = AttentionBlock(grid, layer, part, heads, *given, kind=self.kind, **place)
-                for shown in (block,) if cut is None or cross else cut.cut(block, MOST_CELLS):
-                    consume(shown)
+    def _show_watched(self, layer: int, call: Call) -> None:
+        batch, heads, rows, columns = call.weights.shape
+        if (rows, columns) != self.sizes[self.first]:
+            raise CaptureError(
+                f"the model computes weights of shape {[rows, columns]} in layer {layer} on an input of "
+                f"{self.sizes[self.first][0]} tokens",
+                "use shorter inputs, or a model in which each token looks at each",
+            )
+        logits, visible = call.logits.float() if self.calls.exact else None, self._visible(call)
+        if logits is not None and torch.isneginf(logits.amin()):
+            logits = logits.clip(torch.finfo(torch.float32).min)
+        on_cpu = call.weights.device.type == "cpu"
+        for inputs, some, _ in _blocks([(rows, columns)] * batch, heads, on_cpu=on_cpu):
+            part = inputs, some
+            self.show(
+                layer,
+                slice(self.first + inputs.start, self.first + inputs.stop),
+                some,
+                call.weights[part].float(),
+                visible,
+                query=None if call.query is None else call.query[part],
+                key=None if call.key is None else call.key[part],
+                scaling=None if call.query is None else call.scaling,
+                logits=None if logits is None else logits[part],
+                value=call.value[part] if self.calls.whole else None,
+                output=call.output[part] if self.calls.whole else None,
+            )
 
+    def _visible(self, call: Call) -> Tensor:
+        """What each query may see, by the numbers that the model adds to hide keys. Shape: [batch, query, key]."""
+        batch, _, rows, columns = call.weights.shape
+        logits = call.logits[..., :columns]
+        whole = len(self.sizes), max(queries for queries, _ in self.sizes), max(keys for _, keys in self.sizes)
+        if (batch, rows, columns) == whole and logits.amin() > HIDDEN:
+            visible = all_visible(whole, logits.device)
+        else:
+            visible = torch.zeros(whole, dtype=torch.bool, device=logits.device)
+            visible[self.first : self.first + batch, :rows, :columns] = (logits > HIDDEN).any(1)
+        self.visible = same_or(self.visible, visible)
+        return self.visible
 
-@dataclass(frozen=True)
-class _Part:
-    """What a block is of: some inputs of one length, some heads, some queries and the keys that these see."""
-
-    inputs: slice
-    heads: slice
-    length: int
-    queries: slice
-    keys: slice
-    is_range: bool = False
-    preview: bool = False
-    shared: dict[str, Tensor] = field(default_factory=dict)
-
-    def place(self, kind: AttentionKind) -> dict[str, Any]:
-        """Where the rows and columns of its block stand; in cross attention, a target's tokens behind its source's."""
-        if kind is AttentionKind.CROSS:
-            target, source = self.queries.stop, self.keys.stop
-            rows = {"queries": slice(source, source + target), "keys": slice(0, source), "begins": source}
-            return {**rows, "length": source + target}
-        ranges = {"queries": self.queries, "keys": self.keys} if self.is_range else {}
-        return {**ranges, "length": self.length}
-
-
-@dataclass
-class _Run:
-    """One forward pass under the tap."""
-
-    consume: Consumer
-    lengths: list[tuple[int, int]]
-    """How many queries and keys each input has, without the padding at its end."""
-    kind: AttentionKind
-    on_output: OnOutput | None = None
-    cut: Cut | None = None
-    long: bool = False
-    """Whether masks are too large to be whole."""
-    by_rows: bool = False
-    """Whether masks are asked for row by row."""
-    rules: dict[int, tuple[Tensor, Callable[[slice], Tensor]]] = field(default_factory=dict)
-    """Of a mask without numbers, by its id: itself, and what gives its rows."""
-    calls: int = 0
-    """How often the attention function was called; where there is a single kind of attention, layers."""
-    consumer_failed: bool = False
-    masks: dict[int, Mask | MaskRows] = field(default_factory=dict)
-    behind: dict[int, Behind] = field(default_factory=dict)
-    """In cross attention what is visible, by the id of the mask."""
-
-    def show(self, block: AttentionBlock) -> None:
+    def show(self, layer: int, inputs: slice, heads: slice, weights: Tensor, visible: Tensor, **states: Any) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
+        assert self.consume is not None
+        place: dict[str, Any] = {"length": weights.shape[3]}
+        seen: Any = visible
+        if self.kind is AttentionKind.CROSS:  # a target's tokens stand behind its source's
+            target, source = weights.shape[2:]
+            place = {"queries": slice(source, source + target), "keys": slice(0, source), "begins": source}
+            place["length"] = source + target
+            seen = self.behind.setdefault(id(visible), Behind(visible, self.sizes))
         try:
+            block = AttentionBlock(
+                self.calls.grid, layer, inputs, heads, weights, seen, kind=self.kind, **states, **place
+            )
             self.consume(block)
         except Exception:
             self.consumer_failed = True
             raise
-
-    def mask_of(self, mask: Tensor | None, query: Tensor, key: Tensor) -> Mask | MaskRows:
-        """What is to be known of a mask, worked out once for all layers that share it."""
-        if id(mask) not in self.masks:
-            self.masks[id(mask)] = self._mask(mask, (query.shape[0], query.shape[2], key.shape[2]), query.device)
-        return self.masks[id(mask)]
-
-    def visible(self, mask: Mask | MaskRows) -> Visible:
-        """Which keys each query sees, by places of blocks: one object a mask."""
-        if self.kind is not AttentionKind.CROSS:
-            return mask.visible
-        assert isinstance(mask, Mask)
-        if id(mask) not in self.behind:
-            self.behind[id(mask)] = Behind(mask.visible, self.lengths)
-        return self.behind[id(mask)]
-
-    def _mask(self, mask: Tensor | None, shape: tuple[int, int, int], device: torch.device) -> Mask | MaskRows:
-        if mask is None or not self.long:
-            return Mask.of(mask, shape, device, self.lengths)
-        if mask.shape[-1] != shape[2] or mask.shape[-2] not in (1, shape[1]):
-            raise Untappable
-        given = self.rules[id(mask)][1] if mask.device.type == "meta" else partial(_rows, mask)
-        return MaskRows(given, shape, device, [length for length, _ in self.lengths])
-
-    def parts(self, query: Tensor, mask: Mask | MaskRows) -> Iterator[_Part]:
-        """Cut a layer's weights into blocks that fit the cache; of long inputs, into ranges of queries."""
-        on_cpu = _on_cpu(query)
-        cache, heads = _most(_BLOCK, on_cpu=on_cpu), query.shape[1]
-        for inputs, some, (length, keys_of_each) in _blocks(self.lengths, heads, cache):
-            if self.cut is None or length * keys_of_each <= cache or self.kind is AttentionKind.CROSS:
-                yield _Part(inputs, some, keys_of_each, slice(length), slice(keys_of_each))
-                continue
-            if some.start:
-                continue  # its ranges are of all heads
-            most = _most(MOST_CELLS, on_cpu=on_cpu)
-            for number in range(inputs.start, inputs.stop):
-                rows = rows_of(most, heads, length)
-                if isinstance(mask, MaskRows):  # of a window, as many queries as there are keys beside them
-                    width = mask.width(number, rows, length)
-                    rows = max(rows, min(width - rows, rows_of(most, heads, 2 * width)))
-                shared: dict[str, Tensor] = {}
-                for preview in (True, False) if self.cut.previews else (False,):
-                    for queries in self.cut.ranges(number, length, rows):
-                        keys = slice(0, length)
-                        if isinstance(mask, MaskRows):
-                            keys = self.cut.whole_words(number, length, mask.seen(number, queries, length))
-                        single, every = slice(number, number + 1), slice(0, heads)
-                        yield _Part(single, every, length, queries, keys, True, preview, shared)
-
-
-class _Finished(Exception):
-    """The last layer's weights are read: ends the forward pass."""
 
 
 def _sizes(inputs: dict[str, Any], kind: AttentionKind) -> list[tuple[int, int]]:
@@ -384,24 +461,15 @@ def _without_padding(inputs: dict[str, Any], part: slice, kind: AttentionKind) -
     return {name: cut(name, values) if isinstance(values, Tensor) else values for name, values in inputs.items()}
 
 
-def _rows(mask: Tensor, queries: slice) -> Tensor:
-    """Some rows of a mask that the model gave whole."""
-    return mask if mask.shape[-2] == 1 else mask[..., queries, :]
+def _blocks(
+    sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool
+) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+    """Cut a layer's weights into blocks of inputs of one size that fit the cache: inputs, heads, queries and keys.
 
-
-def _on_cpu(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu"
-
-
-def _most(on_a_cpu: int, *, on_cpu: bool) -> int:
-    """How many weights a block may have."""
-    return on_a_cpu if on_cpu else _ON_DEVICE
-
-
-def _blocks(lengths: list[tuple[int, int]], heads: int, cache: int) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
-    """Cut a layer's weights into blocks of inputs of one size that fit the cache: inputs, heads, queries and keys."""
-    start = 0
-    for size, run in itertools.groupby(lengths):
+    Beyond 1,024 tokens a block is one head of one input, with whole rows.
+    """
+    start, cache = 0, _BLOCK if on_cpu else _ON_DEVICE
+    for size, run in itertools.groupby(sizes):
         stop, cells = start + len(list(run)), math.prod(size)
         some_inputs = max(1, cache // (heads * cells))
         # how heads are cut depends on the size alone: an input's sums must not depend on those beside it
@@ -410,47 +478,3 @@ def _blocks(lengths: list[tuple[int, int]], heads: int, cache: int) -> Iterator[
             for h in range(0, heads, some_heads):
                 yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), size
         start = stop
-
-
-def shown_weights(
-    model: Any,
-    inputs: dict[str, Any],
-    kind: AttentionKind = AttentionKind.ONLY,
-    sizes: tuple[int, int] | None = None,
-) -> list[Tensor]:
-    """Run a model on inputs without padding; the weights of every layer of a kind, as it shows them itself.
-
-    Shape: `inputs` are the model's, each [batch, token] -> each [batch, head, query, key], in its number format; of so
-    many queries and keys as `sizes` says, or as there are tokens.
-    Raises: CaptureError, which names the architecture, if it fails or shows anything else.
-    """
-    try:
-        with attention_of(model, "eager") as took:
-            output = model(**inputs, output_attentions=True) if took else {}
-    except Exception as error:
-        raise failed(model, error) from error
-    names = ("attentions", "encoder_attentions") if kind is AttentionKind.ONLY else (shown_as(kind),)
-    shown = next((output[name] for name in names if output.get(name)), ())
-    every_layer = [weights for weights in shown if weights is not None]
-    if not every_layer:
-        raise refused(model, "shows no attention weights")
-    if len(every_layer) < len(shown):
-        raise refused(model, f"shows attention weights in {len(every_layer)} of its {len(shown)} layers alone")
-    batch, length = inputs["input_ids"].shape
-    queries, keys = sizes or (length, length)
-    heads = every_layer[0].shape[1] if isinstance(every_layer[0], Tensor) else 0
-    for layer, weights in enumerate(every_layer):
-        if not isinstance(weights, Tensor) or weights.shape != (batch, heads, queries, keys):
-            shape = f"of shape {list(weights.shape)}" if isinstance(weights, Tensor) else "in parts"
-            raise refused(
-                model,
-                f"shows weights {shape} in layer {layer}, where each of {queries} tokens should look at each"
-                + ("" if queries == keys else f" of {keys}"),
-            )
-        rows = weights.float()
-        tolerance = _ROW_TOLERANCE if weights.dtype.itemsize > 2 else _HALF_ROW_TOLERANCE
-        if not rows.isfinite().all():
-            continue  # a damaged checkpoint, as who scores it says
-        if rows.min() < 0 or (rows.sum(-1) - 1).abs().max() > tolerance:
-            raise refused(model, f"shows numbers in layer {layer} that are not a softmax over the tokens")
-    return every_layer

@@ -1,7 +1,7 @@
 """Work for one model side by side on a CPU, with results in the order of the pieces.
 
 A forward pass over all cores makes them meet after each of a layer's dozen products. So each thread runs whole batches
-on a core, on a replica of the model that shares its weights.
+on a core; all run the same model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -29,23 +29,6 @@ _PATIENCE = 2.0  # seconds for the last item: standard input can keep a thread w
 T = TypeVar("T")
 
 
-class Runs(Protocol):
-    """What work is done with: something that runs a model of its own."""
-
-    @property
-    def whole(self) -> torch.nn.Module:
-        """The model, its task head included."""
-
-
-class Replicates(Protocol):
-    """What runs a model, and can be had once more."""
-
-    def replica(self) -> Self:
-        """A copy that shares the weights, and has a state of its own."""
-
-
-W = TypeVar("W", bound=Runs)
-Replicable = TypeVar("Replicable", bound=Replicates)
 Item = TypeVar("Item")
 R = TypeVar("R")
 
@@ -60,7 +43,8 @@ def most_workers(loaded: LoadedModel, batch_tokens: int | None, longest: int) ->
     tokens, free = loaded.room(batch_tokens).tokens, free_memory()
     by_tokens, by_cells = _MOST_TOKENS // tokens, _MOST_CELLS // longest**2
     by_memory = _MOST_WORKERS if free is None else free // loaded.needs(max(tokens, longest), longest)
-    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells, by_memory))
+    workers = max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells, by_memory))
+    return 1 if workers > 1 and loaded.remembers_runs else workers
 
 
 def is_too_long(length: int, workers: int) -> bool:
@@ -68,62 +52,43 @@ def is_too_long(length: int, workers: int) -> bool:
     return workers * length**2 > _MOST_CELLS
 
 
-def replicas(model: Replicable, count: int) -> list[Replicable]:
-    """What runs a model and replicas of it, so many in all; alone if it cannot be replicated."""
-    models = [model]
-    try:
-        while len(models) < count:
-            models.append(model.replica())
-    except Exception:  # what a model's own classes raise when they are copied; nothing is lost but time
-        return [model]
-    return models
-
-
 def side_by_side(
-    workers: Sequence[W], items: Iterable[Item], work: Callable[[W, Item], R]
+    workers: int, items: Iterable[Item], work: Callable[[Item], R], *models: torch.nn.Module
 ) -> Generator[tuple[Item, R], None, None]:
-    """Do some work on each item, as many at a time as there are workers. Yields in the order of the items.
+    """Do some work on each item, so many at a time. Yields in the order of the items.
 
     Items are taken ahead, a few more than there are workers. An error is raised in its item's place; closing the
     generator ends all work inside the models.
     """
-    if len(workers) == 1:
+    if workers == 1:
         with closing(ahead(items, 1)) as pending:
             for item in pending:
-                yield item, work(workers[0], item)
+                yield item, work(item)
     else:
-        with closing(_by_threads(workers, items, work)) as worked:
+        with closing(_by_threads(workers, items, work, models)) as worked:
             yield from worked
 
 
 def _by_threads(
-    workers: Sequence[W], items: Iterable[Item], work: Callable[[W, Item], R]
+    workers: int, items: Iterable[Item], work: Callable[[Item], R], models: Sequence[torch.nn.Module]
 ) -> Generator[tuple[Item, R], None, None]:
-    """Work on the items in as many threads as there are workers, which divide the cores."""
+    """Work on the items in so many threads, which divide the cores."""
     threads, stopped = torch.get_num_threads(), threading.Event()
-    idle: queue.SimpleQueue[W] = queue.SimpleQueue()
-    own = threading.local()
     running: set[Future[R]] = set()
 
     def start() -> None:
-        own.worker = idle.get()
-        torch.set_num_threads(max(1, threads // len(workers)))
-
-    def done(item: Item) -> R:
-        return work(own.worker, item)
+        torch.set_num_threads(max(1, threads // workers))
 
     def begun() -> Iterator[tuple[Item, Future[R]]]:
         for item in items:
-            running.add(future := pool.submit(done, item))
+            running.add(future := pool.submit(work, item))
             future.add_done_callback(running.discard)
             yield item, future
 
-    for worker in workers:
-        idle.put(worker)
-    hooks = [_stop_inside(worker.whole, stopped) for worker in workers]
-    pool = ThreadPoolExecutor(len(workers), "attnscan-worker", start)
+    hooks = [_stop_inside(model, stopped) for model in models]
+    pool = ThreadPoolExecutor(workers, "attnscan-worker", start)
     try:
-        with closing(ahead(begun(), len(workers))) as begun_ahead:
+        with closing(ahead(begun(), workers)) as begun_ahead:
             try:
                 for item, future in begun_ahead:
                     yield item, future.result()

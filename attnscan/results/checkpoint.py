@@ -26,7 +26,7 @@ class Checkpoint:
     heads: int
     """Of each layer."""
     read_by: str
-    """`tap`, or `output_attentions` at the price of memory."""
+    """`tap`, or `watch` where it does not call the registered attention function."""
     template: str
     """Where the tokenizer puts delimiters around the sentences A and B."""
     longest_input: int | None

@@ -78,7 +78,7 @@ class Signature:
     input_hash: str
     """A hash of what was read."""
     read_by: str
-    """How the weights were had: `tap`, `output_attentions` or `file`."""
+    """How the weights were had: `tap`, `watch` or `file`."""
     predictive: str
     """How predictive words were found: `cpmi`, `distance` or `off`."""
     pairs_read: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -15,7 +15,7 @@ from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.sentence import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import in_halves
-from attnscan.model.threads import W, ahead, is_too_long, side_by_side
+from attnscan.model.threads import ahead, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
@@ -39,8 +39,6 @@ _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some millis
 OnBad = Callable[[InputError], None]
 Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
-_CrewOf = Callable[[int, int], AbstractContextManager[Sequence[W]]]
-"""At most so many workers, which can take inputs of such a length at the same time."""
 
 
 @dataclass
@@ -70,32 +68,30 @@ class Stream:
                 self._count(sum(map(len, window)), seen)
 
     def worked(
-        self, work: Callable[[W, Sequence[EncodedInput]], Result], crew_of: _CrewOf[W]
+        self, work: Callable[[Sequence[EncodedInput]], Result], *others: Scanner
     ) -> Generator[tuple[list[Result], bool], None, None]:
         """Do some work on each batch, side by side where that is faster, and halved where memory is short.
 
-        `crew_of` gives those that work, as `Scanner.crew` does.
-
+        `others` are further scanners that the work needs.
         Yields in the order of the stream what came of each batch, and whether a window is done with it.
         """
         windows = self._windows()
         first = next(windows, None)
         if first is None:
             return
-        one_at_a_time = threading.Lock()
+        one_at_a_time, scanners = threading.Lock(), (self.scanner, *others)
 
-        def on_piece(own: W, piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
+        def on_piece(piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
             batch, _ = piece
             if not batch:
                 return []
-            with one_at_a_time if is_too_long(tokens_of(batch[0]), len(crew)) else nullcontext():
-                return list(in_halves(batch, partial(work, own), tokens_of, self.scanner.device))
+            with one_at_a_time if is_too_long(tokens_of(batch[0]), workers) else nullcontext():
+                return list(in_halves(batch, work, tokens_of, self.scanner.device))
 
         longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
-        with (
-            crew_of(len(first[0]), longest) as crew,
-            closing(side_by_side(crew, _pieces(itertools.chain([first], windows)), on_piece)) as worked,
-        ):
+        workers = min(scanner.workers(len(first[0]), longest) for scanner in scanners)
+        pieces, models = _pieces(itertools.chain([first], windows)), [scanner.whole for scanner in scanners]
+        with closing(side_by_side(workers, pieces, on_piece, *models)) as worked:
             for (batch, seen), results in worked:
                 self._count(len(batch), seen)
                 yield results, seen is not None
@@ -220,8 +216,8 @@ def scan(
     """
     state = start or ScanState(scanner.options)
     sums, stream = state.sums, Stream(scanner, records, on_bad, state.seen)
-    work = partial(_scored, pair_scores=on_pairs is not None)
-    with closing(stream.worked(work, scanner.crew)) as scored:
+    work = partial(_scored, scanner, pair_scores=on_pairs is not None)
+    with closing(stream.worked(work)) as scored:
         for results, window_done in scored:
             for batch_sums, of_pairs in results:
                 for places, own in of_pairs:

@@ -19,10 +19,9 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
-from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Cut
-from attnscan.model.attention_function import OnOutput, same_or, visible_keys
+from attnscan.model.attention_block import AttentionBlock, OnOutput
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.kinds import Behind
+from attnscan.model.masks import Behind, same_or, visible_keys
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification, Deferred
@@ -107,8 +106,7 @@ class InputReading:
 
         `on_output` may change what heads put out. Raises: CaptureError.
         """
-        cut = Cut(self.batch.unit, previews=self._in_full)
-        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output, cut)
+        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):
@@ -208,7 +206,7 @@ def classify_weights(
     scorers = _Scorers(targets, options, keep=bool(keep))
     everything, source, (queries, keys) = slice(None), saved.source, saved.attention.shape[2:]
     seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
-    visible, cut = torch.zeros(0), Cut(batch.unit, previews=True)
+    visible = torch.zeros(0)
     across = Behind(seen[:, None].expand(1, queries, keys), [(queries, keys)]) if source else None
     place: dict[str, Any] = {"kind": options.kind}
     if across is not None:
@@ -217,10 +215,9 @@ def classify_weights(
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = visible if across is not None else same_or(visible, visible_keys(weights, seen))
         given = (grid, layer, everything, everything, weights, across or visible, None, None, None, None)
-        whole = AttentionBlock(*given, **place)
-        for block in (whole,) if across is not None else cut.cut(whole, MOST_CELLS):
-            scorers.words(block)
-            scorers.rest(block)
+        block = AttentionBlock(*given, **place)
+        scorers.words(block)
+        scorers.rest(block)
     signature = signed(
         options,
         model=name,

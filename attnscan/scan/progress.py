@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 OnProgress = Callable[[str, int | None, int | None], object]
 """Called with what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
 LOG = logging.getLogger("attnscan")
-_WITHOUT_TAP = "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
 
 
 class Note(UserWarning):
@@ -45,13 +44,10 @@ def note(text: str) -> None:
 def note_inputs(
     signatures: Sequence[Signature], *, bad: int = 0, length: int | None = None, dtype: str = "auto"
 ) -> None:
-    """Say how inputs were read: without a tap, cut, or not at all. Of two models on the same pairs, the first counts.
+    """Say how inputs were read: cut, or not at all. Of two models on the same pairs, the first counts.
 
     `bad` records were skipped; `length` is that of a single input, as the model read it; `dtype` was asked for.
     """
-    for signature in signatures:
-        if signature.read_by == "output_attentions":
-            note(f"{signature.model}: {_WITHOUT_TAP}" if len(signatures) > 1 else _WITHOUT_TAP)
     first = signatures[0]
     if dtype not in ("auto", first.dtype):
         note(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")

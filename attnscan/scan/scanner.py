@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,19 +13,19 @@ from typing import Any
 
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, CaptureError, InputError, MemoryFullError, ModelError
+from attnscan.errors import CaptureError, InputError, MemoryFullError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.related import Relation
 from attnscan.inputs.sentence import Pair, Place
 from attnscan.inputs.tokens import QuerySide, Unit
-from attnscan.model.attention_block import AttentionBlock, Consumer, Cut, OutputProjections, output_projections
-from attnscan.model.attention_function import OnOutput
+from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
+from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
-from attnscan.model.running import check_weights, free_memory
+from attnscan.model.running import at_rest, check_weights, free_memory
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
-from attnscan.model.threads import most_workers, replicas
+from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
 from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
@@ -45,6 +45,7 @@ from attnscan.scoring.targets import Targets
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
 _WORDS = Pair("the the the")  # what a model is tried on, where one word does not tell
+_OF_WATCHED = 4  # of a layer's weights, that a model's own attention and scoring hold at once
 _SHORT = 1024  # tokens: no more can fill a memory
 
 
@@ -77,13 +78,15 @@ class Scanner:
                 f"{self.why_no_measure}",
                 "leave the option out",
             )
-        self._tap = self._tap_of(self.loaded)
-        self._exact_tap = self._tap if self.loaded.fast is None else Tap(self.loaded.model, kind=options.kind)
+        self.tap = Tap(self.loaded.scored, kind=options.kind)
+        """Reads the model by which heads are scored."""
+        self._exact_tap = self.tap if self.loaded.fast is None else Tap(self.loaded.model, kind=options.kind)
         self._taps = ExitStack()
 
     def __enter__(self) -> Scanner:
         with ExitStack() as taps:
-            for tap in {self._tap, self._exact_tap}:
+            taps.enter_context(at_rest(self.loaded.model if self.loaded.given is None else self.loaded.given))
+            for tap in {self.tap, self._exact_tap}:
                 taps.enter_context(tap)
             if self.options.reading.carried:
                 _ = self.projections  # refused before a pair is read
@@ -92,10 +95,6 @@ class Scanner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._taps.__exit__(kind, error, at)
-
-    def _tap_of(self, loaded: LoadedModel) -> Tap:
-        """A tap of the model by which heads are scored, to which a caller may have added layers."""
-        return Tap(loaded.scored, by_config=loaded.given is None, kind=self.options.kind)
 
     def _check_kind(self) -> None:
         """Raises: ModelError if other attention than an encoder's is asked of a model that was loaded without it."""
@@ -128,39 +127,15 @@ class Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
         _ = self.relation  # made once, and shared by the copy
         other = copy(self)
-        other.loaded, other._tap = replace(self.loaded, fast=None), self._exact_tap
+        other.loaded, other.tap = replace(self.loaded, fast=None), self._exact_tap
         return other
 
-    @contextmanager
-    def crew(self, most: int, longest: int) -> Iterator[list[Scanner]]:
-        """Itself and replicas, at most so many in all, which can score inputs of that length at the same time.
-
-        There is no replica where the model's attention comes for all layers together, which takes much memory.
-        """
-        # Made once, and shared by the copies
+    def workers(self, most: int, longest: int) -> int:
+        """How many threads, at most so many, are to score inputs of that length at the same time."""
+        # Made once, before any thread asks for it
         _ = self.relation, self.options.reading.carried and self.projections
         _ = self.options.relations is not None and self.is_causal
-        most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
-        with ExitStack() as taps:
-            crew = []
-            for loaded in replicas(self.loaded, most)[1:]:
-                other = self.with_options()
-                other.loaded, other._tap = loaded, taps.enter_context(self._tap_of(loaded))
-                crew.append(other)
-            yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
-
-    def _shows_layers(self) -> bool:
-        """Whether the model calls the tap: by what its class says or, if that says nothing, by running it on a word.
-
-        Gemma 2 and DiffLlama say so and do not; of these, each replica holds the weights of all layers.
-        """
-        if getattr(self.loaded.model, "_supports_attention_backend", False):
-            return True
-        try:
-            self.grid()
-        except AttnscanError:  # raised again by the first real input
-            return False
-        return self._tap.works
+        return min(max(1, most), most_workers(self.loaded, self.options.batch_tokens, longest))
 
     @property
     def whole(self) -> Any:
@@ -168,14 +143,8 @@ class Scanner:
         return self.loaded.whole
 
     def grid(self) -> Grid:
-        """The heads that the model shows, by running it on a word.
-
-        Raises: ModelError if it shows none.
-        """
-        grids: list[Grid] = []
-        batch = self.collate([self.encode(self.trial)])
-        self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
-        return grids[-1]
+        """The heads of the model. Raises: CaptureError if it has none."""
+        return self.tap.calls.grid
 
     @cached_property
     def is_causal(self) -> bool:
@@ -189,7 +158,7 @@ class Scanner:
         """Check that main memory holds a run over one input, and so many copies of its weights besides.
 
         These are of all heads or of what is `chosen`.
-        Where the architecture shows its weights for all layers together, two copies of all are held besides.
+        Where the model computes its own attention, one layer's weights of all heads are held besides.
         Raises: MemoryFullError.
         """
         if tokens <= _SHORT:
@@ -208,10 +177,10 @@ class Scanner:
         elif copies:
             remedy = "use a shorter input, or `classify` and `heads`, which keep no weights"
             check_weights(every_head, tokens, copies, remedy, beside=needs)
-        if not self._tap.works:
+        if not self.tap.calls.tapped:
             what = type(self.loaded.model).__name__
-            remedy = f"use shorter inputs: {what} shows its weights for all layers together, two copies at a time"
-            check_weights(every_head, tokens, 2, remedy, beside=needs)
+            remedy = f"use shorter inputs: {what} computes the weights of a layer's heads together"
+            check_weights(self.grid().shape[1], tokens, _OF_WATCHED, remedy, beside=needs)
 
     @property
     def trial(self) -> Pair:
@@ -253,8 +222,9 @@ class Scanner:
     ) -> Iterator[EncodedInput | InputError]:
         """Tokenize sources and targets, which the model writes where they are missing."""
         loaded, most = self.loaded, self.options.max_target_tokens
-        write = partial(written, tokenizer=loaded.tokenizer, most=most, limit=loaded.limit)
-        whole = [pair if pair.b is not None else write(self._writer, pair=pair) for pair in pairs]
+        write = partial(written, loaded.model, loaded.tokenizer, most=most, limit=loaded.limit)
+        with nullcontext() if all(pair.b is not None for pair in pairs) else self.tap.alone():
+            whole = [pair if pair.b is not None else write(pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
         shift = partial(shifted, loaded.model)
         encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)
@@ -264,11 +234,6 @@ class Scanner:
             if isinstance(read, EncodedInput):
                 loaded.check_ids(read.model_inputs["input_ids"], rows)
             yield read
-
-    @cached_property
-    def _writer(self) -> Any:
-        """A replica of the model that writes targets, while the model itself is under a tap."""
-        return self.loaded.replica().model
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured."""
@@ -328,14 +293,13 @@ class Scanner:
         batch = self.collate(inputs)
         targets = Targets(batch, self.options.patterns, helps, only)
         scorer, other = Scorer(targets), None if also is None else also(targets)
-        cut = Cut(batch.unit, previews=self.options.labelled and only is None)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
             if other is not None:
                 other(block)
 
-        self.run(batch.model_inputs, consume, cut=cut)
+        self.run(batch.model_inputs, consume)
         if on_pairs is not None:
             on_pairs([encoded.place for encoded in inputs], scorer.pair_sums())
         sums = scorer.sums(products=products)
@@ -350,17 +314,15 @@ class Scanner:
         model_inputs: dict[str, Tensor],
         consume: Consumer,
         on_output: OnOutput | None = None,
-        cut: Cut | None = None,
     ) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
         By a reading of what heads carry, it is shown that in their place. `on_output` may change what heads put out.
-        With a `cut`, long inputs are shown in ranges of queries.
         Raises: CaptureError.
         """
         carried = self.projections.carried if self.options.reading.carried else None
         shown = consume if carried is None else lambda block: consume(carried(block))
-        self._tap.run(model_inputs, shown, on_output, cut)
+        self.tap.run(model_inputs, shown, on_output)
 
     @cached_property
     def projections(self) -> OutputProjections:
@@ -369,7 +331,7 @@ class Scanner:
         Raises: CaptureError if the architecture does not show it.
         """
         model_inputs = self.collate([self.encode(self.trial)]).model_inputs
-        return output_projections(self.loaded.model, model_inputs, self.options.kind)
+        return output_projections(self._exact_tap, model_inputs)
 
     @cached_property
     def carrying(self) -> OutputProjections | str:
@@ -403,8 +365,8 @@ class Scanner:
 
     @property
     def read_by(self) -> str:
-        """How this model's attention is read: `tap`, or `output_attentions` at the price of memory."""
-        return "tap" if self._tap.works else "output_attentions"
+        """How this model's attention is read: `tap`, or `watch` where it does not call the registered function."""
+        return "tap" if self.tap.calls.tapped else "watch"
 
     @cached_property
     def relation(self) -> Relation | None:

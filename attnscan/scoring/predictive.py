@@ -30,7 +30,7 @@ from attnscan.hashing import hashed
 from attnscan.inputs.batch import SPECIAL, EncodedInput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, last_feed_forward
-from attnscan.model.threads import most_workers, replicas, side_by_side
+from attnscan.model.threads import most_workers, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
@@ -210,8 +210,8 @@ def help_between_words(
     room = _room(inputs, loaded.room(batch_tokens).tokens, workers)
     batches = list(_batches(inputs, order, room))
     early = total >= _MANY and may_end_early(loaded, inputs[order[0]], measure)
-    asker, models = _Asker(inputs, measure, early=early), replicas(loaded, min(len(batches), workers))
-    with closing(side_by_side(models, batches, asker.answers)) as batches_done:
+    ask = partial(_Asker(inputs, measure, early=early).answers, loaded)
+    with closing(side_by_side(min(len(batches), workers), batches, ask, loaded.whole)) as batches_done:
         for batch, values in batches_done:
             done += len(batch)
             answers = list[tuple[int, Help]]()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,10 +23,10 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_function import OnOutput
-from attnscan.model.output_tap import OutputTap
+from attnscan.model.attention_block import OnOutput
 from attnscan.model.running import check_finite, in_halves
-from attnscan.model.threads import most_workers, replicas, side_by_side
+from attnscan.model.tap import Tap
+from attnscan.model.threads import side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.behaviour import are_resting
 from attnscan.results.grid import AttentionKind, Grid, Head
@@ -39,7 +39,7 @@ from attnscan.scan.state import Seen, half, no_pair
 from attnscan.scoring.merging import exact
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies.draws import generator
-from attnscan.studies.losses import Loss, Probe, measures_of, replica
+from attnscan.studies.losses import Loss, Probe, measures_of
 
 _CHOOSES, _MEASURES = 0, 1
 
@@ -227,18 +227,14 @@ class _Piece:
 
 
 class _Answerer:
-    """A model, or a replica of it, that answers with heads switched off."""
+    """A model that answers with heads switched off."""
 
     def __init__(
         self, measure: Loss, means: Tensor | None, device: torch.device, kind: AttentionKind = AttentionKind.ONLY
     ) -> None:
-        self._measure, self._means, self._device, self._kind = measure, means, device, kind
-        self.tap = OutputTap(measure.encoder, measure.whole, kind)
+        self._measure, self._means, self._device = measure, means, device
+        self.tap = Tap(measure.encoder, kind=kind)
         self.whole: torch.nn.Module = measure.whole
-
-    def replica(self) -> _Answerer:
-        """Another one, with the same weights."""
-        return _Answerer(replica(self._measure), self._means, self._device, self._kind)
 
     def answers(self, piece: _Piece) -> Tensor:
         """To every question with every set off. Shape: [question, set, number]."""
@@ -250,7 +246,7 @@ class _Answerer:
             repeated = {name: values[asked.to(values.device)] for name, values in piece.inputs.items()}
             edit = _switch(piece.off[sets].to(self._device), self._means)
             every = [piece.questions[number] for number in asked]
-            answers = self._measure.answers(every, lambda: self.tap.run(repeated, edit))
+            answers = self._measure.answers(every, lambda: self.tap.output(repeated, edit, self.whole))
             check_finite(answers, "the model's answers")
             return answers
 
@@ -316,8 +312,7 @@ def ablate(
 def _check_switchable(scanner: Scanner) -> None:
     """Find out before a long run whether the model's heads can be switched off. Raises: CaptureError if not."""
     inputs = scanner.collate([scanner.encode(scanner.trial)]).model_inputs
-    with OutputTap(scanner.loaded.model, scanner.loaded.model, scanner.options.kind) as tap:
-        tap.run(inputs, lambda _layer, _output: None)
+    scanner.tap.output(inputs, lambda _layer, _output: None)
 
 
 class _Study:
@@ -327,7 +322,9 @@ class _Study:
         self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: Grid, means: Tensor | None
     ) -> None:
         self._scanner, self._measure, self._sets = scanner, measure, sets
-        self._crew = [_Answerer(measure, means, scanner.loaded.device, scanner.options.kind)]
+        self._answerer = _Answerer(measure, means, scanner.loaded.device, scanner.options.kind)
+        with self._answerer.tap as tap:
+            tap.check_switchable()  # found out before a measure changes anything inside the model
         numbers: dict[tuple[Head, ...], int] = {(): 0}
         for heads_off in sets:
             for heads in (heads_off.heads, *heads_off.controls):
@@ -353,7 +350,11 @@ class _Study:
         of_batches = ([asked[encoded.number] for encoded in batch] for batch in batched)
         pieces = (piece for of_batch in of_batches for piece in self._pieces(of_batch, room))
         longest = max((tokens_of(encoded) for encoded in numbered), default=1)
-        with self._workers(every, longest) as crew, closing(side_by_side(crew, pieces, _Answerer.answers)) as answered:
+        workers, answerer = self._scanner.workers(max(every, 1), longest), self._answerer
+        with (
+            answerer.tap,
+            closing(side_by_side(workers, pieces, answerer.answers, answerer.whole)) as answered,
+        ):
             for piece, answers in answered:
                 intact = answers[:, 0] if piece.first == 0 else intact
                 for number in range(len(piece.off)):
@@ -374,17 +375,6 @@ class _Study:
         yield _Piece(questions, inputs, 0, self._off[:1])
         for first in range(1, len(self._off), at_once):
             yield _Piece(questions, inputs, first, self._off[first : first + at_once])
-
-    @contextmanager
-    def _workers(self, most: int, longest: int) -> Iterator[list[_Answerer]]:
-        """At most so many, and at least one, which can take inputs of that length at the same time."""
-        most = min(max(most, 1), most_workers(self._scanner.loaded, self._scanner.options.batch_tokens, longest))
-        if most > len(self._crew):
-            self._crew = replicas(self._crew[0], most)
-        with ExitStack() as taps:
-            for worker in self._crew[:most]:
-                taps.enter_context(worker.tap)
-            yield self._crew[:most]
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
@@ -416,13 +406,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     total: Tensor | None = None
     count = 0
 
-    @contextmanager
-    def tapped(most: int, longest: int) -> Iterator[list[OutputTap]]:
-        with scanner.crew(most, longest) as crew, ExitStack() as taps:
-            models = [own.loaded.model for own in crew]
-            yield [taps.enter_context(OutputTap(model, model, scanner.options.kind)) for model in models]
-
-    def summed(tap: OutputTap, inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
+    def summed(inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
         """The sum over words, and how many there are."""
         device = scanner.loaded.device
         batch = collate(inputs, scanner.loaded.pad_id)
@@ -433,11 +417,11 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         def keep(_layer: int, output: Tensor) -> None:
             output_sums.append(output[word].to(exact(device)).sum(0))
 
-        tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
+        scanner.tap.output({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(output_sums), int(word.sum())
 
     stream = Stream(scanner, records, on_bad)
-    with closing(stream.worked(summed, tapped)) as worked:
+    with closing(stream.worked(summed)) as worked:
         for sums, _ in worked:
             for own, words in sums:
                 total = own if total is None else total + own

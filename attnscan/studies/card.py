@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import DISTANCES, Example, Link, Look, Measure
@@ -122,7 +122,7 @@ class _Seen:
                 length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
                 keepers[first + row](replace(bare, inputs=place, weights=weights[None, :, :length, :length]))
 
-        self.scanner.run(measurer.batch.model_inputs, consume, cut=Cut(measurer.batch.unit, previews=True))
+        self.scanner.run(measurer.batch.model_inputs, consume)
         for head, measured in self.measured.items():
             measured[:, numbers] = measurer.of_pairs(head)
         for number, keeper in zip(numbers, keepers, strict=True):
@@ -321,7 +321,7 @@ def _explained(
     scanner.tell("positions and segments changed")
     with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
         for name, model_inputs in changes:
-            scanner.run(model_inputs, measurer, cut=Cut(batch.unit, previews=True))
+            scanner.run(model_inputs, measurer)
             drawn.setdefault(name, []).append({head: measurer.of_pairs(head)[0] for head in measures})
     explained = {}
     for head, measure in measures.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,13 +198,8 @@ def nearest_heads(
     total: FloatArray | None = None
     n = 0
 
-    @contextmanager
-    def both(most: int, longest: int) -> Iterator[list[_TwoModels]]:
-        with scanner_a.crew(most, longest) as ours, scanner_b.crew(most, longest) as theirs:
-            yield list(map(_TwoModels, ours, theirs))  # no more than there are of either
-
-    stream = Stream(reader, records, on_bad)
-    with closing(stream.worked(_TwoModels.apart, both)) as looked:
+    stream, other = Stream(reader, records, on_bad), scanner_b if reader is scanner_a else scanner_a
+    with closing(stream.worked(partial(_apart, (scanner_a, scanner_b)), other)) as looked:
         for looks, _ in looked:
             for divergence, queries in itertools.chain.from_iterable(looks):
                 total, n = divergence if total is None else total + divergence, n + queries
@@ -218,28 +214,17 @@ def _places(heads: Iterable[Head], shape: tuple[int, int]) -> IntArray:
     return np.array([head.place for head in heads], dtype=np.int64).reshape(*shape, 2)
 
 
-@dataclass(frozen=True)
-class _TwoModels:
-    """Two models that look at the same batch, one after the other."""
-
-    a: Scanner
-    b: Scanner
-
-    @property
-    def whole(self) -> torch.nn.Module:
-        """Both of them, as what is to be stopped."""
-        return torch.nn.ModuleList([self.a.whole, self.b.whole])
-
-    def apart(self, inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
-        """Of each input, how far apart their heads are, summed over its queries, and how many queries that is."""
-        drawn = [queries_of(encoded, QUERIES, self.a.options.seed) for encoded in inputs]
-        keepers = [RowKeeper(drawn, inputs, self.a.options.reading) for _ in range(2)]
-        for scanner, keeper in zip((self.a, self.b), keepers, strict=True):
-            scanner.run(scanner.collate(inputs).model_inputs, keeper)
-        return [
-            (divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy(), len(queries))
-            for ours, theirs, queries in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True)
-        ]
+def _apart(scanners: tuple[Scanner, Scanner], inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
+    """Of each input, how far apart two models' heads are, summed over its queries, and how many queries that is."""
+    options = scanners[0].options
+    drawn = [queries_of(encoded, QUERIES, options.seed) for encoded in inputs]
+    keepers = [RowKeeper(drawn, inputs, options.reading) for _ in scanners]
+    for scanner, keeper in zip(scanners, keepers, strict=True):
+        scanner.run(scanner.collate(inputs).model_inputs, keeper)
+    return [
+        (divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy(), len(queries))
+        for ours, theirs, queries in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True)
+    ]
 
 
 def _read_alike(scanner_a: Scanner, scanner_b: Scanner) -> bool:

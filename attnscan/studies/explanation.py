@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from typing import Any
+from threading import Lock
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Cut, Visible
+from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
@@ -347,7 +347,7 @@ def explain(
     scanner = scanner.exact()
     explainer, sums = _Explainer(scanner, heads, pattern), _Measured()
     stream = Stream(scanner, records, on_bad)
-    with closing(stream.worked(explainer.look, scanner.crew)) as looks:
+    with closing(stream.worked(explainer.look)) as looks:
         for of_batches, _ in looks:
             for of_batch in of_batches:
                 sums += of_batch
@@ -409,17 +409,18 @@ class _Measured:
 
 
 class _Explainer:
-    """Looks at batches, by any replica of the model, and finishes what was found into explanations."""
+    """Looks at batches, and finishes what was found into explanations."""
 
     def __init__(self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None) -> None:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
-        self._positions: dict[int, Positions | str] = {}
-        """By the id of a model, the way to its positions; or why there is none."""
+        self._positions: Positions | str | None = None
+        """The way to the model's positions; or why there is none."""
+        self._looked = Lock()
         self._rotations = Rotations(scanner.options.seed)
 
-    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput]) -> _Measured:
+    def look(self, inputs: Sequence[EncodedInput]) -> _Measured:
         """Score a batch as it is, and with everything changed that can be."""
-        return self.looking(scanner.with_progress(silent), inputs)
+        return self.looking(self._scanner.with_progress(silent), inputs)
 
     def looking(
         self, scanner: Scanner, inputs: Sequence[EncodedInput], keeper: AttentionKeeper | None = None
@@ -444,7 +445,7 @@ class _Explainer:
                     consumer(block)
 
         scanner.tell("neurons of queries and keys")
-        scanner.run(batch.model_inputs, consume, cut=Cut(batch.unit, previews=True))
+        scanner.run(batch.model_inputs, consume)
         keys = [encoded.known_pair.key for encoded in inputs]
         units = units_of(scorer.pair_sums() if words is None else words.word_sums(), classes.sums(), USUAL)
         sums = _Measured(
@@ -459,12 +460,12 @@ class _Explainer:
     def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
         """Score a batch with everything changed that can be."""
         model, seed, drawn = scanner.loaded.model, scanner.options.seed, dict[str, list[Scorer]]()
-        positions = self._positions_of(model, batch.model_inputs)
+        positions = self._positions_of(batch.model_inputs)
         scanner.tell("positions and segments changed")
         with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
             for name, inputs in changes:
                 again = scorer.fresh()
-                scanner.run(inputs, again, cut=Cut(batch.unit))
+                scanner.run(inputs, again)
                 drawn.setdefault(name, []).append(again)
         not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
         if (why := why_no_segments(model, batch.model_inputs)) is not None:
@@ -477,14 +478,15 @@ class _Explainer:
             moved=any(bool((order != torch.arange(width)).any()) for order in orders),
         )
 
-    def _positions_of(self, model: Any, model_inputs: dict[str, Tensor]) -> Positions | str:
-        """The way to the positions of the model or of a replica, each looked at once; or why there is none."""
-        if id(model) not in self._positions:
-            try:
-                self._positions[id(model)] = Positions(model, model_inputs, self._scanner.options.kind)
-            except ModelError as error:
-                self._positions[id(model)] = error.what
-        return self._positions[id(model)]
+    def _positions_of(self, model_inputs: dict[str, Tensor]) -> Positions | str:
+        """The way to the model's positions, looked for once; or why there is none."""
+        with self._looked:
+            if self._positions is None:
+                try:
+                    self._positions = Positions(self._scanner.loaded.model, model_inputs, self._scanner.options.kind)
+                except ModelError as error:
+                    self._positions = error.what
+        return self._positions
 
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
         """What all batches together say. Raises: InputError if there was none."""

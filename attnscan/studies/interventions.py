@@ -7,6 +7,7 @@ every family (RoBERTa counts from 2, DistilBERT takes no position ids). Models w
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -62,13 +63,17 @@ class Positions:
             yield {**inputs, "position_ids": order}
             return
 
-        rows = len(order)
+        rows, thread = len(order), threading.get_ident()  # other threads run the same model as it is
 
         def note_rows(_: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             nonlocal rows
+            if threading.get_ident() != thread:
+                return
             rows = len(given[0] if given else named["input_ids"])  # the tap runs small batches repeated
 
         def reorder(_: torch.nn.Module, __: tuple[Any, ...], given: Tensor) -> Tensor:
+            if threading.get_ident() != thread:
+                return given
             places = order.repeat(rows // len(order), 1)[..., None]
             return given.expand(rows, -1, -1).gather(1, places.expand(-1, -1, given.shape[-1]))
 

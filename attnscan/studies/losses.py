@@ -16,7 +16,6 @@ answer; and compares it with the answer of the intact model. What it returns are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,7 +26,7 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.loaded import LoadedModel, replicated
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.ablation import Quantity
@@ -80,13 +79,6 @@ class Loss(Protocol):
 
         Shape: [question, number] twice -> [question, quantity] twice.
         """
-
-
-def replica(measure: Loss) -> Loss:
-    """Copy a measure: the same weights in modules of their own, so that both can run at once."""
-    other = copy(measure)
-    other.encoder, other.whole = replicated(measure.encoder, measure.whole)
-    return other
 
 
 class MaskedWords:

@@ -132,18 +132,18 @@ def similar(
     apart: RatioSums | None = None
     stream = Stream(scanner, records, on_bad)
 
-    def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
+    def look(inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
         kept: list[PairSums] = []
-        drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
-        reading = own.options.reading
+        drawn = [queries_of(encoded, queries, scanner.options.seed) for encoded in inputs]
+        reading = scanner.options.reading
         keeper, classes = RowKeeper(drawn, inputs, reading), list[ClassScorer]()
 
         def beside(targets: Targets) -> Consumer:
             classes.append(ClassScorer(targets.batch, special=not reading.among_words, units=targets.units))
             return partial(each, (keeper, classes[0]))
 
-        scores = own.score(inputs, also=beside, on_pairs=lambda _, sums: kept.append(sums))
+        scores = scanner.score(inputs, also=beside, on_pairs=lambda _, sums: kept.append(sums))
         keys = [encoded.known_pair.key for encoded in inputs]
         labels = LabelSums.of(units_of(kept[0], classes[0].sums(), reading), scores.scored, keys)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
@@ -153,7 +153,7 @@ def similar(
             [(len(queries_of_input), divergences(rows).numpy()) for queries_of_input, rows in rows_of_heads],
         )
 
-    with closing(stream.worked(look, scanner.crew)) as looked:
+    with closing(stream.worked(look)) as looked:
         for looks, _ in looked:
             for of_batch, labels_of_batch, divergent in looks:
                 scores, labels = added(scores, of_batch), added(labels, labels_of_batch)

@@ -20,10 +20,10 @@ from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import Pair
-from attnscan.model.attention_function import OnOutput
+from attnscan.model.attention_block import OnOutput
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward, head_sees_only
+from attnscan.model.tap import Tap
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
 from attnscan.results.classification import Classification
@@ -184,6 +184,10 @@ class Trials:
         }
         """Of each field of a `Change`, why there can be none; empty where there can."""
         self._ways = list(_ways_of(scanner.loaded))
+        self._taps = {id(way.encoder): Tap(way.encoder) for way in self._ways}
+        for tap in self._taps.values() if not self.available["off"] else ():
+            with tap:
+                tap.check_switchable()  # found out before anything is changed inside the model
 
     def _why_no_positions(self) -> str:
         try:
@@ -193,11 +197,8 @@ class Trials:
         return ""
 
     def _why_no_switch(self) -> str:
-        if self._scanner.read_by != "tap":
-            return "the model's attention does not pass through the tap"
         try:
-            with OutputTap(self._scanner.loaded.model, self._scanner.loaded.model) as tap:
-                tap.run(self._probe, lambda _layer, _output: None)
+            self._scanner.exact().tap.output(self._probe, lambda _layer, _output: None)
         except CaptureError as error:
             return error.what
         return ""
@@ -240,8 +241,8 @@ class Trials:
         """The model's output."""
         if self.available["off"]:
             return forward(way.whole, inputs)
-        with OutputTap(way.encoder, way.whole) as tap:
-            return tap.run(inputs, _switch_off(change) or (lambda _layer, _output: None))
+        with self._taps[id(way.encoder)] as tap:
+            return tap.output(inputs, _switch_off(change) or (lambda _layer, _output: None), way.whole)
 
 
 class Trial:

@@ -31,7 +31,6 @@ TEXTS = [
     "a cat ran .",
 ]
 SIGNATURE = replace(UNREAD, pairs_read=9)
-SLOW = "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +173,7 @@ def test_ctrl_c_keeps_what_is_done_in_the_state(
     [
         ({}, 0, None, []),
         ({"read_by": "file"}, 0, 5, []),
-        ({"read_by": "output_attentions"}, 0, None, [SLOW]),
+        ({"read_by": "watch"}, 0, None, []),
         ({"pairs_truncated": 1}, 0, 12, ["the input was cut to the 12 tokens that the model reads"]),
         ({"pairs_truncated": 2}, 0, None, ["2 of 9 inputs were cut to what the model reads"]),
         (
@@ -197,11 +196,11 @@ def test_what_is_noted_of_inputs(
     assert caplog.messages == said
 
 
-def test_of_two_models_the_ones_without_a_tap_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    slow = replace(SIGNATURE, model="slow", read_by="output_attentions", pairs_skipped=2)
+def test_of_two_models_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
+    other = replace(SIGNATURE, model="other", pairs_skipped=2)
     with caplog.at_level(logging.INFO, "attnscan"):
-        note_inputs([slow, SIGNATURE], bad=1)
-    assert caplog.messages == [f"slow: {SLOW}", "1 bad record was skipped", "2 of 9 inputs were skipped"]
+        note_inputs([other, SIGNATURE], bad=1)
+    assert caplog.messages == ["1 bad record was skipped", "2 of 9 inputs were skipped"]
 
 
 @pytest.fixture

@@ -1,62 +1,43 @@
-"""Reading ahead, and work that several threads share: in order, errors in their place, on replicas of a model."""
+"""Reading ahead, and work that several threads share: in order, errors in their place, on one model."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from families import TAPPED, Collected, tiny_inputs, tiny_model
+from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnscan.model import threads as side_by_side
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.sources import Source
+from attnscan.model.calls import remembers_runs
 from attnscan.model.tap import Tap
 from attnscan.model.threads import ahead
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
 
-class Runner:
-    """Something with a model, which does nothing."""
-
-    def __init__(self, whole: torch.nn.Module | None = None) -> None:
-        self.whole = torch.nn.Identity() if whole is None else whole
-
-
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
 def test_results_come_in_order(items: list[int], workers: int) -> None:
-    results = side_by_side.side_by_side([Runner() for _ in range(workers)], items, lambda _, item: item + 1)
+    results = side_by_side.side_by_side(workers, items, lambda item: item + 1)
     assert list(results) == [(item, item + 1) for item in items]
 
 
-def test_workers_work_at_the_same_time_and_never_share() -> None:
+def test_workers_work_at_the_same_time() -> None:
     """Three meet at a gate that opens for three alone."""
-    gate, used = threading.Barrier(3), set[int]()
-
-    def work(worker: Runner, _item: int) -> None:
-        assert id(worker) not in used
-        used.add(id(worker))
-        gate.wait(60)
-        used.remove(id(worker))
-        gate.wait(60)
-
-    workers = [Runner() for _ in range(3)]
-    assert len(list(side_by_side.side_by_side(workers, range(6), work))) == 6
+    gate = threading.Barrier(3)
+    assert len(list(side_by_side.side_by_side(3, range(6), lambda _: gate.wait(60)))) == 6
 
 
 def test_an_error_is_raised_in_its_items_place() -> None:
-    def work(_worker: Runner, item: int) -> float:
-        return 1 / item
-
-    stream = side_by_side.side_by_side([Runner(), Runner()], [2, 1, 0, 4], work)
+    stream = side_by_side.side_by_side(2, [2, 1, 0, 4], lambda item: 1 / item)
     assert [next(stream), next(stream)] == [(2, 0.5), (1, 1.0)]
     with pytest.raises(ZeroDivisionError):
         next(stream)
@@ -79,40 +60,24 @@ def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threa
                 x = self.layer(x)
                 go_on.wait(0.001)
 
-    workers = [Runner(Endless()), Runner(Endless())]
-
-    def work(worker: Runner, item: int) -> Any:
-        return worker.whole(torch.zeros(1)) if item else item
-
-    stream = side_by_side.side_by_side(workers, range(10**9), work)
+    model = Endless()
+    stream = side_by_side.side_by_side(2, range(10**9), lambda item: model(torch.zeros(1)) if item else item, model)
     assert next(stream) == (0, 0)
     assert begun.wait(60)
     stream.close()
     for thread in set(threading.enumerate()) - others:
         thread.join(60)
     assert not set(threading.enumerate()) - others
-    assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
+    assert not [module for module in model.modules() if module._forward_pre_hooks]
     assert torch.get_num_threads() == 2
 
 
-# Replicas
-
-
-def _loaded(model: Any) -> LoadedModel:
-    return LoadedModel(Source("tiny", ""), model, None, None, torch.device("cpu"), torch.float32, None)
-
-
-@pytest.mark.parametrize("family", TAPPED)
-def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) -> None:
-    model, inputs = tiny_model(family, TAPPED[family]), tiny_inputs()
-    crew = side_by_side.replicas(_loaded(model), 3)
-    addresses = {weights.data_ptr() for weights in model.parameters()}
-    for replica in crew[1:]:
-        assert replica.model is not model and replica.model.config is not model.config
-        assert {weights.data_ptr() for weights in replica.model.parameters()} == addresses
+@pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
+def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str) -> None:
+    model, inputs = tiny_model(family, {**TAPPED, **UNTAPPED}[family]), tiny_inputs()
     gate = threading.Barrier(3)
 
-    def work(tap: tuple[Tap, LoadedModel], row: int) -> list[torch.Tensor]:
+    def read(row: int) -> list[torch.Tensor]:
         collected = Collected()
 
         def consume(block: Any) -> None:
@@ -120,47 +85,38 @@ def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) 
                 gate.wait(60)  # all are in the midst of their second layer
             collected(block)
 
-        tap[0].run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
+        tap.run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
         return [collected.layer(layer) for layer in sorted(collected.blocks)]
 
-    with ExitStack() as stack:
-        taps = [(stack.enter_context(Tap(member.model)), member) for member in crew]
-        together = _run_at_once(taps, work)
+    with Tap(model) as tap, ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(read, range(3)))
         gate = threading.Barrier(1)
         for row, shown in enumerate(together):
-            torch.testing.assert_close(shown, work(taps[0], row), atol=1e-6, rtol=0)
+            torch.testing.assert_close(shown, read(row), atol=1e-6, rtol=0)
 
 
-def _run_at_once(workers: list[Any], work: Callable[[Any, int], Any]) -> list[Any]:
-    results: dict[int, Any] = {}
-
-    def run(number: int) -> None:
-        results[number] = work(workers[number], number)
-
-    every = [threading.Thread(target=run, args=(number,)) for number in range(len(workers))]
-    for thread in every:
-        thread.start()
-    for thread in every:
-        thread.join()
-    return [results[number] for number in range(len(workers))]
+def test_two_taps_of_one_model_take_turns() -> None:
+    """As of two scanners that compare a model with itself."""
+    model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
+    with Tap(model) as one, Tap(model) as other, ThreadPoolExecutor(4) as pool:
+        collected = [Collected() for _ in range(40)]
+        list(pool.map(lambda number: (one, other)[number % 2].run(inputs, collected[number]), range(40)))
+    for each in collected[1:]:
+        assert all(torch.equal(each.layer(layer), collected[0].layer(layer)) for layer in range(3))
 
 
-def test_a_replica_of_a_task_head_holds_the_replica_of_its_encoder() -> None:
-    from transformers import BertConfig, BertForMaskedLM
-
-    whole = BertForMaskedLM(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8))
-    replica = replace(_loaded(whole.base_model), masked_lm=whole).replica()
-    assert replica.masked_lm.base_model is replica.model is not whole.base_model
-    assert replica.masked_lm.get_output_embeddings().weight is whole.get_input_embeddings().weight
+_DYNAMIC = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}
 
 
-def test_what_cannot_be_copied_works_alone() -> None:
-    class Uncopyable(torch.nn.Identity):
-        def __deepcopy__(self, _memory: object) -> None:
-            raise TypeError("no")
-
-    loaded = _loaded(Uncopyable())
-    assert side_by_side.replicas(loaded, 4) == [loaded]
+@pytest.mark.parametrize(
+    ("family", "own", "remembers"),
+    [("bert", {}, False), ("mpnet", {}, False), ("llama", {}, False), ("llama", _DYNAMIC, True)],
+)
+def test_a_model_that_remembers_its_runs_is_run_by_one_thread(family: str, own: Any, remembers: bool) -> None:
+    model = tiny_model(family, {**TAPPED, **UNTAPPED}[family] | own)
+    assert remembers_runs(model) == remembers
+    model.register_forward_hook(lambda module, _, output: setattr(module, "noted", output[0]))
+    assert remembers_runs(model)
 
 
 def test_as_many_work_as_cores_and_memory_allow(toy: str, threads: Callable[[int], None]) -> None:
@@ -182,7 +138,7 @@ def test_reading_ahead_changes_neither_items_nor_order(items: list[int]) -> None
 
 
 def through_workers(items: Iterator[int]) -> Iterator[int]:
-    with closing(side_by_side.side_by_side([Runner(), Runner()], items, lambda _, item: item)) as stream:
+    with closing(side_by_side.side_by_side(2, items, lambda item: item)) as stream:
         yield from (item for item, _ in stream)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from scans import PAIRS, RECORDS, assert_equal_sums, ranked, records_of, states_of
-from toy import save_toy_bert
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.sentence import Pair, Record
@@ -45,7 +43,7 @@ def test_whichever_way_a_stream_is_read_it_counts_and_has_seen_the_same(
     records = [*RECORDS[:3], Record(Pair("cat " * 60), "too long"), *RECORDS[3:]]
     with Scanner(replace(options, on_long="skip")) as scanner:
         ways: list[tuple[list[int], Seen]] = []
-        for name, arguments in (("windows", ()), ("worked", (lambda _, batch: len(batch), scanner.crew))):
+        for name, arguments in (("windows", ()), ("worked", (len,))):
             stream = Stream(scanner, records)
             counts = [stream.done for _ in getattr(stream, name)(*arguments)]
             ways.append((counts, stream.seen))
@@ -54,23 +52,7 @@ def test_whichever_way_a_stream_is_read_it_counts_and_has_seen_the_same(
         assert seen == seen_by_work
         assert (seen.read, seen.skipped) == (by_work[-1], 1) == (len(records), 1)
         later = Stream(scanner, [], seen=seen)
-        assert list(later.worked(lambda _, batch: len(batch), scanner.crew)) == [([], True)] and later.seen == seen
-
-
-def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threads: Callable[[int], None]) -> None:
-    """DeBERTa's weights of every layer are in memory together: one batch at a time is enough."""
-    from transformers import AutoTokenizer, DebertaConfig, DebertaModel
-
-    size = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 12}
-    directory = save_toy_bert(tmp_path, 2, 3, {})
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    DebertaModel(DebertaConfig(vocab_size=len(tokenizer), **size)).save_pretrained(directory)
-    threads(4)
-    with Scanner(ScanOptions(model=str(directory), predictive="off", batch_tokens=120)) as scanner:
-        with scanner.crew(4, 16) as crew:
-            assert crew == [scanner]
-        last = scan(scanner, RECORDS)
-        assert scanner.read_by == "output_attentions" and last.seen.read == 40
+        assert list(later.worked(len)) == [([], True)] and later.seen == seen
 
 
 def _scanned(options: ScanOptions) -> tuple[list[ScanState], Any]:

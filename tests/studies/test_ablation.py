@@ -126,8 +126,8 @@ def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
         assert again.effect == pytest.approx(one.effect, abs=1e-5) and again.n == one.n
 
 
-def test_an_architecture_beside_the_tap_is_refused(tmp_path: Path) -> None:
-    model = saved_with_tokenizer(tmp_path / "deberta", tiny_model("deberta-v2", UNTAPPED["deberta-v2"]))
+def test_heads_that_put_something_out_in_parts_are_refused(tmp_path: Path) -> None:
+    model = saved_with_tokenizer(tmp_path / "diffllama", tiny_model("diffllama", UNTAPPED["diffllama"]))
     with (
         Scanner(ScanOptions(model=model, predictive="off")) as scanner,
         pytest.raises(CaptureError, match="switched off"),

@@ -88,8 +88,7 @@ def test_ranges_of_queries_and_rows_spread_over_an_input(
 ) -> None:
     own = scanner.with_options(unit=unit)
     whole = _looks(own, PAIRS)
-    monkeypatch.setattr(tap, "_BLOCK", 1)
-    monkeypatch.setattr(tap, "MOST_CELLS", 100)
+    monkeypatch.setattr(tap, "_BLOCK", 1)  # one head of one input at a time
     ranges = _looks(own, PAIRS)
     monkeypatch.setattr(card, "_ROWS", 6 * 12 * 4)  # of about four words
     few = _looks(own, PAIRS)

@@ -39,7 +39,7 @@ def _examined(directory: Path) -> Checkpoint:
             },
         ),
         ("two delimiters between", {"family": "roberta", "longest_input": 63, "positions": "absolute"}),
-        ("delimiters at the end", {"read_by": "output_attentions", "longest_input": None, "positions": "relative"}),
+        ("delimiters at the end", {"read_by": "watch", "longest_input": None, "positions": "relative"}),
         ("a window", {"positions": "rotary", "longest_input": 64}),
         ("an encoder with its decoder", {"architecture": "BartEncoder", "read_by": "tap", "longest_input": 64}),
         ("a position bias", {"architecture": "T5Stack", "positions": "relative", "longest_input": None}),

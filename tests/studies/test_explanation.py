@@ -233,7 +233,6 @@ def test_ranges_of_queries_explain_as_whole_rows_do(toy: str, monkeypatch: pytes
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         whole = explain_input(scanner, record, heads)
         monkeypatch.setattr(tap, "_BLOCK", 1)
-        monkeypatch.setattr(tap, "MOST_CELLS", 300)
         ranges = explain_input(scanner, record, heads)
     assert_frame_equal(ranges.to_frame(), whole.to_frame(), atol=1e-4)
     assert whole.attention is not None and ranges.attention is not None
@@ -258,10 +257,9 @@ def test_the_bundled_models_heads_over_the_pairs_that_come_along() -> None:
 
 
 def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
-    """Also one without queries to see: its causes are measured all the same."""
     from toy import _tokenizer
 
-    for family, neurons in (("distilbert", True), ("qwen3", True), ("mpnet", False)):  # grouped keys in the second
+    for family in ("distilbert", "qwen3", "mpnet"):  # grouped keys in the second, and the third is watched
         settings = {**TAPPED, **UNTAPPED}[family]
         directory = tmp_path / family
         tiny_model(family, settings).save_pretrained(directory)
@@ -269,10 +267,10 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
         with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
             found = explain_input(scanner, _record(Pair("the cat sat on the mat", "a cat ran")))
         assert "segments_swapped" in found.not_available and "positions_shuffled" in found.causes
-        assert ("neurons" in found.not_available) != neurons
-        assert isinstance(found.attention, Attention) and (found.attention.query is not None) == neurons
+        assert "neurons" not in found.not_available
+        assert isinstance(found.attention, Attention) and found.attention.query is not None
         row = found.to_frame().iloc[0]
-        assert np.isnan(row["effective_neurons_rotated"]) == np.isnan(row["stability_rotated_sd"]) != neurons
+        assert not np.isnan(row["effective_neurons_rotated"]) and not np.isnan(row["stability_rotated_sd"])
         assert np.isnan(row["segments_zeroed"]) and not np.isnan(row["positions_shuffled"])
 
 
@@ -280,7 +278,7 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
 def test_many_workers_find_what_one_finds_to_the_last_bit(
     toy: str, predictive: Any, threads: Callable[[int], None], crews: list[int]
 ) -> None:
-    """Each replica is looked at for its own positions, and what batches say is added in their order."""
+    """Threads change positions for themselves alone, and what batches say is added in their order."""
     found = []
     for count in (1, 3):
         threads(count)
@@ -295,7 +293,7 @@ def test_many_workers_find_what_one_finds_to_the_last_bit(
         assert np.array_equal(alone.fall_se[name], together.fall_se[name], equal_nan=True)
 
 
-def test_an_error_inside_a_replica_is_raised_as_it_is(
+def test_an_error_inside_a_thread_is_raised_as_it_is(
     toy: str, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:

@@ -134,12 +134,21 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     "luke": {**_SMALL, "entity_vocab_size": 8, "entity_emb_size": 16},
     "tapas": _SMALL,
     "lilt": {**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2},
+    "squeezebert": {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
 }
 _T5_GEMMA: Settings = {**_GROUPED, "head_dim": 8, "sliding_window": 4}
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
     "t5gemma": {**_OWN, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
     "mvp": _BART,
+    "prophetnet": {
+        **_OWN,
+        "hidden_size": 32,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 2,
+        "num_encoder_attention_heads": 4,
+        "num_decoder_attention_heads": 4,
+    },
     "bigbird_pegasus": {**_BART, "attention_type": "original_full"},
 }
 _NLLB: Settings = {**_BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
@@ -202,40 +211,25 @@ UNTAPPED_DECODERS: dict[str, Settings] = {
     "diffllama": _GROUPED,  # asks twice in each layer
 }
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
-"""Families that are read by `output_attentions`."""
+"""Families whose own eager attention is watched."""
 
 REFUSED: dict[str, tuple[Settings, str]] = {
-    "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "shows no attention weights"),
-    "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, "shows no attention weights"),
-    "mra": (_SMALL, "shows no attention weights"),
-    "squeezebert": (
-        {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
-        "not a softmax over the tokens",
-    ),  # logits
+    "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "no softmax attention"),
+    "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, "no softmax attention"),
+    "mra": (_SMALL, "no softmax attention"),
     "gpt_oss": (
         {**_GROUPED, "intermediate_size": 32, "head_dim": 8, "num_local_experts": 4},
         "not a softmax",
     ),  # a sink
-    "prophetnet": (
-        {
-            **_OWN,
-            "hidden_size": 32,
-            "num_encoder_layers": 3,
-            "num_decoder_layers": 2,
-            "num_encoder_attention_heads": 4,
-            "num_decoder_attention_heads": 4,
-        },
-        "not a softmax over the tokens",
-    ),
-    "longformer": ({**_SMALL, "attention_window": 8}, "weights of shape"),  # not over all keys
-    "led": ({**_BART, "attention_window": 8}, "weights of shape"),
+    "longformer": ({**_SMALL, "attention_window": 8}, "no softmax attention"),  # not over all keys
+    "led": ({**_BART, "attention_window": 8}, "no softmax attention"),
     "canine": (
         {k: v for k, v in _SMALL.items() if k != "vocab_size"}
         | {"local_transformer_stride": 4, "upsampling_kernel_size": 2},
         "weights of shape",
     ),
-    "yoso": (_SMALL, "weights of shape"),
-    "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "weights in parts"),
+    "yoso": (_SMALL, "no softmax attention"),
+    "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "weights of shape"),
     "bros": (_SMALL, "bbox"),
 }
 """Families that must be refused, and what the error says of them."""
@@ -388,11 +382,15 @@ def tiny_inputs() -> dict[str, torch.Tensor]:
 
 
 def eager_attention(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Each layer's weights as transformers itself gives them, by a model made with eager attention."""
+    """Each layer's weights as transformers itself gives them, by a model made with eager attention.
+
+    SqueezeBERT and ProphetNet give what the softmax is of.
+    """
     with torch.no_grad():
         output = model(**inputs, output_attentions=True)
     shown: tuple[torch.Tensor, ...] = output.get("attentions") or output["encoder_attentions"]
-    return shown
+    logits = bool((shown[0].float().sum(-1) - 1).abs().max() > 0.05)
+    return tuple(weights.softmax(-1) for weights in shown) if logits else shown
 
 
 class Collected:

@@ -167,7 +167,7 @@ def _drawings(names: list[str]) -> str:
 
 def _families() -> str:
     """A row for each way to read and kind of model."""
-    tap, other = "the tap", "`output_attentions`"
+    tap, other = "our attention function", "the watch"
     rows: list[tuple[str, str, Iterable[str]]] = [
         (tap, "encoders", TAPPED_ENCODERS),
         (tap, "encoders with a decoder beside", TAPPED_ENCODER_DECODERS),

@@ -141,9 +141,7 @@ def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
         assert float(cells["previous-word"]) > 0
 
 
-def test_a_family_without_a_tap_is_said_once(tmp_path: Path) -> None:
+def test_a_family_that_is_watched_has_what_its_heads_carry(tmp_path: Path) -> None:
     model = saved(CASES["relative positions"], tmp_path)
-    result = _run("classify", "the cat sat", "a cat ran", "--model", str(model))
-    assert [line.split(":")[1].strip() for line in result.stderr.splitlines()][:1] == [
-        "this architecture is read by output_attentions, which keeps the weights of all layers in memory"
-    ]
+    result = _run("classify", "the cat sat", "a cat ran", "--model", str(model), "--by", "carried")
+    assert "output_attentions" not in result.stderr and "cannot" not in result.stdout + result.stderr

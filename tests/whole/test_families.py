@@ -81,7 +81,7 @@ def outcome(family: str) -> Outcome:
         tap.run(batch.model_inputs, consume)
     blocks = [collected.blocks[layer] for layer in sorted(collected.blocks)]
     return Outcome(
-        read_by_tap=tap.works,
+        read_by_tap=tap.calls.tapped,
         tapped=[collected.layer(layer) for layer in sorted(collected.blocks)],
         visible=[collected.visible(layer) for layer in sorted(collected.blocks)],
         grids={block.grid.shape for layer in blocks for block in layer},

@@ -262,10 +262,10 @@ def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
             call()
 
 
-def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_path: Path) -> None:
-    directory = save(tmp_path / "mpnet", tiny_model("mpnet", UNTAPPED["mpnet"]))
-    with pytest.raises(AttnscanError, match="MPNetModel carry cannot be computed"):
+def test_heads_that_put_something_out_in_parts_are_refused_before_a_pair_is_read(tmp_path: Path) -> None:
+    directory = save(tmp_path / "diffllama", tiny_model("diffllama", UNTAPPED["diffllama"]))
+    with pytest.raises(AttnscanError, match="DiffLlamaModel carry cannot be computed"):
         attnscan.heads([], model=str(directory), by="carried")
     plain = attnscan.classify("the cat sat .", model=str(directory))
     assert "carried" not in plain.scores_by
-    assert any("MPNetModel carry cannot be computed" in note for note in plain.notes)
+    assert any("DiffLlamaModel carry cannot be computed" in note for note in plain.notes)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from attnscan.results.checkpoint import Checkpoint
 
 _READ_BY = {
-    "tap": "the tap: layer by layer, one in memory",
-    "output_attentions": "output_attentions: all layers in memory",
+    "tap": "an attention function in place of its own, layer by layer",
+    "watch": "its own eager attention, watched layer by layer",
 }
 
 

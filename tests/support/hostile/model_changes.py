@@ -146,7 +146,8 @@ def _watched(model: Any, _: random.Random) -> None:
     with suppress(RuntimeError):  # of mixed number formats
         model(input_ids=torch.tensor([[1, 2]]), output_attentions=True)  # transformers collects outputs by hooks
     for module in model.modules():
-        module.register_full_backward_hook(lambda *_: None)
+        if isinstance(module, torch.nn.Linear):  # of others torch warns where they put out no tensor
+            module.register_full_backward_hook(lambda *_: None)
 
 
 def _forward(model: Any, draw: random.Random) -> None:
@@ -308,19 +309,19 @@ CHANGES: dict[str, Change] = {
     "tied weights": _tied,
     "a number of the head": _head,
     "a config of fewer layers": _config,
+    "a hook": _hooked,
+    "a hook before": _hooked_before,
+    "a patched forward": _forward,
+    "a generator": _holding(lambda: (number for number in range(3))),
+    "compiled inside": _compiled_inside,
     "compiled in place": _compiled_in_place,
     "a weak reference": _holding(lambda: weakref.ref(Scaled)),
 }
 """Each is taken, and scored as it is; or, of some kinds, refused in one line."""
 REFUSED: dict[str, tuple[Change, str]] = {
-    "a hook": (_hooked, "has the forward hook _hooked.<locals>.<lambda>"),
-    "a hook before": (_hooked_before, "has the forward hook"),
-    "a patched forward": (_forward, "refers to modules"),
     "compiled": (_compiled, "not a model of transformers"),
-    "compiled inside": (_compiled_inside, "is compiled"),
     "quantized": (_quantized, "is quantized"),
     "sparse": (lambda model, draw: _sparse(_linear(model, draw)), "not as plain numbers"),
-    "a generator": (_holding(lambda: (number for number in range(3))), "cannot be copied"),
 }
 """Each is refused in a line that says so."""
 if importlib.util.find_spec("peft"):

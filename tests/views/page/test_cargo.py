@@ -154,7 +154,7 @@ class TestCargo:
         bare = replace(result, attention=without_neurons(attention))
         saved = Elements(page(bare).html)
         assert saved.facts["neuron"]["whyNone"] == "saved weights hold no queries and keys"
-        model = replace(bare, signature=replace(result.signature, read_by="output_attentions"))
+        model = replace(bare, signature=replace(result.signature, read_by="watch"))
         assert "architecture" in Elements(page(model).html).facts["neuron"]["whyNone"]
 
     def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
@@ -253,7 +253,7 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
     result, attention = carrying(small[0])
     if what == "result":
         scores_by = {"weight": result.scores}
-        bare = replace(result, scores_by=scores_by, signature=replace(result.signature, read_by="output_attentions"))
+        bare = replace(result, scores_by=scores_by, signature=replace(result.signature, read_by="watch"))
         why = "what heads of this architecture carry cannot be computed"
     else:
         norms_gone = replace(attention, norms=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attnscan.model.attention_function import visible_keys
+from attnscan.model.masks import visible_keys
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:
@@ -23,5 +23,5 @@ def test_a_causal_mask_is_told_beside_padding() -> None:
 
 def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
     ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
-    visible = visible_keys(torch.stack([ahead, torch.eye(3)])[None], None)[0]
+    visible = visible_keys(torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool))[0]
     assert visible.tolist() == [[True, True, False], [False, True, True], [False, False, True]]

@@ -1,0 +1,202 @@
+"""What heads carry: how they are projected is found in every family, and adds up to what the model computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
+from torch import Tensor
+from torch.nn import Embedding, LayerNorm, Linear, Sequential
+
+from attnscan.errors import CaptureError
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.tap import Tap
+from attnscan.results.grid import Grid
+
+_LENGTHS = (12, 8)  # of the inputs, without padding
+
+
+def _projections(model: Any) -> OutputProjections:
+    with Tap(model) as tap:
+        return output_projections(tap, tiny_inputs())
+
+
+def _blocks(model: Any) -> dict[int, list[AttentionBlock]]:
+    collected = Collected()
+    with Tap(model) as tap:
+        tap.run(tiny_inputs(), collected)
+    return collected.blocks
+
+
+def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Of each linear module that was run: its weight [in, out], its bias, and what it put out [2, 12, out]."""
+    ran: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def note(module: Any, _arguments: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and output.numel() == 24 * output.shape[-1]:
+            weight = module.weight.detach()
+            if isinstance(module, Embedding):
+                return
+            weight = weight if type(module).__name__ == "Conv1D" else weight.T
+            bias = torch.zeros(output.shape[-1]) if getattr(module, "bias", None) is None else module.bias.detach()
+            ran.append((weight, bias, output.detach().reshape(2, 12, -1)))
+
+    hooks = [m.register_forward_hook(note) for m in model.modules() if getattr(m, "weight", torch.zeros(0)).ndim == 2]
+    with torch.inference_mode():
+        model(**tiny_inputs())
+    for hook in hooks:
+        hook.remove()
+    return ran
+
+
+NOT_CARRIED = ("convbert", "lilt", "diffllama", "nystromformer", "squeezebert")
+"""Heads whose outputs are joined with others', computed in parts, or projected by a convolution."""
+CARRIED = {name: settings for name, settings in {**TAPPED, **UNTAPPED}.items() if name not in NOT_CARRIED}
+
+
+_UNSEEN = ("xlnet", "ibert", "falcon")  # whose projections are no linear modules, or give pairs
+
+
+def test_xlnets_projection_is_a_parameter_of_its_own() -> None:
+    model = tiny_model("xlnet", CARRIED["xlnet"])
+    for layer, triangle in zip(model.layer, _projections(model).triangles, strict=True):
+        slices = layer.rel_attn.o.detach().permute(1, 2, 0)  # to [head, value, hidden]
+        torch.testing.assert_close(triangle @ triangle.mT, slices @ slices.mT, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", [family for family in CARRIED if family not in _UNSEEN])
+def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> None:
+    model = tiny_model(family, CARRIED[family])
+    projections, blocks, ran = _projections(model), _blocks(model), _projected(model)
+    assert len(blocks) == len(projections.triangles)
+    for layer, parts in blocks.items():
+        errors = []
+        for weight, bias, output in ran:
+            heads = parts[0].grid.shape[1]
+            if weight.shape[0] % heads or any(part.value.shape[-1] != weight.shape[0] // heads for part in parts):  # type: ignore[union-attr]
+                continue
+            slices = weight.reshape(heads, -1, weight.shape[1])
+            found = torch.zeros_like(output) + bias
+            norms_error = 0.0
+            for part in parts:
+                assert part.value is not None
+                length = part.weights.shape[-1]
+                transformed = part.value @ slices[part.heads]
+                found[part.inputs, :length] += (part.weights @ transformed).sum(1)
+                norms = projections.norms(layer, part.heads, part.value)
+                norms_error = max(norms_error, float((norms - transformed.norm(dim=-1)).abs().max() / norms.max()))
+            off = max(float((found - output)[i, :n].abs().max()) for i, n in enumerate(_LENGTHS))
+            errors.append((off / float(output.abs().max()), norms_error))
+        assert min(errors) < (1e-5, 1e-5), f"no module of {family} puts out layer {layer}'s heads"
+
+
+@pytest.mark.parametrize("family", NOT_CARRIED)
+def test_a_family_that_does_not_show_it_is_refused_by_name(family: str) -> None:
+    model = tiny_model(family, UNTAPPED[family])
+    with pytest.raises(CaptureError, match=f"{type(model).__name__} carry cannot be computed") as refused:
+        _projections(model)
+    assert "\n" not in str(refused.value)
+
+
+class _Gated(torch.nn.Module):
+    """A projection of what heads put out, times a gate that sees the same."""
+
+    def __init__(self, dense: Linear) -> None:
+        super().__init__()
+        self.dense, self.gate = dense, Linear(dense.in_features, dense.out_features)
+
+    def forward(self, states: Tensor) -> Tensor:
+        projected: Tensor = self.dense(states) * self.gate(states).sigmoid()
+        return projected
+
+
+def _put_between(model: Any, kind: str) -> None:
+    output = model.encoder.layer[1].attention.output
+    if kind == "norm":
+        output.dense = Sequential(LayerNorm(32), output.dense)
+    else:
+        output.dense = _Gated(output.dense)
+
+
+@pytest.mark.parametrize("kind", ["norm", "gate"])
+def test_what_stands_between_the_heads_and_their_projection_is_refused(kind: str) -> None:
+    model = tiny_model("bert", TAPPED["bert"])
+    _put_between(model, kind)
+    with pytest.raises(CaptureError, match=r"(in|of) layer 1"):
+        _projections(model.eval())
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = tiny_model("bert", TAPPED["bert"], "sdpa")
+    before = model.config._attn_implementation
+    _projections(model)
+    assert model.config._attn_implementation == before
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_shared_layer_is_factored_once() -> None:
+    triangles = _projections(tiny_model("albert", TAPPED["albert"])).triangles
+    assert all(each is triangles[0] for each in triangles)
+
+
+@pytest.mark.parametrize(
+    "family", ["bert", "gpt2", "qwen3", "modernbert", "mpnet", "xlnet", "ibert", "bloom", "falcon"]
+)
+def test_carried_rows_are_weights_times_norms(family: str) -> None:
+    model = tiny_model(family, CARRIED[family])
+    projections = _projections(model)
+    for layer, parts in _blocks(model).items():
+        for part in parts:
+            assert part.value is not None
+            norms = projections.norms(layer, part.heads, part.value)
+            expected = part.weights.double() * norms.double()[:, :, None]
+            expected /= expected.sum(-1, keepdim=True)
+            carried = projections.carried(part)
+            assert carried.idle is None
+            torch.testing.assert_close(carried.weights.double(), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_what_is_put_out_is_the_length_of_the_sum() -> None:
+    model = tiny_model("bert", TAPPED["bert"])
+    projections, dense = _projections(model), model.encoder.layer[0].attention.output.dense
+    slices = dense.weight.T.detach().reshape(4, 8, 32)
+    for part in _blocks(model)[0]:
+        assert part.value is not None
+        expected = (part.weights @ (part.value @ slices[part.heads])).norm(dim=-1)
+        torch.testing.assert_close(projections.outputs(part), expected, atol=1e-6, rtol=1e-5)
+
+
+def _block(weights: Tensor, value: Tensor) -> AttentionBlock:
+    """One head's block, with the logits that make its weights."""
+    every, length = slice(None), weights.shape[-1]
+    visible = torch.ones(1, length, length, dtype=torch.bool)
+    logits = weights.log().clip(torch.finfo(torch.float32).min)[None, None]
+    return AttentionBlock(
+        Grid.square(1, 1), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
+    )
+
+
+def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> None:
+    projections = OutputProjections((torch.eye(2)[None],))
+    value = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])
+    carried = projections.carried(_block(weights, value))
+    assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
+    torch.testing.assert_close(carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]]))
+    assert carried.logits is not None and carried.logits.isfinite().all()
+
+
+def test_a_head_that_is_wider_than_the_hidden_state_has_the_same_norms() -> None:
+    torch.manual_seed(0)
+    slices, values = torch.randn(2, 8, 3), torch.randn(1, 2, 5, 8)
+    triangle = torch.linalg.qr(slices.mT, mode="r").R.mT
+    norms = OutputProjections((triangle,)).norms(0, slice(None), values)
+    torch.testing.assert_close(norms, (values @ slices).norm(dim=-1))
+
+
+def test_half_precision_is_told_apart_from_what_is_not_linear() -> None:
+    model = tiny_model("bert", TAPPED["bert"]).to(torch.bfloat16)
+    assert len(_projections(model).triangles) == 3
