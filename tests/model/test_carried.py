@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
+from families import NOT_CARRIED, TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
 from torch import Tensor
 from torch.nn import Embedding, LayerNorm, Linear, Sequential
 
@@ -52,8 +52,6 @@ def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
     return ran
 
 
-NOT_CARRIED = ("convbert", "lilt", "diffllama", "nystromformer", "squeezebert")
-"""Heads whose outputs are joined with others', computed in parts, or projected by a convolution."""
 CARRIED = {name: settings for name, settings in {**TAPPED, **UNTAPPED}.items() if name not in NOT_CARRIED}
 
 

@@ -213,6 +213,9 @@ UNTAPPED_DECODERS: dict[str, Settings] = {
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
 """Families whose own eager attention is watched."""
 
+NOT_CARRIED = ("convbert", "lilt", "diffllama", "nystromformer", "squeezebert")
+"""Heads whose outputs are joined with others', computed in parts, or projected by a convolution."""
+
 REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "no softmax attention"),
     "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, "no softmax attention"),

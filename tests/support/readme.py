@@ -27,6 +27,7 @@ from pathlib import Path
 from api_page import documented, named
 from families import (
     NAMES,
+    NOT_CARRIED,
     REFUSED,
     TAPPED_DECODERS,
     TAPPED_ENCODER_DECODERS,
@@ -179,7 +180,9 @@ def _families() -> str:
     ]
     table = "| read by | | families |\n| --- | --- | --- |\n"
     for how, kind, families in rows:
-        table += f"| {how} | {kind} | {', '.join(NAMES[family] for family in families)} |\n"
+        table += (
+            f"| {how} | {kind} | {', '.join(NAMES[family] + '¹' * (family in NOT_CARRIED) for family in families)} |\n"
+        )
     return table
 
 
