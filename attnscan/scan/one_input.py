@@ -106,7 +106,7 @@ class InputReading:
 
         `on_output` may change what heads put out. Raises: CaptureError.
         """
-        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output)
+        self._scanner.tap.run(model_inputs, self._take, on_output)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):

@@ -78,7 +78,7 @@ def test_the_screen_lists_task_heads_and_the_measures_that_they_allow(shared: Pa
     ]
 
 
-@pytest.mark.parametrize("family", ["fnet", "squeezebert", "canine"])
+@pytest.mark.parametrize("family", ["fnet", "gpt_oss", "canine"])
 def test_one_without_attention_is_refused_in_one_line(tmp_path: Path, family: str) -> None:
     settings = {**REFUSED[family][0], **({} if family == "canine" else {"vocab_size": 100})}
     tiny_model(family, settings).save_pretrained(tmp_path)
