@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TargetFunction = Callable[["EncodedBatch"], "Tensor"]
 """A pattern's function."""
 
-PATTERN_SET_VERSION = "3"
+PATTERN_SET_VERSION = "4"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
