@@ -173,7 +173,7 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path))
     data = [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
     assert {"text/html", "image/svg+xml"} <= {kind for shown in data for kind in shown}
-    assert "0-2: previous-word" in data[0]["text/html"]
+    assert "the previous word" in data[0]["text/html"] and "0-2 1.00" in data[0]["text/html"]
 
 
 PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("She sings.", "He sings, too.")]

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 BUNDLED, WEIGHTS = ("--model", "bundled"), ("--weights", "w.npz")
 IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
     [
-        ({"torch", "transformers", "numpy"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED)),
+        ({"torch", "transformers"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED)),
         ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
         ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", *BUNDLED)),
         ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),

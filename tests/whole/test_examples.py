@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
 ONE_MACHINE = "4 shards, 102 pairs: the scores are those of one machine"
 SAYS = {
-    "compare.py": ["N → ·  1-8"],
+    "compare.py": ["N → e  1-8"],
     "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
     "notebook.sh": [],
@@ -30,11 +30,10 @@ SAYS = {
         "scoring pairs: 11 of 12",
         "head 1-8 looks at the next word least in pair-5",
         "list: 11 pairs, the same labels: True",
-        "DataLoader: 11 pairs, the same labels: True",
         "generator: 11 pairs, the same labels: True",
     ],
     "rank_heads.py": ["previous-word     1      0     2"],
-    "rank_heads.sh": ["read by        the tap", "D delimiter", "By what they carry among words"],
+    "rank_heads.sh": ["read by        an attention function", "D delimiter", "heads follow a pattern"],
     "resting.py": ["| layer | looked at", "| all | 0.385 | 0.007 | 0.095 | 0.003 |"],
     "saved_weights.py": ["next-word", "delimiter"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
