@@ -221,8 +221,9 @@ def scanned(
 
     scanner.tell(doing)
     state = ScanState(scanner.options)
-    if path is not None and path.exists():
-        state = load_state(path, scanner)
+    if path is not None:
+        _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
+        state = load_state(path, scanner) if path.exists() else state
     saved, reached, when = state, state, time.monotonic()
 
     def save() -> None:
