@@ -70,7 +70,16 @@ def as_typed(line: str, given: Mapping[str, Any]) -> str:
 
 
 def write_apart_from_libraries() -> None:
-    """Let Python write to standard error by a descriptor of its own: what a library writes to 2 can then be hushed."""
+    """Let Python write to standard error by a descriptor of its own: what a library writes to 2 can then be hushed.
+
+    Where standard error is closed, 2 leads nowhere: no file that the run opens may become it.
+    """
+    try:
+        os.fstat(2)
+    except OSError:
+        os.dup2(nowhere := os.open(os.devnull, os.O_WRONLY), 2)
+        if nowhere != 2:
+            os.close(nowhere)
     try:
         if sys.stderr is None or sys.stderr.fileno() != 2:
             return

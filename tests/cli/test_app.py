@@ -63,6 +63,15 @@ def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(t
     assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
 
 
+def test_no_file_becomes_the_standard_error_that_is_closed(tmp_path: Path) -> None:
+    """What libraries write there, and what turns them off, would go into a result."""
+    program = "from attnscan.cli.messages import *; write_apart_from_libraries(); print(open('result', 'w').fileno())"
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{program}" 2>&-'], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert int(done.stdout) > 2
+
+
 @pytest.mark.parametrize("arguments", ["patterns", "models"])
 def test_a_closed_standard_output_is_one_line(arguments: str) -> None:
     script = f"{sys.executable} -m attnscan {arguments} >&-"

@@ -125,7 +125,7 @@ class Scene:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         stderr = os.open(self.directory / f"{os.getpid()}.stderr", os.O_CREAT | os.O_WRONLY)
         os.dup2(stderr, 2)
-        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
         ranking._SAVE_EVERY = 0.0  # a state after every window, and small windows
         windows._BATCHES_IN_WINDOW = 2, 2  # so that two threads have something to do
         if largest_file is not None:  # a disk that is full: what is written beyond fails
