@@ -464,7 +464,8 @@ class TestModelView:
         assert habit.any()
         expect_address(shown, "only=next-3")
         shown.click("#tab-table")
-        expect(shown.locator("#label option[value='bag-of-words']")).to_have_count(0)  # no head does
+        expect(shown.locator("#only")).to_have_value("next-3")
+        expect(shown.locator("#scores tbody tr")).to_have_count(int(habit.sum()))
 
 
 class TestHeadView:
@@ -571,34 +572,17 @@ class TestHeadView:
         assert told.startswith(start) and told.endswith(" in head 1-8")
         assert float(told.removeprefix(start).split()[0]) == pytest.approx(true[2, 1], abs=0.0006)
 
-    def test_heads_are_switched_off_and_on_by_a_click_and_left_alone_by_two(
-        self, opened: Open, article_page: Path
-    ) -> None:
+    def test_heads_are_added_and_taken_away_one_by_one_or_by_the_layer(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#view=head&by=weight&special=in&token=q5&heads=1-8")
-        expect(shown.locator("#switches")).to_be_hidden()
         shown.click("#several")
         shown.click("#picker button[value='0-2']")
-        shown.click("#picker button[value='2-9']")
-        switch = shown.locator("#switches button")
         before = drawn(shown.locator("#lines"))
-        switch.nth(1).click()
-        expect(switch.nth(1)).to_have_attribute("aria-pressed", "false")
-        expect(shown.locator("#reading")).not_to_contain_text("0-2")
+        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 0-2"])
+        shown.click("#picker button[value='0-2']")
+        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8"])
         assert drawn(shown.locator("#lines")) < before
-        expect_address(shown, "off=0-2")
-        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 2-9"])
-        switch.nth(2).dblclick()
-        settle(shown)
-        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["false", "false", "true"]
-        switch.nth(2).dblclick()
-        settle(shown)
-        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["true"] * 3
-        switch.nth(0).focus()
-        shown.keyboard.press("Shift+Enter")
-        settle(shown)
-        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["true", "false", "false"]
         shown.click("#picker .layer >> nth=3")
-        expect(switch).to_have_count(12)
+        expect(shown.locator("#facts h2")).to_have_count(12)
         shown.click("#several")
         expect(shown.locator("#heads")).to_have_value("3-0")
 
@@ -638,9 +622,7 @@ class TestHeadView:
         expect(shown.locator("#picker")).to_be_visible()
         shown.tap("#several")
         shown.tap("#picker button[value='0-2']")
-        expect(shown.locator("#switches button")).to_have_count(2)
-        shown.tap("#switches button[value='0-2']")
-        expect(shown.locator("#switches button[value='0-2']")).to_have_attribute("aria-pressed", "false")
+        expect(shown.locator("#facts h2")).to_have_count(2)
         assert shown.evaluate("document.documentElement.scrollWidth") <= 360
 
     def test_only_lines_between_these_sentences_and_above_the_threshold(
@@ -1143,12 +1125,11 @@ class TestTable:
                 np.testing.assert_allclose(*zip(*told, strict=True), atol=0.005 + 1e-9) if told else None
         headings = texts(shown.locator("#scores thead button"))
         assert headings[:6] == ["head", "label", "label stays", "among words", "share", "average head"]
-        assert texts(shown.locator("#scores .groups > *")) == ["", "What it does", "Scores", "Other numbers"]
 
-    def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_it_is_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0]
         carried = labels_of(result, "carried").among_words
-        shown = opened(article_page, "#view=table&by=carried&special=in&label=previous-word&sort=-output")
+        shown = opened(article_page, "#view=table&by=carried&special=in&only=previous-word&sort=-output")
         heads = [tuple(place) for place in np.argwhere(carried == "previous-word").tolist()]
         heads.sort(key=lambda place: -result.output[place])
         assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
@@ -1163,11 +1144,11 @@ class TestTable:
         expect(shown.locator("#scores thead th[aria-sort='descending']")).to_have_text("previous-word")
         shown.click("#scores thead button[value='previous-word']")
         assert texts(names)[-1] == best[0]
-        shown.fill("#find", "layer:1")
-        expect(names).to_have_count(12)
-        shown.select_option("#label", "next-word")
-        expect(names).to_have_count(int((labels_of(article[0], "weight").among_words[1] == "next-word").sum()))
+        shown.select_option("#only", "next-word")
+        expect(names).to_have_count(int((labels_of(article[0], "weight").among_words == "next-word").sum()))
         expect(shown.locator("#count")).to_contain_text("of 72 heads")
+        shown.click("#tab-model")
+        expect(shown.locator("#legend button[aria-pressed='true']")).to_contain_text("the next word")
 
     def test_the_saved_csv_is_that_of_classify_sorted_and_filtered_as_shown(
         self, opened: Open, article_page: Path, classified_anew: dict[str, Classification]
@@ -1179,11 +1160,11 @@ class TestTable:
                 shown.click("#save")
             assert Path(download.value.path()).read_bytes() == render(classified_anew[reading].to_frame(), "csv")
         assert download.value.suggested_filename == "heads.csv"
-        go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight&special=in")
+        go(shown, "#view=table&only=next-word&sort=-entropy&by=weight&special=in")
         with shown.expect_download() as download:
             shown.click("#save")
         frame = classified_anew["weight"].to_frame()
-        expected = frame[frame["layer"] == 2].sort_values("entropy", ascending=False)
+        expected = frame[frame["among_words"] == "next-word"].sort_values("entropy", ascending=False)
         assert Path(download.value.path()).read_bytes() == render(expected, "csv")
 
 

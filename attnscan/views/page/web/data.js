@@ -20,7 +20,7 @@ let packed = await factsOfHeads("table-bytes");
 let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
 
 let LENGTH, SOURCE, DIGITS; // how many tokens there are; of cross attention, how many are the source's, the first ones
-let LAYERS, HEADS, NAMES, FIRST_SCORE;
+let LAYERS, HEADS, NAMES;
 let pattern, scored, column, heads, headNamed, kinds, kindNamed;
 
 /** Take the numbers of tokens from the facts. */
@@ -37,7 +37,7 @@ function nameHeads() {
   pattern = Object.fromEntries(facts.patterns.map((kind) => [kind.id, kind]));
   scored = facts.patterns.map(({ id }) => id).filter((id) => facts.columns.includes(id));
   column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
-  [NAMES, FIRST_SCORE] = [column.name + 1, column.average + 1];
+  NAMES = column.name + 1;
   heads = columnOf("layer").map((layer, index) => ({
     name: `${facts.letter}${layer}-${packed.names[column.head][index]}`,
     layer: Math.floor(index / HEADS),
@@ -128,6 +128,15 @@ const kindOf = (head, by = reading()) => kindNamed[cellOf(head, "among_words", b
 
 /** Whether a head is of a kind: of `delimiter` those that rest. */
 const isOf = (head, id) => (id === "delimiter" ? labelOf(head) : kindOf(head).id) === id;
+
+/** How many heads are of a kind. */
+const countOf = (id) => heads.filter((head) => isOf(head, id)).length;
+
+/** What heads may do: the patterns, the habits that some have, most heads first, and neither. */
+function kindsShown() {
+  const habits = Object.values(kinds).filter(({ id }) => id !== "none" && (countOf(id) || id === state.only));
+  return [...facts.patterns, ...habits.sort((a, b) => countOf(b.id) - countOf(a.id)), kinds.none];
+}
 
 /** What a head does, with its numbers. */
 const toldOf = (head) => packed.does[reading()][head.index] ?? kindOf(head).words;

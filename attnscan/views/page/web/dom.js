@@ -72,8 +72,8 @@ function moved(event, index, count, columns, rightToLeft) {
   return next >= 0 && next < count ? next : index;
 }
 
-/** Arrows move the focus among the items of a container, and tell `onMove` of it. */
-function steer(container, items, columns, onMove = () => {}) {
+/** Arrows move the focus among the items of a container, in rows of `columns()`, and tell `onMove` of it. */
+function steer(container, items, onMove = () => {}, columns = () => 1) {
   container.addEventListener("keydown", (event) => {
     const all = items();
     const index = all.indexOf(event.target.closest("button"));
@@ -91,18 +91,10 @@ function steer(container, items, columns, onMove = () => {}) {
 function segmented(id, onChoose) {
   const buttons = [...find(id).querySelectorAll("button:enabled")];
   for (const button of buttons) button.addEventListener("click", () => onChoose(button.value));
-  steer(
-    find(id),
-    () => buttons,
-    () => 1,
-    (button) => onChoose(button.value),
-  );
+  steer(find(id), () => buttons, (button) => onChoose(button.value));
   return (value) => {
     for (const button of buttons) button.setAttribute("aria-checked", String(button.value === value));
-    rove(
-      buttons,
-      buttons.find((button) => button.value === value),
-    );
+    rove(buttons, buttons.find((button) => button.value === value));
   };
 }
 

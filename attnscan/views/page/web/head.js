@@ -15,11 +15,7 @@ const headView = {
       list.addEventListener("pointerleave", () => this.hover(null));
       list.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && this.hover(event, side));
       list.addEventListener("focusout", () => this.hover(null));
-      steer(
-        list,
-        () => visible(list),
-        () => 1,
-      );
+      steer(list, () => visible(list));
     }
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
@@ -56,15 +52,14 @@ const headView = {
     this.draw();
   },
 
-  unpack: () => Promise.all(shownHeads().map(shownOf)),
+  unpack: () => Promise.all(chosenHeads().map(shownOf)),
 
   async paint() {
-    const heads = shownHeads();
-    const [names, by, input] = [state.heads + state.off, reading(), inputs];
+    const heads = chosenHeads();
+    const [names, by, input] = [state.heads, reading(), inputs];
     this.paintControls();
-    this.paintSwitches();
     const weights = await Promise.all(heads.map(shownOf));
-    if (names !== state.heads + state.off || by !== reading() || input !== inputs || state.view !== "head") return; // another one was chosen meanwhile
+    if (names !== state.heads || by !== reading() || input !== inputs || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
@@ -75,10 +70,10 @@ const headView = {
         ? `The weights of ${missing.join(", ")} are not on this page, only the thumbnail: ${facts.whyNoWeights}. To get them: attnscan report … --heads ${missing.join(",")}`
         : "",
     );
-    find("stage").hidden = heads.length > 0 && missing.length === heads.length;
+    find("stage").hidden = missing.length === heads.length;
     this.queries = this.paintTokens(find("queries"), "q");
     this.keys = this.paintTokens(find("keys"), "k");
-    find("matrices").hidden = !heads.length || !this.queries.length || !this.keys.length;
+    find("matrices").hidden = !this.queries.length || !this.keys.length;
     this.draw();
     const room = figureRoom(heads.length);
     paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, room, (cell) => this.say(cell && this.cellLine(cell)));
@@ -109,10 +104,7 @@ const headView = {
       setVariable(group, "--rows", [...group.children].filter((token) => !token.hidden).length);
     }
     const tokens = visible(list);
-    rove(
-      tokens,
-      tokens.find((token) => state.token === side + token.value),
-    );
+    rove(tokens, tokens.find((token) => state.token === side + token.value));
     return shown;
   },
 
@@ -212,42 +204,6 @@ const headView = {
     }
   },
 
-  /** One button a head, to switch it off and on, where there are several. */
-  paintSwitches() {
-    const [chosen, on] = [chosenHeads(), shownHeads()];
-    const row = find("switches");
-    row.hidden = chosen.length < 2;
-    if ([...row.children].map((button) => button.value).join() !== state.heads)
-      row.replaceChildren(...chosen.map((head) => this.switchOf(head)));
-    for (const [position, button] of [...row.children].entries()) {
-      setAttribute(button, "aria-pressed", String(on.includes(chosen[position])));
-      setVariable(button, "--color", colorsOf(chosen[position]).color);
-      setText(button.lastChild, ` ${markOf(chosen[position])}`);
-    }
-    rove([...row.children], row.contains(document.activeElement) ? document.activeElement : null);
-  },
-
-  switchOf(head) {
-    const about = `Switch head ${head.name} off or on; double click: it alone`;
-    const button = make("button", { type: "button", value: head.name, title: about }, make("i", { class: "swatch" }), head.name, "");
-    button.addEventListener("click", (event) => (event.shiftKey ? this.alone(head) : this.flip(head)));
-    button.addEventListener("dblclick", () => this.alone(head));
-    return button;
-  },
-
-  flip(head) {
-    const off = new Set(state.off.split(",").filter(Boolean));
-    if (!off.delete(head.name)) off.add(head.name);
-    change({ off: [...off].join(",") });
-  },
-
-  /** Switch all others off, or all on if they are off already. */
-  alone(head) {
-    const others = chosenHeads().filter((other) => other !== head);
-    const already = shownHeads().length === 1 && shownHeads()[0] === head;
-    change({ off: already ? "" : others.map(({ name }) => name).join(",") });
-  },
-
   point(event) {
     const line = lineAt(this.drawn || [], event.offsetX, event.offsetY);
     this.say(line && this.cellLine(line));
@@ -282,7 +238,6 @@ const headView = {
       ...(chosenHeads().length > 1 ? [make("b", {}, head.name), " "] : []),
       ...this.strongest(active, position),
     ]);
-    if (!told.length) return ["All heads are switched off."];
     return [...told.flatMap((line, position) => [position ? ".\n" : "", ...line]), ".", ...relatedTo(active.index)];
   },
 

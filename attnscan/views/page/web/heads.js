@@ -51,31 +51,27 @@ function buildPicker() {
   const act = (button, also) => {
     if (!button.matches(".layer")) return choose(button.value, also || state.several);
     const names = heads.filter((head) => head.layer === Number(button.value)).map((head) => head.name);
-    return change({ heads: names.join(","), several: "yes", off: "" });
+    return change({ heads: names.join(","), several: "yes" });
   };
   picker.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) act(button, event.shiftKey || event.ctrlKey || event.metaKey);
   });
-  steer(
-    picker,
-    () => [...picker.children],
-    () => HEADS + 1,
-    (button, event) => {
-      if (!button.matches(".layer") && (!state.several || event.shiftKey)) act(button, event.shiftKey);
-    },
-  );
+  const reach = (button, event) => {
+    if (!button.matches(".layer") && (!state.several || event.shiftKey)) act(button, event.shiftKey);
+  };
+  steer(picker, () => [...picker.children], reach, () => HEADS + 1);
   find("heads").addEventListener("change", (event) => {
     const { known, unknown } = headsIn(event.target.value);
     if (unknown.length) return notice("unknown-heads", noSuchHead(unknown));
     const names = known.map((head) => head.name).join(",") || state.heads;
-    return change({ heads: names, several: names.includes(",") ? "yes" : "", off: "" });
+    return change({ heads: names, several: names.includes(",") ? "yes" : "" });
   });
   find("fold").addEventListener("click", () =>
     find("fold").setAttribute("aria-expanded", String(find("fold").ariaExpanded !== "true")),
   );
   find("several").addEventListener("click", () =>
-    change(state.several ? { several: "", off: "", heads: chosenHeads()[0].name } : { several: "yes" }),
+    change(state.several ? { several: "", heads: chosenHeads()[0].name } : { several: "yes" }),
   );
 }
 
@@ -95,11 +91,10 @@ function paintPairs() {
 /** Show a head, or with `also` show it beside the others, or not any more. */
 function choose(name, also) {
   const names = state.heads.split(",");
-  if (!also || state.view === "neuron") return change({ heads: name, several: "", off: "" });
+  if (!also || state.view === "neuron") return change({ heads: name, several: "" });
   const rest = names.filter((other) => other !== name);
   const next = rest.length < names.length && rest.length ? rest : [...rest, name];
-  const off = state.off.split(",").filter((other) => other !== name);
-  return change({ heads: next.join(","), several: "yes", off: off.join(",") });
+  return change({ heads: next.join(","), several: "yes" });
 }
 
 /** Open a head. From the keyboard, the focus goes on to its first token or, over pairs, to its place among the heads. */

@@ -4,7 +4,7 @@ usual.attention = facts.attention;
 allowed.attention = (text) => facts.kinds.some(({ attention }) => attention === text);
 
 /** What the state says of the heads, patterns and tokens of one kind: it is come back to when the kind is. */
-const OWN = ["heads", "several", "off", "token", "link", "only", "order", "sort", "find", "label", "pairs"];
+const OWN = ["heads", "several", "token", "link", "only", "order", "sort", "pairs"];
 const remembered = {};
 let taking = 0; // which kind was asked for last
 

@@ -218,11 +218,7 @@ function buildLive() {
     const chip = event.target.closest("button:enabled");
     if (chip) flipWord(Number(chip.value));
   });
-  steer(
-    find("words"),
-    () => [...find("words").querySelectorAll("button:enabled")],
-    () => 1,
-  );
+  steer(find("words"), () => [...find("words").querySelectorAll("button:enabled")]);
   find("switch-off").addEventListener("click", switchHeads);
   if (facts.letter || facts.kinds) find(BOXES.b).placeholder = "the target; where there is none, the model writes it";
   if (facts.kinds) knownKind = kindOfServer;

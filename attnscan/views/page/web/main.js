@@ -23,10 +23,7 @@ async function show() {
     tab.setAttribute("aria-selected", String(chosen));
     find(tab.value).hidden = !chosen;
   }
-  rove(
-    tabs,
-    tabs.find((tab) => tab.value === state.view),
-  );
+  rove(tabs, tabs.find((tab) => tab.value === state.view));
   find("beside").hidden = !beside;
   for (const [name, paint] of Object.entries(paintReading)) {
     find(`${name}-field`).hidden = state.view === "neuron"; // a softmax is over all keys
@@ -62,12 +59,7 @@ function skip() {
 
 const tabs = [...find("tabs").children];
 for (const tab of tabs) tab.addEventListener("click", () => change({ view: tab.value }));
-steer(
-  find("tabs"),
-  () => tabs,
-  () => 1,
-  (tab) => change({ view: tab.value }),
-);
+steer(find("tabs"), () => tabs, (tab) => change({ view: tab.value }));
 if (!OF_PAIRS) find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
 const paintReading = {
   by: segmented("by", (by) => change({ by })),

@@ -13,16 +13,8 @@ const modelView = {
       const button = event.target.closest("button");
       if (button) openHead(button.value, event);
     });
-    steer(
-      find("thumbnails"),
-      () => this.inOrder,
-      () => this.columns(),
-    );
-    steer(
-      find("legend"),
-      () => [...find("legend").children],
-      () => 1,
-    );
+    steer(find("thumbnails"), () => this.inOrder, undefined, () => this.columns());
+    steer(find("legend"), () => [...find("legend").children]);
     if (!OF_PAIRS) this.paintShape = segmented("shape", (shape) => change({ shape }));
   },
 
@@ -167,18 +159,13 @@ const modelView = {
   },
 
   paintLegend() {
-    const counts = {};
-    for (const head of heads) counts[kindOf(head).id] = (counts[kindOf(head).id] || 0) + 1;
-    const habits = Object.values(kinds).filter(({ id }) => id !== "none" && counts[id]);
-    habits.sort((a, b) => counts[b.id] - counts[a.id]);
-    counts.delimiter = heads.filter((head) => labelOf(head) === "delimiter").length;
-    const buttons = [...facts.patterns, ...habits, kinds.none].map((kind) => {
+    const buttons = kindsShown().map((kind) => {
       const button = make(
         "button",
         { type: "button", value: kind.id, title: kind.counts, "aria-pressed": String(state.only === kind.id) },
         make("i", { class: kind.id === "none" ? "swatch none" : "swatch" }),
         `${kind.letter} ${kind.words} `,
-        make("span", { class: "count" }, String(counts[kind.id] || 0)),
+        make("span", { class: "count" }, String(countOf(kind.id))),
       );
       button.style.setProperty("--color", kind.color);
       return button;

@@ -17,12 +17,7 @@ const neuronView = {
     this.paintChoice = segmented("strip", (strip) => change({ strip }));
     const ask = (button) => change({ token: `q${button.value}` });
     asked.addEventListener("click", (event) => event.target.closest("button") && ask(event.target.closest("button")));
-    steer(
-      asked,
-      () => [...asked.children].filter((chip) => !chip.hidden),
-      () => 1,
-      ask,
-    );
+    steer(asked, () => [...asked.children].filter((chip) => !chip.hidden), ask);
     find("key-order").addEventListener("change", (event) => change({ keys: event.target.value }));
     find("key-names").addEventListener("focusin", (event) =>
       this.point(Number(event.target.dataset.row), this.at?.neuron ?? 0),

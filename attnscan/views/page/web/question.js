@@ -78,5 +78,5 @@ find("ranked").addEventListener("click", (event) => {
   const head = event.target.closest("button");
   if (head) choose(head.value, event.shiftKey || state.several);
 });
-steer(find("ranked"), () => [...find("ranked").querySelectorAll("button")], () => 1);
+steer(find("ranked"), () => [...find("ranked").querySelectorAll("button")]);
 headView.companions.push(paintQuestion);

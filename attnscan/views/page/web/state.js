@@ -18,10 +18,9 @@ const usual = {
   ...usualReading(), // by: where heads look, or what they carry; special: special tokens as keys, or removed
   order: "place",
   shape: "squares", // what thumbnails are drawn as: squares or lines
-  only: "", // the one pattern or statement whose heads stand out
+  only: "", // the one pattern or habit whose heads stand out
   heads: facts.best,
   several: "", // yes: a click on a head adds it, or takes it away
-  off: "", // of several heads, those that are switched off
   token: "", // q5 or k5: the query or key that is held
   pairs: "all",
   from: "0.02",
@@ -29,8 +28,6 @@ const usual = {
   keys: "place",
   strip: "product", // of the neuron view in a narrow window: product, k or q
   sort: "",
-  find: "",
-  label: "",
   theme: "",
 };
 const allowed = {
@@ -42,7 +39,6 @@ const allowed = {
   only: (text) => text === "" || text in kindNamed,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
   several: (text) => ["", "yes"].includes(text),
-  off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
   token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
   pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && !SOURCE && segmentsOf(facts.segments) > 1),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
@@ -50,8 +46,6 @@ const allowed = {
   strip: (text) => ["product", "k", "q"].includes(text) && !(SOURCE && text === "q"), // a source asks nothing
   keys: (text) => ["place", "weight"].includes(text),
   sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
-  find: () => true,
-  label: (text) => text === "" || text in pattern,
   theme: (text) => ["", "light", "dark"].includes(text),
 };
 
@@ -88,9 +82,6 @@ function change(changes) {
 }
 
 const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));
-
-/** The chosen heads that are not switched off. */
-const shownHeads = () => chosenHeads().filter((head) => !state.off.split(",").includes(head.name));
 
 /** The token that is held, as { side: "q" or "k", index }; null if none is. */
 function heldToken() {

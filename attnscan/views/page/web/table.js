@@ -1,4 +1,4 @@
-// The table: every head with its labels and scores, to sort, to search, and to save as CSV.
+// The table: every head with its labels and scores, to sort, to filter, and to save as CSV.
 
 const TEXTS = ["label", "among_words"];
 let shownColumns;
@@ -11,15 +11,6 @@ function columnsShown() {
 
 const headings = { label_stays: "label stays", among_words: "among words", average: "average head" };
 
-/** What columns are about, by their names: headings above the headings. */
-const GROUPS = [
-  ["", (name) => name === "head"],
-  ["What it does", (name) => facts.columns.indexOf(name) < FIRST_SCORE],
-  ["Scores", (name) => scored.includes(name)],
-  ["Other numbers", () => true],
-];
-const groupOf = (name) => GROUPS.findIndex(([, has]) => has(name));
-
 const tableView = {
   build() {
     find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
@@ -27,13 +18,8 @@ const tableView = {
       const button = event.target.closest("button");
       if (button) openHead(button.value, event);
     });
-    steer(
-      find("scores"),
-      () => [...find("scores").tBodies[0].querySelectorAll("button")],
-      () => 1,
-    );
-    find("find").addEventListener("input", (event) => change({ find: event.target.value }));
-    find("label").addEventListener("change", (event) => change({ label: event.target.value }));
+    steer(find("scores"), () => [...find("scores").tBodies[0].querySelectorAll("button")]);
+    find("only").addEventListener("change", (event) => change({ only: event.target.value }));
     find("save").addEventListener("click", () => this.save());
   },
 
@@ -43,15 +29,7 @@ const tableView = {
       const button = make("button", { type: "button", value: name }, headings[name] || name);
       return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
     });
-    const groups = GROUPS.map(([title], group) => {
-      const count = shownColumns.filter((name) => groupOf(name) === group).length;
-      return count ? [make(title ? "th" : "td", { scope: title ? "colgroup" : null, colspan: count }, title)] : [];
-    });
-    find("scores").tHead.replaceChildren(make("tr", { class: "groups" }, ...groups.flat()), make("tr", {}, ...cells));
-    const labels = Object.values(kindNamed)
-      .filter(({ id }) => heads.some((head) => isOf(head, id)))
-      .map(({ id, words }) => make("option", { value: id }, words));
-    find("label").replaceChildren(find("label").options[0], ...labels);
+    find("scores").tHead.replaceChildren(make("tr", {}, ...cells));
   },
 
   /** First by falling numbers or rising names, then the other way round, then as it was. */
@@ -69,15 +47,7 @@ const tableView = {
 
   /** The heads that are shown, in the order that they are shown in. */
   rows() {
-    const wanted = state.find
-      .toLowerCase()
-      .split(/[\s,]+/)
-      .filter(Boolean);
-    const rows = heads.filter(
-      (head) =>
-        (!state.label || isOf(head, state.label)) &&
-        (!wanted.length || wanted.some((word) => matches(head, word))),
-    );
+    const rows = heads.filter((head) => !state.only || isOf(head, state.only));
     if (!state.sort) return rows;
     const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
     if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
@@ -88,9 +58,10 @@ const tableView = {
   },
 
   paint() {
-    if (find("find").value !== state.find) find("find").value = state.find;
-    find("label").value = state.label;
-    for (const heading of find("scores").tHead.rows[1].cells) {
+    const kindsOfHeads = kindsShown().map(({ id, words }) => make("option", { value: id }, words));
+    find("only").replaceChildren(find("only").options[0], ...kindsOfHeads);
+    find("only").value = state.only;
+    for (const heading of find("scores").tHead.rows[0].cells) {
       const sorted = state.sort.slice(1) === heading.firstChild.value ? state.sort[0] : "";
       heading.setAttribute("aria-sort", { "+": "ascending", "-": "descending", "": "none" }[sorted]);
     }
@@ -100,9 +71,6 @@ const tableView = {
     if (buttons.length) rove(buttons, buttons.find((button) => button === document.activeElement));
     find("count").textContent =
       rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
-    if (state.label && !heads.some((head) => isOf(head, state.label))) {
-      find("count").textContent = `no head does ${state.label}`;
-    }
     find("save").disabled = rows.length === 0;
   },
 
@@ -125,15 +93,6 @@ const tableView = {
   },
 };
 views.table = tableView;
-
-/** Whether a head is called so, is of the layer `layer:2`, or has such a label. */
-function matches(head, word) {
-  return (
-    head.name === word ||
-    isLayer(head, word) ||
-    TEXTS.some((name) => cellOf(head, name).includes(word))
-  );
-}
 
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));

@@ -45,11 +45,7 @@ const treePane = {
     this.labels.addEventListener("click", (event) => this.hold(event.target.closest("button")));
     for (const name of ["pointerover", "focusin"]) this.labels.addEventListener(name, (event) => this.light(event.target.closest("button")));
     for (const name of ["pointerleave", "focusout"]) this.labels.addEventListener(name, () => this.light(null));
-    steer(
-      this.labels,
-      () => [...this.labels.children],
-      () => 1,
-    );
+    steer(this.labels, () => [...this.labels.children]);
   },
 
   /** Lay out the words, the arcs and their labels anew. */
@@ -159,7 +155,7 @@ const treePane = {
       const of = (side) => this.arcs.filter((arc) => arc.told.find((known) => known.each === each)[side]).length;
       return `${by}, head ${each.name} follows ${of("up")} of ${this.arcs.length} arcs from a word to its head, ${of("down")} from a head to its word. Over ${facts.syntaxOf}: ${facts.syntax[each.index]}.`;
     });
-    setText(this.line, lines.join("\n") || "All heads are switched off.");
+    setText(this.line, lines.join("\n"));
   },
 
   light(label) {
