@@ -2,6 +2,5 @@
 
 app.py       what is refused before anything else sees it; the addresses, and what each answers
 question.py  JSON from the network, made a question
-session.py   models, questions, and the answers that are held
-worker.py    the thread that runs models, and what waits for it
+session.py   models, questions, the thread that answers them, and the answers that are held
 """

@@ -17,7 +17,6 @@ from attnscan.safe_text import plain
 
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}
-_ID = re.compile(r"[0-9a-f]{16}")
 _MOST = 4096  # places, or heads, in a list
 _UNCHANGED = Change()
 
@@ -28,16 +27,12 @@ class Malformed(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """An input, what is changed in it and in the model, and who asks."""
+    """An input, and what is changed in it and in the model."""
 
     pair: Pair
     change: Change = _UNCHANGED
     model: int = 0
     """Which of those that are loaded."""
-    client: str = ""
-    """A page in a browser."""
-    turn: int = 0
-    """Which of the page's questions it is: a later one makes it stale."""
     attention: str = ""
     """Which kind of attention of an encoder-decoder, where the server has several."""
 
@@ -72,8 +67,6 @@ class _Body(BaseModel):
     segments: str = "kept"
     off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field([], max_length=_MOST)
     model: int = Field(0, ge=0)
-    client: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
-    turn: int = Field(ge=0, le=2**53)
     attention: Literal["", "encoder", "decoder", "cross"] = ""
 
 
@@ -99,18 +92,13 @@ def question_of(body: bytes, models: int) -> Question:
         segments=asked.segments,  # type: ignore[arg-type]
         off=off,
     )
-    return Question(Pair(asked.a, asked.b), change, asked.model, asked.client, asked.turn, asked.attention)
+    return Question(Pair(asked.a, asked.b), change, asked.model, asked.attention)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields := dict(pairs)) < len(pairs):
         raise Malformed("a field is given twice")
     return fields
-
-
-def is_id(text: str) -> bool:
-    """Whether an answer could be called that."""
-    return _ID.fullmatch(text) is not None
 
 
 def head_of(name: str) -> Head | None:

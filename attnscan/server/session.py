@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.server.question import Question
-from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
 from attnscan.views.page.live import LiveFacts, answer_of, live_page, numbers_of
 from attnscan.views.page.page import page
@@ -73,25 +72,19 @@ class _Held:
 class Session:
     """What a server answers from; every method may be called by any thread."""
 
-    def __init__(
-        self,
-        models: Sequence[Loaded],
-        first: Question,
-        worker: Worker | None = None,
-    ) -> None:
+    def __init__(self, models: Sequence[Loaded], first: Question) -> None:
         self.models, self.first = tuple(models), first
-        self.worker = worker or Worker()
+        self._worker = ThreadPoolExecutor(1, "attnscan-model")  # the one thread that runs models
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
     def signatures(self) -> list[Signature]:
         """Of the first question, which is asked of each model. Raises: AttnscanError if one cannot be asked."""
         questions = [replace(self.first, model=model) for model in range(len(self.models))]
-        work = [lambda question=question: self._answered(question).result.signature for question in questions]
-        return [self.worker.submit(answer, "", 0).result() for answer in work]
+        return [self._worker.submit(self._answered, question).result().result.signature for question in questions]
 
     def answer(self, question: Question) -> Future[bytes]:
-        """Answer a question, as JSON. Raises: Stale, Full; by the future, AttnscanError."""
+        """Answer a question, as JSON. Raises: by the future, AttnscanError."""
 
         def work() -> bytes:
             held = self._answered(question)
@@ -100,10 +93,10 @@ class Session:
             )
             return encoded(answer | {"question": question.as_json()})
 
-        return self.worker.submit(work, question.client, question.turn)
+        return self._worker.submit(work)
 
     def page_of_first(self, model: int) -> Future[bytes]:
-        """The page that everything begins with, of one of the models. Raises: Full."""
+        """The page that everything begins with, of one of the models."""
 
         def work() -> bytes:
             question = replace(self.first, model=model)
@@ -118,7 +111,7 @@ class Session:
             held = self._answered(question)
             return live_page(held.result, live, held.tokens, held.predictions).encode()
 
-        return self.worker.submit(work, "", 0)
+        return self._worker.submit(work)
 
     def numbers(self, name: str, head: Head) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
@@ -128,9 +121,13 @@ class Session:
         return encoded(numbers_of(result, head))
 
     def page(self, name: str) -> Future[bytes]:
-        """The offline page of an answer, which nothing makes stale. Raises: Gone, Full."""
+        """The offline page of an answer. Raises: Gone."""
         result = self._get(name).result
-        return self.worker.submit(lambda: page(result).html.encode(), "", 0)
+        return self._worker.submit(lambda: page(result).html.encode())
+
+    def close(self) -> None:
+        """Begin nothing more; what runs is not waited for."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _get(self, name: str) -> _Held:
         with self._lock:

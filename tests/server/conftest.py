@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from live import PORT, TOKEN, StandIn, session_of
+from live import TOKEN, StandIn, session_of
+from starlette.applications import Starlette
 
 import attnscan
 from attnscan.results.classification import Classification
-from attnscan.server.app import App, app_of
+from attnscan.server.app import app_of
 from attnscan.server.session import Session
 
 
@@ -39,5 +40,5 @@ def bugs() -> Iterator[list[Exception]]:
 
 
 @pytest.fixture
-def app(session: Session, bugs: list[Exception]) -> App:
-    return app_of(session, TOKEN, PORT, bugs.append)
+def app(session: Session, bugs: list[Exception]) -> Starlette:
+    return app_of(session, TOKEN, bugs.append)

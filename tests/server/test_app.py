@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of, until
+from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of
+from starlette.applications import Starlette
 
 from attnscan.errors import OutputError
 from attnscan.server import app as server_app
-from attnscan.server.app import MOST_BODY, App, Guard, listening
+from attnscan.server.app import MOST_BODY, listening
 from attnscan.server.session import Session
-from attnscan.server.worker import MOST_WAITING
 
 WAIT = 60
 
@@ -31,11 +30,9 @@ def port(session: Session, bugs: list[Exception]) -> Iterator[int]:
         yield port
 
 
-def _sent(port: int, data: bytes, *, ends: bool = False) -> socket.socket:
+def _sent(port: int, data: bytes) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
     client.sendall(data)
-    if ends:
-        client.shutdown(socket.SHUT_WR)
     return client
 
 
@@ -95,62 +92,33 @@ def test_a_server_that_ends_late_closes_a_socket_of_its_own(
         pass
 
 
-def test_a_hundred_clients_at_once(port: int, model: StandIn) -> None:
-    """Of what comes while the model is busy, so much waits as may; all else is told to come again, and then can."""
-    model.let.clear()
-    with ThreadPoolExecutor(101) as pool:
-        first = pool.submit(fetched, port, "answer", body_of(client="first"))
-        assert model.begun.wait(WAIT)
-        enough = threading.Event()
-        refused: list[int] = []
-
-        def ask(number: int) -> int:
-            answer = fetched(port, "answer", body_of(a=f"cat {number}", client=f"c{number}"))
-            if answer.status == 503:
-                assert answer.headers["retry-after"] == "1"
-                refused.append(number)
-                if len(refused) == 100 - MOST_WAITING:
-                    enough.set()
-            return answer.status
-
-        others = [pool.submit(ask, number) for number in range(100)]
-        assert enough.wait(WAIT)
-        model.let.set()
-        assert Counter(other.result(WAIT) for other in others) == {503: 100 - MOST_WAITING, 200: MOST_WAITING}
-        assert first.result(WAIT).status == 200
-    assert [fetched(port, "answer", body_of(a=f"cat {n}", client=f"c{n}")).status for n in refused[:20]] == [200] * 20
+def test_many_questions_at_once_are_all_answered(port: int) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        answers = pool.map(lambda number: fetched(port, "answer", body_of(a=f"cat {number}")), range(40))
+        assert [answer.status for answer in answers] == [200] * 40
 
 
-def test_a_later_question_of_the_same_client_drops_the_one_before(port: int, session: Session, model: StandIn) -> None:
-    model.let.clear()
-    with ThreadPoolExecutor(3) as pool:
-        running = pool.submit(fetched, port, "answer", body_of(a="a dog", client="another"))
-        assert model.begun.wait(WAIT)
-        asked_first = pool.submit(fetched, port, "answer", body_of(a="the c", turn=1))
-        until(lambda: session.worker._waiting)
-        later = pool.submit(fetched, port, "answer", body_of(a="the cat", turn=2))
-        stale = asked_first.result(WAIT)
-        assert (stale.status, stale.json) == (202, {"stale": True})
-        model.let.set()
-        assert (running.result(WAIT).status, later.result(WAIT).status) == (200, 200)
-    assert [pair.a for pair, _ in model.asked] == ["a dog", "the cat"]
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    ],
+    ids=lambda sent: repr(sent[:20]),
+)
+def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    with suppress(ConnectionError):  # closed before all was read
+        answer = _until_closed(_sent(port, sent))
+        assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"403", b"431")
+    assert fetched(port, "").status == 200
+    assert capfd.readouterr() == ("", "")
 
 
-def test_what_a_client_that_has_gone_asked_for_is_not_done(port: int, session: Session, model: StandIn) -> None:
-    model.let.clear()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(fetched, port, "answer", body_of(client="another"))
-        assert model.begun.wait(WAIT)
-        body = body_of(a="nobody wants this")
-        client = _sent(port, _request(port, body, len(body)))
-        until(lambda: session.worker._waiting)
-        future = session.worker._waiting[0].future
-        client.close()
-        until(future.cancelled)
-        model.let.set()
-        assert running.result(WAIT).status == 200
-    assert fetched(port, "answer", body_of(client="you")).status == 200
-    assert "nobody wants this" not in [pair.a for pair, _ in model.asked]
+def test_a_length_that_lies(port: int) -> None:
+    found = _until_closed(_sent(port, _request(port, body_of(), 5, "Connection: close")))
+    assert found.split(b" ", 2)[1] == b"400"
+    assert fetched(port, "answer", body_of()).status == 200
 
 
 def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model: StandIn) -> None:
@@ -160,7 +128,7 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
     assert model.begun.wait(WAIT)
     client.close()
     model.let.set()
-    assert fetched(port, "answer", body_of(client="you")).status == 200
+    assert fetched(port, "answer", body_of()).status == 200
 
 
 def test_a_body_that_never_comes_to_its_end_is_given_up(
@@ -169,116 +137,9 @@ def test_a_body_that_never_comes_to_its_end_is_given_up(
     with listened(session, bugs) as port:
         with monkeypatch.context() as patch:
             patch.setattr(server_app, "SECONDS", 0.05)
-            for length in (2000, server_app.MOST_BODY):
-                said = _until_closed(_sent(port, _request(port, body_of(), length)))
-                assert said.startswith(b"HTTP/1.1 408 ") and b"is incomplete" in said
-            said = _until_closed(_sent(port, _request(port, body_of(), 2000), ends=True))
-            assert said == b"" or said.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 "))
+            said = _until_closed(_sent(port, _request(port, body_of(), 2000)))
+            assert said.startswith(b"HTTP/1.1 408 ") and b"is incomplete" in said
         assert fetched(port, "answer", body_of()).status == 200
-
-
-def test_connections_that_ask_nothing_are_closed(
-    session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with listened(session, bugs) as port:
-        with monkeypatch.context() as patch:
-            patch.setattr(server_app, "SECONDS", 0.05)
-            for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
-                with suppress(ConnectionError):  # on a busy machine it is closed before all of this has come
-                    assert _until_closed(_sent(port, begun)) == b""
-        assert fetched(port, "").status == 200
-
-
-def test_one_that_is_answered_for_long_is_not_closed(
-    session: Session, model: StandIn, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is looked at four times while the model works; before, a request may take as long as it likes to arrive."""
-    looks, whole = threading.Semaphore(0), server_app._Protocol._look
-
-    def look(self: server_app._Protocol, before: object) -> None:
-        if model.begun.is_set():
-            whole(self, before)
-            looks.release()
-        else:
-            self.loop.call_later(0.01, self._look, before)
-
-    monkeypatch.setattr(server_app, "SECONDS", 0.01)
-    monkeypatch.setattr(server_app._Protocol, "_look", look)
-    model.let.clear()
-    with listened(session, bugs) as port, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(fetched, port, "answer", body_of())
-        assert model.begun.wait(WAIT)
-        for _ in range(4):
-            assert looks.acquire(timeout=WAIT)
-        model.let.set()
-        assert answer.result(WAIT).status == 200
-
-
-@pytest.mark.parametrize(
-    ("length", "body", "statuses"),
-    [
-        (5, body_of(), (b"400",)),
-        (0, body_of(), (b"400",)),
-        (10**12, b"", (b"413",)),
-        ("-5", body_of(), (b"400", b"413")),
-        ("x", body_of(), (b"400", b"413")),
-        ("2\r\nContent-Length: 3", b"{}", (b"400",)),
-        ("2\r\nTransfer-Encoding: chunked", b"0\r\n\r\n", (b"400",)),
-    ],
-)
-def test_lengths_that_lie(port: int, length: int | str, body: bytes, statuses: tuple[bytes, ...]) -> None:
-    found = _until_closed(_sent(port, _request(port, body, length, "Connection: close")))
-    assert found.split(b" ", 2)[1] in statuses
-    assert fetched(port, "answer", body_of(client="you")).status == 200
-
-
-def test_a_body_in_endless_pieces_is_cut_off(port: int) -> None:
-    head = _request(port, b"", 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-    client = _sent(port, head)
-    piece = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
-    try:
-        for _ in range(1000):
-            client.sendall(piece)
-    except OSError:
-        pass  # it is closed
-    else:
-        pytest.fail("16 MB were taken")
-    client.close()
-    assert fetched(port, "answer", body_of()).status == 200
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\r\n" * 3 + b"x\r\n\r\n",
-        b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"x: y\r\n" * 20_000 + b"\r\n",
-    ],
-    ids=lambda sent: repr(sent[:20]),
-)
-def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    client = _sent(port, b"")
-    try:
-        client.sendall(sent)
-        answer = _until_closed(client)
-    except ConnectionError:  # closed before all was read
-        answer = b""
-    assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"403", b"431")
-    assert fetched(port, "").status == 200
-    assert capfd.readouterr() == ("", "")
-
-
-def test_an_upgrade_to_another_protocol_is_none(port: int) -> None:
-    lines = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: x")
-    assert fetched(port, "", **dict(line.split(": ") for line in lines)).status == 200
-
-
-def test_nobody_can_say_that_they_come_from_elsewhere(port: int) -> None:
-    assert fetched(port, "", **{"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}).status == 200
-    assert fetched(port, "", Host="evil.example", **{"X-Forwarded-Host": f"127.0.0.1:{port}"}).status == 403
 
 
 def test_texts_stay_texts(port: int) -> None:
@@ -293,7 +154,7 @@ def test_two_models(model: StandIn, bugs: list[Exception]) -> None:
         assert fetched(port, "answer", body_of(model=1)).status == 200
         assert (len(model.asked), len(other.asked)) == (0, 1)
         assert fetched(port, "?model=1").status == 200
-        assert fetched(port, "answer", body_of(model=2, turn=2)).status == 400
+        assert fetched(port, "answer", body_of(model=2)).status == 400
 
 
 HEADERS = {
@@ -307,31 +168,30 @@ HEADERS = {
 OURS = [("origin", f"http://{HOST}"), ("sec-fetch-site", "same-origin")]
 
 
-def test_a_page_of_ours_is_answered(app: App) -> None:
+def test_a_page_of_ours_is_answered(app: Starlette) -> None:
     page = asked(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
     assert page.status == 200 and b"<html" in page.body and page.headers["content-type"].startswith("text/html")
     answer = asked(app, f"/{TOKEN}/answer", body_of(), OURS)
     assert answer.status == 200 and answer.json["id"] and answer.headers["content-type"] == "application/json"
-    assert asked(app, f"/{TOKEN}/answer", body_of(turn=2), host=f"localhost:{PORT}").status == 200
+    assert asked(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status == 200
 
 
 @pytest.mark.parametrize(
     "host",
     [
-        *("evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:80", f"0.0.0.0:{PORT}", f"[::1]:{PORT}"),
-        *(f"127.0.0.1.evil.example:{PORT}", f"{HOST}.evil.example", f"evil.example@{HOST}", f"{HOST},{HOST}", "", None),
+        *("evil.example", f"evil.example:{PORT}", f"0.0.0.0:{PORT}", f"127.0.0.1.evil.example:{PORT}"),
+        *(f"evil.example@{HOST}", "", None),
     ],
 )
-def test_dns_rebinding(app: App, host: str | None) -> None:
+def test_dns_rebinding(app: Starlette, host: str | None) -> None:
     """A name of the attacker's that leads here: the browser calls the host what the page's address says."""
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         refused = asked(app, path, body, host=host)
-        assert (refused.status, refused.body) == (403, b"")
-    assert asked(app, f"/{TOKEN}/", headers=[("host", HOST)], host=host or "").status == 403
+        assert refused.status == 400 and b"<html" not in refused.body
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin, cross-site", ""])
-def test_other_sites(app: App, site: str) -> None:
+def test_other_sites(app: Starlette, site: str) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         refused = asked(app, path, body, [("sec-fetch-site", site)])
         assert refused.status == 403 and b"<html" not in refused.body
@@ -348,13 +208,13 @@ def test_other_sites(app: App, site: str) -> None:
         "http://127.0.0.1:1",
     ],
 )
-def test_other_origins(app: App, origin: str) -> None:
+def test_other_origins(app: Starlette, origin: str) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         assert asked(app, path, body, [("origin", origin)]).status == 403
         assert asked(app, path, body, [("origin", f"http://{HOST}"), ("origin", origin)]).status == 403
 
 
-def test_a_link_may_be_followed_from_anywhere_and_no_more(app: App) -> None:
+def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> None:
     """A page elsewhere that knows the address can open it in a tab, which it can neither read nor frame."""
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
     assert asked(app, f"/{TOKEN}/", headers=link.items()).status == 200
@@ -364,7 +224,7 @@ def test_a_link_may_be_followed_from_anywhere_and_no_more(app: App) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
-def test_what_a_form_can_post_is_refused(app: App, kind: str | None) -> None:
+def test_what_a_form_can_post_is_refused(app: Starlette, kind: str | None) -> None:
     """Other pages may post these without asking."""
     headers = [] if kind is None else [("content-type", kind)]
     assert asked(app, f"/{TOKEN}/answer", headers=headers, method="POST").status == 415
@@ -373,45 +233,43 @@ def test_what_a_form_can_post_is_refused(app: App, kind: str | None) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "", "//", f"/{TOKEN}", f"/{TOKEN[:-1]}/", f"/{TOKEN}x/", f"/{TOKEN.upper()}/", f"//{TOKEN}/"),
+        *("/", "//", f"/{TOKEN[:-1]}/", f"/{TOKEN}x/", f"/{TOKEN.upper()}/", f"//{TOKEN}/"),
         *("/token/../", "/\ufffd/", "/שלום/", "*", "http://evil.example/", f"/x/{TOKEN}/", "/favicon.ico", "/docs"),
     ],
 )
-def test_without_the_token_there_is_nothing(app: App, path: str) -> None:
+def test_without_the_token_there_is_nothing(app: Starlette, path: str) -> None:
     for body in (None, body_of()):
         found = asked(app, path, body)
-        assert (found.status, found.body) == (404, b"")
+        assert found.status == 404 and b"<html" not in found.body
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        *("../../../etc/passwd", "page/../../etc/passwd", "page/%2e%2e", "page/0123456789abcdeg", "numbers/x/2-0"),
-        *("numbers/0123456789abcdef/../2-0", "pairs/all", "docs", "openapi.json", "redoc", "static/x", "answer/", "/"),
+        *("../../../etc/passwd", "page/../../etc/passwd", "numbers/x/y"),
+        *("pairs/all", "docs", "openapi.json", "redoc", "static/x", "/"),
     ],
 )
-def test_no_path_leads_anywhere_else(app: App, path: str) -> None:
+def test_no_path_leads_anywhere_else(app: Starlette, path: str) -> None:
     assert asked(app, f"/{TOKEN}/{path}").status == 404
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "X"])
-def test_methods(app: App, method: str) -> None:
+def test_methods(app: Starlette, method: str) -> None:
     for path in ("", "answer", "page/0123456789abcdef"):
         answer = asked(app, f"/{TOKEN}/{path}", method=method)
         assert answer.status == 405 and "access-control-allow-origin" not in answer.headers
 
 
-def test_a_body_is_bounded_whatever_its_headers_say(app: App) -> None:
+def test_a_body_is_bounded_whatever_its_headers_say(app: Starlette) -> None:
     most = body_of(a="x")[:-1] + b" " * (MOST_BODY - len(body_of(a="x"))) + b"}"
     assert len(most) == MOST_BODY and asked(app, f"/{TOKEN}/answer", most).status == 200
     pieces = [most[:1000], most[1000:], b" "]
     refused = asked(app, f"/{TOKEN}/answer", pieces)
     assert refused.status == 413 and "shorten" in refused.json["error"] and refused.headers["connection"] == "close"
-    for length in (str(MOST_BODY + 1), "9" * 30, "-1", "1e3", "٣"):
-        assert asked(app, f"/{TOKEN}/answer", body_of(), [("content-length", length)]).status == 413
 
 
-def test_every_answer_has_the_headers(app: App) -> None:
+def test_every_answer_has_the_headers(app: Starlette) -> None:
     for path, status in (("", 200), ("x", 404), ("answer", 405), ("page/0123456789abcdef", 410)):
         found = asked(app, f"/{TOKEN}/{path}")
         assert found.status == status and HEADERS.items() <= found.headers.items()
@@ -421,22 +279,13 @@ def test_every_answer_has_the_headers(app: App) -> None:
 
 
 def test_a_bug_of_ours_is_told_where_the_server_was_started_and_not_to_the_network(
-    app: App, bugs: list[Exception]
+    app: Starlette, bugs: list[Exception]
 ) -> None:
     found = asked(app, f"/{TOKEN}/answer", body_of(a="a bug"))
     assert found.status == 500 and list(found.json) == ["error"] and b"ValueError" not in found.body
     (bug,) = bugs
     assert isinstance(bug, ValueError)
     bugs.clear()
-
-
-def test_other_protocols_get_nothing() -> None:
-    async def nothing(*_: object) -> None:
-        raise AssertionError
-
-    guard = Guard(nothing, TOKEN, PORT, lambda _: None)
-    with pytest.raises(StopIteration):
-        guard({"type": "websocket"}, nothing, nothing).__await__().__next__()
 
 
 @pytest.mark.parametrize(
@@ -447,19 +296,16 @@ def test_other_protocols_get_nothing() -> None:
         (" ", 422, "sentence A is empty; give it at least one word, in quotes"),
     ],
 )
-def test_what_a_person_can_mend_is_one_line(app: App, asked_for: str, status: int, said: str) -> None:
+def test_what_a_person_can_mend_is_one_line(app: Starlette, asked_for: str, status: int, said: str) -> None:
     found = asked(app, f"/{TOKEN}/answer", body_of(a=asked_for))
     assert (found.status, found.json) == (status, {"error": said})
 
 
-def test_other_statuses(app: App) -> None:
-    assert asked(app, f"/{TOKEN}/answer", body_of(turn=3)).status == 200
-    stale = asked(app, f"/{TOKEN}/answer", body_of(turn=2))
-    assert (stale.status, stale.json) == (202, {"stale": True})
+def test_other_statuses(app: Starlette) -> None:
     gone = asked(app, f"/{TOKEN}/page/{'0' * 16}")
-    assert (gone.status, gone.json) == (410, {"gone": True})
+    assert (gone.status, gone.json) == (410, {"error": "this answer is not held any more"})
     assert asked(app, f"/{TOKEN}/answer", b'{"a": 1}').json == {"error": "a: Input should be an instance of str"}
-    name = asked(app, f"/{TOKEN}/answer", body_of(turn=4)).json["id"]
+    name = asked(app, f"/{TOKEN}/answer", body_of()).json["id"]
     saved = asked(app, f"/{TOKEN}/page/{name}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
     assert asked(app, f"/{TOKEN}/numbers/{name}/0-2").status == 200

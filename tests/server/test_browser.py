@@ -53,9 +53,9 @@ def address(
         scanners = [stack.enter_context(Scanner(each, anew(choose(each.model)))) for each in options]
         session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST))
         port = own.getsockname()[1]
-        stack.enter_context(served(app_of(session, TOKEN, port, bugs.append), own))
+        stack.enter_context(served(app_of(session, TOKEN, bugs.append), own))
         yield f"http://127.0.0.1:{port}/{TOKEN}/"
-        session.worker.close()
+        session.close()
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def shown() -> Iterator[Page]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
         yield page
-        session.worker.close()
+        session.close()
     assert errors == [] and bugs == []
 
 

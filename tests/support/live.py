@@ -6,17 +6,18 @@ import asyncio
 import http.client
 import json
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from starlette.applications import Starlette
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
-from attnscan.server.app import App, app_of, listening, served
+from attnscan.server.app import app_of, listening, served
 from attnscan.server.session import Loaded, Session
 
 TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321
@@ -84,14 +85,6 @@ class Answer:
         return json.loads(self.body)
 
 
-def until(done: Callable[[], object]) -> None:
-    """Wait for what another thread does. Raises: AssertionError after a minute."""
-    end = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 @contextmanager
 def session_of(*models: StandIn, **named: Any) -> Iterator[Session]:
     """Closed afterwards."""
@@ -104,17 +97,17 @@ def session_of(*models: StandIn, **named: Any) -> Iterator[Session]:
     finally:
         for model in models:
             model.let.set()
-        session.worker.close()
+        session.close()
 
 
 def body_of(**fields: Any) -> bytes:
     """What a page asks, a field changed or left out by None."""
-    known = {"a": "the cat", "client": "me", "turn": 1} | fields
+    known = {"a": "the cat"} | fields
     return json.dumps({name: value for name, value in known.items() if value is not None}).encode()
 
 
 def asked(
-    app: App,
+    app: Starlette,
     path: str,
     body: bytes | Sequence[bytes] | None = None,
     headers: Iterable[tuple[str, str]] = (),
@@ -158,7 +151,7 @@ def listened(session: Session, bugs: list[Exception]) -> Iterator[int]:
     """A real server, and its port."""
     with listening(None) as own:
         port = own.getsockname()[1]
-        with served(app_of(session, TOKEN, port, bugs.append), own):
+        with served(app_of(session, TOKEN, bugs.append), own):
             yield port
 
 

@@ -99,13 +99,13 @@ def _serve(session: Session, own: socket, *, open_browser: bool) -> None:
     from attnscan.server.app import app_of, served
 
     port, token = own.getsockname()[1], token_urlsafe(24)
-    with suppress(KeyboardInterrupt), served(app_of(session, token, port, _say_bug), own) as ended:
+    with suppress(KeyboardInterrupt), served(app_of(session, token, _say_bug), own) as ended:
         write_stdout((url := f"http://127.0.0.1:{port}/{token}/\n").encode())
         say(f"open this address to ask {' and '.join(model.title for model in session.models)}; Ctrl-C ends it")
         if open_browser and not webbrowser.open(url.strip()):
             say("no browser is available: open the address by hand")
         wait_for(ended)
-    session.worker.close()
+    session.close()
     distrust("the server")  # the process ends at once, whatever a model or a browser is at
 
 

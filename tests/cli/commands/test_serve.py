@@ -62,10 +62,10 @@ def test_a_real_one_answers_and_ctrl_c_ends_it_whatever_a_model_and_a_browser_ar
         assert URL.fullmatch(url)
         status, page = _asked(url)
         assert status == 200 and b"<html" in page
-        status, answer = _asked(url, "answer", {"a": "the dog sat", "client": "me", "turn": 1})
+        status, answer = _asked(url, "answer", {"a": "the dog sat"})
         assert status == 200 and json.loads(answer)["id"]
         idle = socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=WAIT)
-        long = {"a": "cat " * 500, "client": "me", "turn": 2}
+        long = {"a": "cat " * 500}
         asking = threading.Thread(target=lambda: _gives_up(url, long))
         asking.start()
         process.send_signal(signal.SIGINT)
@@ -190,7 +190,7 @@ def _served(*arguments: str) -> Iterator[str]:
 def test_two_models_are_asked_the_same() -> None:
     with _served("the cat sat", "--against", "bundled", *BUNDLED) as url:
         for model in (0, 1):
-            status, _ = _asked(url, "answer", {"a": "a dog", "model": model, "client": "me", "turn": 1})
+            status, _ = _asked(url, "answer", {"a": "a dog", "model": model})
             assert (status, _asked(url, f"?model={model}")[0]) == (200, 200)
 
 
@@ -198,10 +198,10 @@ def test_two_models_are_asked_the_same() -> None:
 def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> None:
     (links := tmp_path / "links.txt").write_text("0-1 1-0\n")
     named = ("bado fela", "ALEF ODAB", "--model", TRANSLATOR, "--attention", attention, "--alignments", str(links))
-    asked = {"client": "me", "attention": "cross" if attention == "all" else ""}
+    asked = {"attention": "cross" if attention == "all" else ""}
     with _served(*named) as url:
         for turn, b in enumerate(["ALEF ODAB", "ALEF", None]):
-            status, answer = _asked(url, "answer", {"a": "bado fela", "b": b, "turn": turn, **asked})
+            status, answer = _asked(url, "answer", {"a": "bado fela", "b": b, **asked})
             assert status == 200 and bool(json.loads(answer)["facts"]["gold"]) is (turn == 0)
     links.write_text("0-2")
     done = _ran(*named)

@@ -37,8 +37,6 @@ const questionOf = (said) => ({
 });
 
 const asker = {
-  client: crypto.randomUUID(),
-  turn: 0,
   id: facts.live.id, // of the answer that is shown
   shown: JSON.stringify(first), // the question that it answers
   words: facts.live.words, // its tokens, hidden ones by their own text
@@ -70,16 +68,16 @@ const asker = {
     if (!state.a.trim()) return this.refuse("A is empty: type a sentence");
     if (wanted === this.shown && !this.refused) return;
     const started = performance.now();
-    const answer = await this.post({ ...JSON.parse(wanted), client: this.client });
+    const answer = await this.post(wanted);
     if (answer.error) return this.refuse(answer.error);
-    if (answer.stale || this.wanted() !== wanted) return;
+    if (this.wanted() !== wanted) return;
     this.took = performance.now() - started;
     await this.adopt(answer, wanted);
   },
 
   /** The answer to a question; the server's own words where it refuses. */
-  async post(body) {
-    const { body: answer } = await request("answer", { ...body, turn: ++this.turn });
+  async post(question) {
+    const { body: answer } = await request("answer", question);
     return answer ?? { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
   },
 
@@ -133,7 +131,7 @@ const asker = {
     return once(`numbers-${head}`, async () => {
       let { status, body } = await request(`numbers/${id}/${head}`);
       if (status === 410) {
-        await this.post({ ...JSON.parse(wanted), client: `${this.client}-again` });
+        await this.post(wanted);
         ({ status, body } = await request(`numbers/${id}/${head}`));
       }
       if (status !== 200) throw new Error(body?.error ?? "no answer");
@@ -166,9 +164,8 @@ Object.assign(cargo, {
 /** A kind of attention as the server has it of what is typed. */
 async function kindOfServer(name, said) {
   const wanted = JSON.stringify(questionOf({ ...said, attention: name }));
-  const answer = await asker.post({ ...JSON.parse(wanted), client: asker.client });
+  const answer = await asker.post(wanted);
   if (answer.error) return asker.refuse(answer.error);
-  if (answer.stale) return null;
   const [table, more] = await tableAndProfiles(answer);
   return { table, more, next: answer.facts, take: () => asker.take(answer, wanted) };
 }

@@ -2,9 +2,9 @@
 
 const BUSY = 300; // milliseconds until a busy server is asked again
 
-/** What the server has at a path, as JSON: in { status }, and in { body } where it has something. */
+/** What the server has at a path, or answers to a question in JSON: in { status }, and in { body } where it has something. */
 async function request(path, question) {
-  const sent = question && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) };
+  const sent = question && { method: "POST", headers: { "Content-Type": "application/json" }, body: question };
   for (;;) {
     const response = await fetch(path, sent).catch(() => null);
     if (response?.status === 503) {
