@@ -23,7 +23,6 @@ from markupsafe import Markup
 from attnscan.results.behaviour import HABITS
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.signature import IN_MEMORY, By, Signature, Special
-from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
@@ -68,8 +67,7 @@ class PageOptions:
     neurons: bool = True
     """Whether it holds queries and keys, too."""
     size: int | None = SIZE
-    """Bytes that it takes at most, though never less than every head's scores need at their fewest decimals; None for
-    no limit."""
+    """Bytes that it takes at most, though never less than every head's scores need; None for no limit."""
     inputs: int = 1
     """How many it holds."""
 
@@ -130,7 +128,7 @@ class Subject:
             for name in self.usual.labels.scores.patterns
         ]
 
-    def frame(self, table: Table, left_out: Sequence[str]) -> dict[str, Any]:
+    def frame(self, left_out: Sequence[str]) -> dict[str, Any]:
         """What the template takes for pages of every kind."""
         labels = self.usual.labels
         return {
@@ -152,7 +150,6 @@ class Subject:
             "patterns": self.patterns,
             "threshold": f"{labels.threshold:g}",
             "left_out": left_out,
-            "decimals": table.decimals if table.decimals < DECIMALS else "",
         }
 
     def facts(self, table: Table) -> dict[str, Any]:
@@ -206,16 +203,13 @@ def texts_of(table: Table, profiles: str) -> dict[str, str]:
     return {"table-bytes": table.packed} | ({"profile-bytes": profiles} if profiles else {})
 
 
-def left_out_of(table: Table, size: int | None, room: float) -> list[str]:
-    """What was wanted of the scores and is not there, where `room` is what is left of so many bytes."""
-    lines = []
-    limit = f"in {size / 1e6:g} MB" if size else ""
-    if size and room < 0:
-        needed = at_most((size - room) / 1e6)
-        lines.append(f"the scores of all heads do not fit {limit}: the page takes {needed} MB")
-    if table.decimals < DECIMALS:
-        lines.append(f"the scores of all heads have {table.decimals} decimals, as many as fit {limit}")
-    return lines
+def left_out_of(size: int | None, room: float) -> list[str]:
+    """A line where the scores of all heads do not fit, and `room` is what is left of so many bytes."""
+    if size is None or room >= 0:
+        return []
+    return [
+        f"the scores of all heads do not fit in {size / 1e6:g} MB: the page takes {at_most((size - room) / 1e6)} MB"
+    ]
 
 
 def at_most(error: float) -> str:

@@ -16,7 +16,7 @@ from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
 from attnscan.views.page.page import InputPage, attention_of, shown
-from attnscan.views.page.table import tables
+from attnscan.views.page.table import table_of
 
 if TYPE_CHECKING:
     from attnscan.results.change import Prediction
@@ -57,7 +57,7 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str], sai
         "words": [shown(word) for word in words],
         "predictions": [prediction.as_json() for prediction in said],
     }
-    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
+    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), table_of(page.subject.readings)
     return page.html(cargo, table, (), neurons=page.attention.query is not None, live=known)
 
 
@@ -69,7 +69,7 @@ def answer_of(
     `of_kind` with what is said of the heads of a kind of attention, which may take the place of another.
     """
     page = InputPage.of(result, PageOptions())
-    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
+    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), table_of(page.subject.readings)
     return {
         "id": id,
         "words": [shown(word) for word in words],

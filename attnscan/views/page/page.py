@@ -34,7 +34,7 @@ from attnscan.views.page.frame import (
     left_out_of,
     texts_of,
 )
-from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, tables
+from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, table_of
 
 Sentences = Sequence[tuple[str, list[tuple[str, bool]]]]
 """Each sentence's name and tokens, and which of these are special."""
@@ -76,15 +76,13 @@ class InputPage:
 
     def packed(self) -> tuple[Cargo, Table, tuple[str, ...]]:
         """As much as fits of the attention and of the scores, and what does not."""
-        empty, room = self.cargo_of_every_head(), float("inf")
+        empty, table, size = self.cargo_of_every_head(), table_of(self.subject.readings), self.options.size
         wanted = self.options.neurons and self.attention.query is not None
-        for table in tables(self.subject.readings):
-            if self.options.size is not None:
-                room = self.options.size - len(self.html(empty, table, (), neurons=wanted).encode()) - NOTES
-            if room >= 0:
-                break
+        room = float("inf")
+        if size is not None:
+            room = size - len(self.html(empty, table, (), neurons=wanted).encode()) - NOTES
         cargo = load(empty, self.attention, self.order, room, neurons=wanted)
-        return cargo, table, (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
+        return cargo, table, (*left_out_of(size, room), *self._left_out(cargo))
 
     def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
@@ -114,7 +112,7 @@ class InputPage:
 
         `live` is what its scripts know of a server.
         """
-        frame = self.subject.frame(table, notes) | {
+        frame = self.subject.frame(notes) | {
             "subtitle": _which(self.attention),
             "direction": "rtl" if _reads_right_to_left(self.tokens) else "ltr",
             "sentences": self.sentences or sentences_of(self.attention),
@@ -259,20 +257,16 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
     why_not: dict[By | Special, str] = {other: f"{made} --by {other}", special: f"{made} --special {special}"}
     not_measured = {"predictive": "switched off"} if result.signature.predictive == "off" else {}
     subject = Subject(result.signature, readings, why_not, not_measured)
-    room = float("inf")
-    for table in tables(readings):
-        html = _html(result, subject, table, ())
-        if options.size is not None:
-            room = options.size - len(html.encode()) - NOTES
-        if room >= 0:
-            break
-    notes = tuple(left_out_of(table, options.size, room))
+    table = table_of(readings)
+    html = _html(result, subject, table, ())
+    room = float("inf") if options.size is None else options.size - len(html.encode()) - NOTES
+    notes = tuple(left_out_of(options.size, room))
     return Page(_html(result, subject, table, notes) if notes else html, notes)
 
 
 def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
     lines = (summary(result), ranked_by(result))
-    frame = subject.frame(table, notes) | {
+    frame = subject.frame(notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
         "texts": texts_of(table, profiles_of_pairs(result)),

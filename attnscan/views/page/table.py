@@ -1,4 +1,4 @@
-"""Every head's labels, scores and shares of attention as a page holds them: the cells of the CSV, rounded if need be.
+"""Every head's labels, scores and shares of attention as a page holds them: the cells of the CSV.
 
 A page of one input has them in up to four readings: by weight and, where that is known, by what heads carry, each with
 special tokens and among words alone.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,6 @@ from attnscan.safe_text import plain
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.page.cargo import compressed
 
-_COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
 _MOST_HEADS = 600  # whose shares take 25 kB; of more, a page has better things to hold
@@ -88,8 +87,6 @@ class Table:
     """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
     other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
     name every head's `marks`, each pattern's `chance`, the `summary` and what every head `does` in words."""
-    decimals: int
-    """Of its numbers. The CSV has 6."""
 
 
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
@@ -124,8 +121,8 @@ def _model(result: Classification | Ranking) -> NDArray[Any]:
     return np.full(len(result.scores.grid), result.signature.model, dtype=object)
 
 
-def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
-    """The labels and scores of all heads with all decimals, then with ever fewer."""
+def table_of(readings: Sequence[HeadsByReading]) -> Table:
+    """The labels and scores of all heads."""
     columns, grid = list(readings[0].columns), readings[0].labels.scores.grid
     common = columns.index("name") + 1  # model, kind, layer, head and name, which all readings have in common
     names = [_cells(readings[0].columns[name]) for name in columns[:common]]
@@ -138,32 +135,29 @@ def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
             for reading in readings
         },
     }
-    for decimals in (DECIMALS, *_COARSER):
-        text = json.dumps(
-            {"names": names, "cells": _once(readings, columns[common:], decimals), **about}, separators=(",", ":")
-        )
-        yield Table(tuple(columns), compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY), decimals)
+    text = json.dumps({"names": names, "cells": _once(readings, columns[common:]), **about}, separators=(",", ":"))
+    return Table(tuple(columns), compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY))
 
 
-def _once(readings: Sequence[HeadsByReading], columns: Sequence[str], decimals: int) -> list[list[Any]]:
+def _once(readings: Sequence[HeadsByReading], columns: Sequence[str]) -> list[list[Any]]:
     """By each reading the cells of its columns; in place of those that an earlier reading has as well, its place."""
     first: dict[tuple[str, ...], int] = {}
     whole: list[list[Any]] = []
     for place, reading in enumerate(readings):
-        cells = {name: _cells(reading.columns[name], decimals) for name in columns}
+        cells = {name: _cells(reading.columns[name]) for name in columns}
         earlier = {name: first.setdefault((name, *of), place) for name, of in cells.items()}
         whole.append([of if earlier[name] == place else earlier[name] for name, of in cells.items()])
     return whole
 
 
-def _cells(column: NDArray[Any], decimals: int = DECIMALS) -> list[str]:
+def _cells(column: NDArray[Any]) -> list[str]:
     """The cells of a column of the CSV: empty where nothing is known."""
     if column.dtype.kind != "f":
         known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(column.tolist())}
         return [known[cell] for cell in column.tolist()]
     if np.isnan(column).all():
         return [""] * len(column)
-    return ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in column.tolist()]
+    return ["" if math.isnan(value) else f"{value:.{DECIMALS}f}" for value in column.tolist()]
 
 
 def profiles(result: Classification, *, carried: bool) -> str:

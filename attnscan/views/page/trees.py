@@ -20,7 +20,7 @@ from attnscan.safe_text import plain
 from attnscan.views.page.cargo import Cargo, compressed, planes
 from attnscan.views.page.frame import NOTES, Page, PageOptions
 from attnscan.views.page.page import InputPage, shown
-from attnscan.views.page.table import Table, tables
+from attnscan.views.page.table import Table, table_of
 
 _LEAST_WEIGHTS = 400  # numbers that take as much room as what a head's weights need whatever their number
 
@@ -82,7 +82,7 @@ def shares(pages: Sequence[InputPage], size: int, *, neurons: bool = False) -> l
     """
     needs, frames = [], []
     for page in pages:
-        cargo, table = page.cargo_of_every_head(), next(tables(page.subject.readings))
+        cargo, table = page.cargo_of_every_head(), table_of(page.subject.readings)
         facts = len(json.dumps({**page.facts_of_input(cargo), **page.more}))
         needs.append(facts + sum(map(len, page.texts_of_input(cargo, table).values())) + NOTES)
         frames.append(len(page.html(cargo, table, (), neurons=neurons).encode()) - needs[-1] + NOTES)
