@@ -156,7 +156,7 @@ def ranked(
     patterns, how = [pattern.id for pattern in options.patterns], {"ids": pairs.has_ids, "kind": options.kind}
     opening = nullcontext(None) if per_pair is None else PerPairWriter(per_pair, patterns, **how)  # type: ignore[arg-type]
     with opening as writer, opened(options, model, tokenizer, pairs.counted_by(progress)) as scanner:
-        take = _taking(writer, on_pairs, patterns, how)
+        take = _taking(scanner, writer, on_pairs, patterns, how)
         return ranked_by(scanner, pairs, records, state, take, writer)
 
 
@@ -184,7 +184,9 @@ def ranked_by(
     return result
 
 
-def _taking(writer: Any, on_pairs: OnFrame | None, patterns: Sequence[str], how: Mapping[str, Any]) -> OnPairs | None:
+def _taking(
+    scanner: Scanner, writer: Any, on_pairs: OnFrame | None, patterns: Sequence[str], how: Mapping[str, Any]
+) -> OnPairs | None:
     """What takes pairs' own scores: a file, and a caller's function."""
     if writer is None and on_pairs is None:
         return None
@@ -193,9 +195,9 @@ def _taking(writer: Any, on_pairs: OnFrame | None, patterns: Sequence[str], how:
         from attnscan.scan.per_pair import pair_frame
 
         if writer is not None:
-            writer.write(places, sums)
+            writer.write(places, sums, scanner.grid().layers)
         if on_pairs is not None:
-            on_pairs(pair_frame(places, sums, patterns, **how))
+            on_pairs(pair_frame(places, sums, patterns, **how, layers=scanner.grid().layers))
 
     return take
 

@@ -45,8 +45,6 @@ class Calls:
     """Of each call; None for one that is not read, such as a second stream of the same layer."""
     grid: Grid
     """The heads of the kind that is read."""
-    layers: tuple[int, ...]
-    """The numbers that these layers have in the model."""
     tapped: bool
     """Whether the model calls the registered attention function; else it is watched."""
     whole: bool = True
@@ -92,9 +90,9 @@ def calls_of(model: Any, kind: AttentionKind, tapped: Callable[[dict[str, Any]],
         raise failed(model, error) from error
     known = _layers_by_config(model) if kind is AttentionKind.ONLY else None
     calls = _tapped(model, kind, noted)
-    if calls is None or len(calls.layers) != known:
+    if calls is None or calls.grid.shape[0] != known:
         watched = _watched(model, kind, inputs)
-        if calls is None or len(calls.layers) != len(watched.layers):
+        if calls is None or calls.grid.shape[0] != watched.grid.shape[0]:
             calls = watched
     return calls
 
@@ -155,7 +153,7 @@ def _tapped(model: Any, kind: AttentionKind, noted: Sequence[TappedCall]) -> Cal
             return None  # DiffLlama's, of one half of its values each; ALBERT's one module is no layer's
         layers = tuple(range(len(own)))
     places = _places(kinds, kind)
-    return Calls(places, Grid(((kind, len(own), own[0].heads),)), layers, tapped=True)
+    return Calls(places, _grid(kind, layers, own[0].heads), tapped=True)
 
 
 def _places(kinds: Sequence[AttentionKind | None], kind: AttentionKind) -> tuple[Place | None, ...]:
@@ -166,6 +164,11 @@ def _places(kinds: Sequence[AttentionKind | None], kind: AttentionKind) -> tuple
         if of_call is not None:
             count[of_call] += 1
     return tuple(place if place is not None and place[0] is kind else None for place in places)
+
+
+def _grid(kind: AttentionKind, layers: tuple[int, ...], heads: int) -> Grid:
+    """The heads of some layers; layers of encoder-decoders all have attention, and are counted by kind."""
+    return Grid(((kind, len(layers), heads),), layers if kind is AttentionKind.ONLY else ())
 
 
 def _layers(names: Sequence[str]) -> tuple[int, ...] | None:
@@ -201,8 +204,8 @@ def _watched(model: Any, kind: AttentionKind, inputs: dict[str, Any]) -> Calls:
         and torch.allclose(call.logits.float().softmax(-1), call.weights.float(), atol=1e-6)
         for call in calls
     )
-    grid = Grid(((kind, len(own), heads.pop()),))
-    return Calls(tuple(places), grid, layers, tapped=False, whole=whole, exact=exact)
+    grid = _grid(kind, layers, heads.pop())
+    return Calls(tuple(places), grid, tapped=False, whole=whole, exact=exact)
 
 
 def _seen(model: Any, inputs: dict[str, Any]) -> list[tuple[Call, str]]:

@@ -96,6 +96,7 @@ class AttentionKeeper:
             norms=None if self._projections is None else self._norms,
             chosen=self._chosen,
             kind=kind,
+            layers=self._grid.layers,
             source=encoded.source,
         )
 

@@ -61,6 +61,8 @@ class Attention:
     """Which heads and queries `weights`, `query`, `key`, `norms` and the rows of `visible` are of; None for all."""
     kind: AttentionKind = AttentionKind.ONLY
     """Of which attention of an encoder-decoder it is."""
+    layers: tuple[int, ...] = ()
+    """The numbers of its layers in the model; empty where every layer has attention."""
     source: int = 0
     """Of cross attention, how many tokens are the source's, which are keys; those of the target behind them ask."""
 
@@ -69,7 +71,7 @@ class Attention:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.weights, self.kind) if self.chosen is None else self.chosen.grid
+        return Grid.of(self.weights, self.kind, self.layers) if self.chosen is None else self.chosen.grid
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -180,7 +182,7 @@ class Attention:
         assert self.query is not None and self.key is not None
         head, place = self.grid.head(named), self.place(named)
         products: NDArray[np.float32] = self.query[(*place, query)] * self.key[place]
-        products *= self.scaling[head.layer]
+        products *= self.scaling[head.row]
         return products
 
     def mean_weights(self, heads: Heads) -> NDArray[np.float32]:

@@ -22,7 +22,7 @@ class Checkpoint:
     architecture: str
     """The class that is run: the encoder (or decoder) inside whatever was saved."""
     layers: int
-    """How many there are."""
+    """How many have attention."""
     heads: int
     """Of each layer."""
     read_by: str
@@ -51,6 +51,8 @@ class Checkpoint:
     """The patterns that no head of it can follow or be measured by, and why."""
     patterns: tuple[str, ...] = ()
     """All patterns that were tried."""
+    attention_in: tuple[int, ...] = ()
+    """The numbers of the layers that have attention, where others have none; empty where all have it."""
 
     def to_frame(self) -> pd.DataFrame:
         """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
@@ -74,7 +76,7 @@ class Checkpoint:
         return "yes" if why is None else f"no: {why}"
 
     def _facts(self) -> dict[Any, Any]:
-        aside = ("not_measured", "not_scored", "patterns")
+        aside = {"not_measured", "not_scored", "patterns"} | ({"attention_in"} if not self.attention_in else set())
         return {name: value for name, value in asdict(self).items() if name not in aside}
 
 

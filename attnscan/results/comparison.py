@@ -169,7 +169,9 @@ class Comparison:
                 "pattern": pattern,
             }
             columns |= grid.columns()
-            columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
+            grid_b = self.of_models[1].grid
+            numbers_b = np.array(grid_b.numbers(grid_b.shape[0]))
+            columns |= {"layer_b": numbers_b[self.matched[..., 0]].ravel(), "head_b": self.matched[..., 1].ravel()}
             columns |= {"score_a": a.score[..., p].ravel(), "score_b": b.score[..., p].ravel()}
             columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
             columns |= {"n": a.n[..., p].ravel(), "pairs": a.pairs[..., p].ravel()}

@@ -143,7 +143,7 @@ class Explanations:
             row["weights"] = attention.weights[place].tolist()
             if attention.query is not None and attention.key is not None:
                 queries = range(len(attention.tokens))
-                row["scaling"] = attention.scaling[head.layer]
+                row["scaling"] = attention.scaling[head.row]
                 row["query"] = attention.query[place].tolist()
                 row["key"] = attention.key[place].tolist()
                 row["products"] = [attention.products(head, query).tolist() for query in queries]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
@@ -46,9 +46,15 @@ class Head:
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
     """Of which attention it is a head."""
     layer: int
-    """The number of its layer among those of its kind, from 0 on."""
+    """The number of its layer in the model, from 0 on; other layers may have no attention."""
     head: int
     """Its own number in the layer, from 0 on."""
+    row: int = field(default=-1, kw_only=True, compare=False)
+    """Where its layer stands in arrays; the number of the layer, unless layers before it have no attention."""
+
+    def __post_init__(self) -> None:
+        if self.row < 0:
+            object.__setattr__(self, "row", self.layer)
 
     @property
     def name(self) -> str:
@@ -77,7 +83,7 @@ class Head:
     @property
     def place(self) -> tuple[int, int]:
         """Where it stands in its kind's arrays [layer, head, ...]."""
-        return self.layer, self.head
+        return self.row, self.head
 
     def __repr__(self) -> str:
         return f"Head({self.name})"
@@ -104,6 +110,12 @@ class Grid:
 
     shapes: tuple[tuple[AttentionKind, int, int], ...]
     """Of each kind of attention how many layers it has, and how many heads a layer; kinds in ascending order."""
+    layers: tuple[int, ...] = ()
+    """The numbers of the layers that have attention, of a model with a single kind; empty if all layers have."""
+
+    def __post_init__(self) -> None:
+        if self.layers == tuple(range(len(self.layers))):
+            object.__setattr__(self, "layers", ())
 
     @classmethod
     def square(cls, layers: int, heads: int) -> Self:
@@ -111,16 +123,20 @@ class Grid:
         return cls(((AttentionKind.ONLY, layers, heads),))
 
     @classmethod
-    def of(cls, values: _Shaped, kind: AttentionKind = AttentionKind.ONLY) -> Self:
-        """The heads that an array is of. Shape: [layer, head, ...]."""
-        layers, heads = values.shape[:2]
-        return cls(((kind, layers, heads),))
+    def of(cls, values: _Shaped, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Self:
+        """The heads that an array is of, and the numbers of its layers. Shape: [layer, head, ...]."""
+        layer_count, heads = values.shape[:2]
+        return cls(((kind, layer_count, heads),), tuple(layers))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Layers, and heads a layer, of a model with a single kind of attention."""
         ((_, layers, heads),) = self.shapes
         return layers, heads
+
+    def numbers(self, layers: int) -> Sequence[int]:
+        """The numbers that so many layers have in the model."""
+        return self.layers or range(layers)
 
     def __str__(self) -> str:
         return ", ".join(
@@ -133,21 +149,22 @@ class Grid:
 
     def __iter__(self) -> Iterator[Head]:
         for kind, layers, heads in self.shapes:
-            yield from (Head(layer, head, kind=kind) for layer in range(layers) for head in range(heads))
+            for row, layer in enumerate(self.numbers(layers)):
+                yield from (Head(layer, head, kind=kind, row=row) for head in range(heads))
 
     def __getitem__(self, number: SupportsIndex) -> Head:
         """The head of a number from 0 on. Raises: IndexError if there are not so many."""
         left = index(number)
         for kind, layers, heads in self.shapes:
             if 0 <= left < layers * heads:
-                layer, head = divmod(left, heads)
-                return Head(layer, head, kind=kind)
+                row, head = divmod(left, heads)
+                return Head(self.numbers(layers)[row], head, kind=kind, row=row)
             left -= layers * heads
         raise IndexError(f"head number {index(number)} of {len(self)}")
 
     def __contains__(self, head: Head) -> bool:
         return any(
-            kind == head.kind and 0 <= head.layer < layers and 0 <= head.head < heads
+            kind == head.kind and head.layer in self.numbers(layers) and 0 <= head.head < heads
             for kind, layers, heads in self.shapes
         )
 
@@ -160,14 +177,15 @@ class Grid:
         before = 0
         for kind, layers, heads in self.shapes:
             if kind == head.kind and head in self:
-                return before + head.layer * heads + head.head
+                return before + self.numbers(layers).index(head.layer) * heads + head.head
             before += layers * heads
         raise ValueError(f"no head {head.name} among {self}")
 
     def layer_of(self, head: Head) -> list[Head]:
         """All heads of a head's layer, itself included, in order."""
         (count,) = (heads for kind, _, heads in self.shapes if kind == head.kind)
-        return [Head(head.layer, number, kind=head.kind) for number in range(count)]
+        first = self.index(replace(head, head=0))
+        return [self[first + number] for number in range(count)]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
         """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order.
@@ -177,7 +195,7 @@ class Grid:
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = list(self) if numbers is None else [self[number] for number in numbers]
-        places = np.array([head.place for head in heads], dtype=np.int64).reshape(-1, 2)
+        places = np.array([(head.layer, head.head) for head in heads], dtype=np.int64).reshape(-1, 2)
         columns = {"layer": places[:, 0], "head": places[:, 1]}
         if all(head.kind is AttentionKind.ONLY for head in heads):
             return columns
@@ -207,7 +225,7 @@ class Grid:
     def head(self, named: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
         if isinstance(named, Head) and named in self:
-            return named
+            return self[self.index(named)]
         selected = self.select([named])
         if len(selected) > 1:
             raise SelectionError(f"{heads_written([named])} names {len(selected)} heads", "name one, as 2-0")
@@ -216,7 +234,14 @@ class Grid:
     def _head(self, name: str, letter: str, layer: int, head: int) -> Head:
         for kind, layers, heads in self.shapes:
             if not letter or _LETTERS[letter].word == kind.word:
-                return Head(_within(name, "layer", layer, layers), _within(name, "head", head, heads), kind=kind)
+                numbers = self.numbers(layers)
+                if self.layers and layer not in numbers:
+                    raise SelectionError(
+                        f"{name}: layer {layer} of this model has no attention",
+                        f"its layers with attention are {', '.join(map(str, numbers))}",
+                    )
+                row = numbers.index(layer) if self.layers else _within(name, "layer", layer, layers)
+                return Head(numbers[row], _within(name, "head", head, heads), kind=kind, row=row)
         missing = _LETTERS[letter].word
         raise SelectionError(f"{name}: this model has no {missing} attention", f"name heads as {self[0].name}")
 

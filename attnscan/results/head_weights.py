@@ -173,7 +173,7 @@ class HeadWeights:
         parts = []
         for heads, matrix in self.matrices():
             query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
-            layer, head = (None, None) if self.average else heads[0].place
+            layer, head = (None, None) if self.average else (heads[0].layer, heads[0].head)
             kind = {} if heads[0].kind is AttentionKind.ONLY else {"kind": heads[0].kind.word}
             columns: dict[str, Any] = {"model": self.result.signature.model, **kind, "layer": layer, "head": head}
             columns |= {"query": list(map(self.number, query)), "query_token": [tokens[i] for i in query]}
@@ -184,7 +184,7 @@ class HeadWeights:
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
         if self.average:
-            frame.attrs["mean_of"] = [list(head.place) for head in self.heads]
+            frame.attrs["mean_of"] = [[head.layer, head.head] for head in self.heads]
         return frame
 
 

@@ -60,7 +60,7 @@ class Profile:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.share[..., 0], self.kind)
+        return Grid.of(self.share[..., 0], self.kind, self.signature.layers)
 
     @property
     def average(self) -> FloatArray:
@@ -107,7 +107,7 @@ class Profile:
         return frame
 
     def _about(self, head: Head) -> tuple[object, ...]:
-        return self.signature.model, head.kind.word, *head.place, head.table_name
+        return self.signature.model, head.kind.word, head.layer, head.head, head.table_name
 
     def _numbers(self, head: Head, number: int) -> tuple[object, ...]:
         place = (*head.place, number)

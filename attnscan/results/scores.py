@@ -105,6 +105,8 @@ class Scores:
     """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
     kind: AttentionKind = AttentionKind.ONLY
     """Of which attention heads are."""
+    layers: tuple[int, ...] = ()
+    """The numbers that their layers have in the model; empty where every layer has attention."""
 
     @property
     def patterns(self) -> PatternNames:
@@ -114,7 +116,7 @@ class Scores:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid(((self.kind, *self.entropy.shape),))
+        return Grid.of(self.entropy, self.kind, self.layers)
 
     def table(self, without_delimiters: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""

@@ -93,6 +93,8 @@ class Signature:
     """Whether special tokens are keys, or are removed and rows renormalised over words."""
     fingerprint: str | None = None
     """A hash of weights, config, modules and tokenizer; None where it was not taken, as it is for one input."""
+    layers: tuple[int, ...] = ()
+    """The numbers of the layers that have attention, where others have none; empty where all have it."""
 
     @property
     def title(self) -> str:

@@ -184,7 +184,7 @@ class Syntax:
     @property
     def grid(self) -> Grid:
         """The heads."""
-        return Grid.of(self.accuracy)
+        return Grid.of(self.accuracy, layers=self.signature.layers)
 
     @property
     def sentences(self) -> int:

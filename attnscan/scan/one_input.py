@@ -266,9 +266,11 @@ class _Scorers:
         for classes in self._classes.values():
             classes(block)
 
-    def labels(self, by: By, options: ScanOptions, *, in_full: bool) -> dict[Reading, Callable[[], Labels]]:
+    def labels(
+        self, by: By, options: ScanOptions, layers: tuple[int, ...], *, in_full: bool
+    ) -> dict[Reading, Callable[[], Labels]]:
         """What tells what every head does, by reading; without `in_full`, neither habits nor how sure labels are."""
-        scores, words = self.words.sums().finish(options.kind), self.words.word_sums()
+        scores, words = self.words.sums().finish(options.kind, layers), self.words.word_sums()
         makers: dict[Reading, Callable[[], Labels]] = {}
         for special in self._readings:
             reading, known = Reading(by, special), in_full and special in self._classes
@@ -301,10 +303,11 @@ class _CarriedScorers(_Scorers):
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
-        scores_by = {**result.scores_by, "carried": self.words.sums().finish(options.kind)}
+        layers = result.signature.layers
+        scores_by = {**result.scores_by, "carried": self.words.sums().finish(options.kind, layers)}
         if before is not None:
             before()
-        labels = self.labels("carried", options, in_full=before is not None)
+        labels = self.labels("carried", options, layers, in_full=before is not None)
         return replace(result, scores_by=scores_by, labels_by={**result.labels_by, **labels}, output=output)
 
 
@@ -321,9 +324,9 @@ def _classification(
     return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        scores_by={"weight": scorers.words.sums().finish(options.kind)},
+        scores_by={"weight": scorers.words.sums().finish(options.kind, signature.layers)},
         signature=signature,
-        labels_by=scorers.labels("weight", options, in_full=before is not None),
+        labels_by=scorers.labels("weight", options, signature.layers, in_full=before is not None),
         shown=options.shown,
     )
 

@@ -68,9 +68,9 @@ class PerPairWriter:
     def __enter__(self) -> PerPairWriter:
         return self
 
-    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-        """Add the rows of some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        table = pair_table(places, sums, self._patterns, **self._how)
+    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray], layers: Sequence[int] = ()) -> None:
+        """Add the rows of some pairs, of layers of these numbers. Shape: `sums` are [pair, layer, head, pattern]."""
+        table = pair_table(places, sums, self._patterns, **self._how, layers=layers)
         with explained(self._path):
             if self._writer is None:
                 self._writer = self._opened(table.schema)
@@ -107,6 +107,7 @@ def pair_table(
     *,
     ids: bool = False,
     kind: AttentionKind = AttentionKind.ONLY,
+    layers: Sequence[int] = (),
 ) -> pa.Table:
     """The rows of some pairs; with `ids`, these are a column.
 
@@ -127,7 +128,7 @@ def pair_table(
         codes = np.zeros(len(place[0]), dtype=np.int8)
         columns["kind"] = arrow.DictionaryArray.from_arrays(codes, [kind.word])
     columns |= {
-        "layer": place[1].astype(np.int32),
+        "layer": _numbers(place[1], layers),
         "head": place[2].astype(np.int32),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
     }
@@ -143,6 +144,7 @@ def pair_frame(
     *,
     ids: bool = False,
     kind: AttentionKind = AttentionKind.ONLY,
+    layers: Sequence[int] = (),
 ) -> pd.DataFrame:
     """Rows as a data frame, for which Arrow is not needed."""
     import pandas as pd
@@ -156,9 +158,14 @@ def pair_frame(
         columns["id"] = np.array([origin.id for origin in places], dtype=object)[pair]
     if kind is not AttentionKind.ONLY:
         columns["kind"] = pd.Categorical.from_codes(np.zeros_like(pair), pd.Index([kind.word]))
-    columns |= {"layer": layer.astype(np.int32), "head": head.astype(np.int32)}
+    columns |= {"layer": _numbers(layer, layers), "head": head.astype(np.int32)}
     columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index(list(patterns)))
     return pd.DataFrame(columns | _measured(sums, place))
+
+
+def _numbers(rows: NDArray[Any], layers: Sequence[int]) -> NDArray[Any]:
+    """The numbers that layers have in the model, of their rows in arrays."""
+    return (np.array(layers)[rows] if layers else rows).astype(np.int32)
 
 
 def _measured(sums: Mapping[str, FloatArray], place: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:

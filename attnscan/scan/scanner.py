@@ -359,6 +359,7 @@ class Scanner:
             device=self.device,
             read_by=self.read_by,
             predictive=self.measure or "off",
+            layers=self.grid().layers,
             fingerprint=str(self.loaded.fingerprint) if fingerprint else None,
             **seen.signature_fields,
         )

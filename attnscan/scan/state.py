@@ -260,13 +260,13 @@ class ScanState:
         if sums.told is None or (options.split and sums.ranked is None):
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
-        scores, labels = sums.told.finish(options.kind), None
+        scores, labels = sums.told.finish(options.kind, signature.layers), None
         if sums.labels is not None:
             labels = labels_of(scores, sums.labels.units(), options.reading, options.threshold, options.seed)
         return Ranking(
             scores,
             signature,
-            sums.ranked.finish(options.kind) if sums.ranked else None,
+            sums.ranked.finish(options.kind, signature.layers) if sums.ranked else None,
             labels=labels,
             alignment=None if sums.alignment is None else sums.alignment.finish(),
         )

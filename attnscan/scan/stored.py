@@ -136,12 +136,18 @@ def _signature_read(said: Any) -> Signature:
     types = get_type_hints(Signature)
     if not isinstance(said, dict) or not set(said) <= set(types):
         raise ValueError("a signature of another version")
+    layers = said.get("layers", [])
+    if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
+        raise ValueError("a signature with layers of another type")
+    said = {**said, "layers": tuple(layers)}
     for field in fields(Signature):
         if field.name not in said:
             if field.default is MISSING:
                 raise ValueError(f"a signature without {field.name}")
             continue
         value, kind = said[field.name], types[field.name]
+        if field.name == "layers":
+            continue
         if words := words_of(kind):
             right = value in words
         else:

@@ -294,11 +294,11 @@ class ScoreSums(Adding):
         """How many layers and heads there are."""
         return self.entropy.shape
 
-    def finish(self, kind: AttentionKind = AttentionKind.ONLY) -> Scores:
-        """The scores of every head and pattern, heads being of that kind of attention."""
+    def finish(self, kind: AttentionKind = AttentionKind.ONLY, layers: tuple[int, ...] = ()) -> Scores:
+        """The scores of every head and pattern: heads of that kind of attention, of layers with these numbers."""
         every_key, words_only = (
             getattr(self, kind).finish(None if self.products is None else self.products[kind]) for kind in KINDS
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             entropy = self.entropy / self.words
-        return Scores(self.scored, every_key, words_only, entropy, kind)
+        return Scores(self.scored, every_key, words_only, entropy, kind, layers)

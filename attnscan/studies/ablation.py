@@ -100,7 +100,7 @@ def _by_patterns(
     names: NDArray[np.str_] = np.asarray([*scores.patterns, ""])
     labels = names[scores.followed(options.threshold, among_words=among_words)]
     sets = [
-        with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name, options.kind))
+        with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name, scores.grid))
         for name, heads in heads_of_patterns(scores, labels, patterns, request.top, among_words).items()
     ]
     by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
@@ -127,10 +127,10 @@ def _check_halves(counts: Sequence[int]) -> None:
         )
 
 
-def _barred(labels: NDArray[np.str_], pattern: str, kind: AttentionKind) -> frozenset[Head]:
+def _barred(labels: NDArray[np.str_], pattern: str, grid: Grid) -> frozenset[Head]:
     """The heads that may not be controls of a pattern's: those that follow another one, which does work."""
     barred = ~np.isin(labels, [pattern, DELIMITER, ""])
-    return frozenset(head for head in Grid.of(labels, kind) if barred[head.place])
+    return frozenset(head for head in grid if barred[head.place])
 
 
 def heads_of_patterns(

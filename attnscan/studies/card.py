@@ -254,7 +254,7 @@ class _Measurer:
         self._scorer = Scorer(targets)
         takers: dict[bool, Consumer] = {True: self._scorer, False: self._classes}
         self._takers = [takers[labelled] for labelled in {measure.labelled for measure in measures.values()}]
-        self.layers = {head.layer for head in measures}
+        self.layers = {head.row for head in measures}
         """Those of the heads."""
 
     @classmethod

@@ -35,6 +35,7 @@ def examine(scanner: Scanner) -> Checkpoint:
         architecture=type(loaded.model).__name__,
         layers=layers,
         heads=heads,
+        attention_in=attention.layers,
         read_by=scanner.read_by,
         template=_template(encoded),
         longest_input=loaded.limit if loaded.limit < NO_LIMIT else None,

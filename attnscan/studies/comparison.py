@@ -61,8 +61,9 @@ def compare(
     sums, states = _scanned(scanner_a, scanner_b, known(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
-    scores = sums.a.finish(options.kind), sums.b.finish(options.kind)
-    kept = (scores[0], sums.labels_a), (sums.own_b.finish(options.kind), sums.labels_b)
+    layers = [grid.layers for grid in grids]
+    scores = sums.a.finish(options.kind, layers[0]), sums.b.finish(options.kind, layers[0])
+    kept = (scores[0], sums.labels_a), (sums.own_b.finish(options.kind, layers[1]), sums.labels_b)
     rule = options.reading, options.threshold, options.seed
     of_models = [labels_of(own, labels.units(), *rule) for own, labels in kept]
     return Comparison(

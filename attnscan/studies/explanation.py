@@ -123,7 +123,7 @@ class NeuronScorer:
     ) -> None:
         self._batch, self._targets, self._rotations = targets.batch, targets, rotations
         self._chosen = [p for p, known in enumerate(targets.patterns) if pattern in (None, known.id)]
-        self._only = None if only is None else set(only)
+        self._only = None if only is None else {head.place for head in only}
         self._kept: dict[tuple[int, int, int], tuple[list[int], list[int], FloatArray]] = {}
         """By layer, first head and first input of a block: its heads, its patterns, and their sums over its inputs."""
         self._grid: Grid | None = None
@@ -135,9 +135,7 @@ class NeuronScorer:
             self._kept.clear()  # all blocks come once more, and these have none
             return
         first, last, _ = block.heads.indices(block.grid.shape[1])
-        heads = [
-            h for h in range(first, last) if self._only is None or Head(block.layer, h, kind=block.kind) in self._only
-        ]
+        heads = [h for h in range(first, last) if self._only is None or (block.layer, h) in self._only]
         if not heads:
             return
         self._grid = block.grid
@@ -492,7 +490,8 @@ class _Explainer:
         """What all batches together say. Raises: InputError if there was none."""
         if sums_of_all.scores is None:
             raise no_pair("to explain by")
-        scores, not_available = sums_of_all.scores.finish(self._scanner.options.kind), dict(sums_of_all.not_available)
+        scores = sums_of_all.scores.finish(self._scanner.options.kind, self._scanner.grid().layers)
+        not_available = dict(sums_of_all.not_available)
         causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
         shuffled_scores = causes.get(SHUFFLED)
         if shuffled_scores is not None and _same(shuffled_scores[0], scores):

@@ -163,10 +163,11 @@ def similar(
     if scores is None or labels is None or apart is None or not apart.n.item():
         raise no_pair("to compare heads by")
     options = scanner.options
+    finished = scores.finish(options.kind, scanner.grid().layers)
     return Similarity(
         divergence=apart.ratio,
         se=apart.se,
-        labels=labels_of(scores.finish(options.kind), labels.units(), options.reading, options.threshold, options.seed),
+        labels=labels_of(finished, labels.units(), options.reading, options.threshold, options.seed),
         queries=int(apart.n.item()),
         signature=scanner.signature(stream.seen),
         within=within,

@@ -213,7 +213,7 @@ class Trials:
             if getattr(change, name) != getattr(_NOTHING, name) and (why := self.available[name]):
                 raise OptionError(f"{name} cannot be changed: {why}", f"leave {name} as it is")
         if change.off:
-            self._grid.select(change.off)
+            change = replace(change, off=tuple(self._grid.select(change.off)))
         return Trial(self, self._scanner, pair, change)
 
     @property
@@ -321,6 +321,6 @@ def _switch_off(change: Change) -> OnOutput | None:
         return None
 
     def edit(layer: int, output: Tensor) -> None:
-        output[:, :, [head.head for head in change.off if head.layer == layer]] = 0
+        output[:, :, [head.head for head in change.off if head.row == layer]] = 0
 
     return edit

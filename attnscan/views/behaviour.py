@@ -169,12 +169,12 @@ def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
     return texts | {name: f"{getattr(table, name)[place]:,}" for name in ("n", "pairs")}
 
 
-def none_does(table: ScoreTable, pattern: int, threshold: float) -> str:
+def none_does(table: ScoreTable, grid: Grid, pattern: int, threshold: float) -> str:
     """That no head follows a pattern, if so, and how near the best one comes; empty if some head does."""
     above = table.above_chance[..., pattern]
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
-    best, by = Grid.of(above)[np.nanargmax(above)].name, round(float(np.nanmax(above)), 2)
+    best, by = grid[np.nanargmax(above)].name, round(float(np.nanmax(above)), 2)
     away = f"{abs(by):.2f} {'above' if by > 0 else 'below'} chance" if by else "at chance"
     return f"No head follows this pattern. Closest: {best}, {away} (a label needs {threshold:g} above)."
 

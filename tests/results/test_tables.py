@@ -175,7 +175,7 @@ class TestJson:
         assert sum(line.startswith(b'    {"model": "saved.npz"') for line in content.splitlines()) == 2
         read = json.loads(content)
         assert list(read) == [*frame.attrs, "heads"]
-        assert {name: read[name] for name in frame.attrs} == frame.attrs
+        assert {name: read[name] for name in frame.attrs} == json.loads(json.dumps(frame.attrs))
         assert [list(head) for head in read["heads"]] == [CLASSIFY] * 2
         assert read["heads"][1] == {
             "model": "saved.npz",

@@ -294,7 +294,7 @@ def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     true = np.stack([attention.query[head.place][places], attention.key[head.place][places]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
     whole = np.rint(true / worth)
-    rounded, scaling = whole * worth, attention.scaling[head.layer]
+    rounded, scaling = whole * worth, attention.scaling[head.row]
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
     query, key = map(float, worth.ravel())
     return Neurons(compressed(planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))

@@ -133,7 +133,7 @@ class Subject:
         labels = self.usual.labels
         return {
             "title": plain(self.signature.title),
-            "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items()},
+            "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items() if value != ()},
             "grid": labels.scores.grid.shape,
             "usual": self.usual.title,
             "why_unsure": why_unsure(labels),

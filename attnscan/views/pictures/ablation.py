@@ -121,7 +121,7 @@ def _grids(ablation: Ablation, width: float) -> Sheet:
             if np.isnan(effect.loss):
                 continue
             (head,) = effect.set.heads
-            x, y = grid.x + head.head * side, grid.y + head.layer * side
+            x, y = grid.x + head.head * side, grid.y + head.row * side
             cell = Box(x + _GAP, y + _GAP, side - 2 * _GAP, side - 2 * _GAP)
             sheet.box(cell, "#ffffff")
             if effect in sure[quantity]:

@@ -80,7 +80,7 @@ def rulers(
     if down:
         side = box.height / layers
         for layer in range(0, layers, step_of(side, 0.9 * LINE)):
-            sheet.text(box.x - 0.05, box.y + (layer + 0.5) * side, str(layer), align="right")
+            sheet.text(box.x - 0.05, box.y + (layer + 0.5) * side, str(grid.numbers(layers)[layer]), align="right")
         middle = box.x - ruler_width(layers) + MARGIN + LINE / 2, box.y + box.height / 2
         sheet.text(*middle, "layer", align="center", upward=True)
     if across:
@@ -113,7 +113,7 @@ def draw_heads(sheet: Sheet, box: Box, grid: Grid, cell_of: Callable[[Head], Hea
     gap, size = min(_GAP, side / 5), letter_size(side)
     for head in grid:
         color, seen, text = cell_of(head)
-        x, y = box.x + head.head * side, box.y + head.layer * side
+        x, y = box.x + head.head * side, box.y + head.row * side
         sheet.box(Box(x + gap, y + gap, side - 2 * gap, side - 2 * gap), color, seen)
         if size is None:
             continue

@@ -145,8 +145,8 @@ def layers_sheet(result: Classification | Ranking, width: float, table: ScoreTab
     for p in range(count):
         box = layout.box(p)
         _title(sheet, box, result, p, higher=0.8 * LINE)
-        _axes(sheet, box, layers, first=p % columns == 0, last=layout.is_lowest(p))
-        _lines(sheet, box, table, p, paper_color(result.scores.patterns[p]))
+        _axes(sheet, box, result.scores.grid, first=p % columns == 0, last=layout.is_lowest(p))
+        _lines(sheet, box, result.scores.grid, table, p, paper_color(result.scores.patterns[p]))
         _say_if_empty(sheet, box, result, table, p)
     x, y = layout.key()
     for i, (name, style) in enumerate(_STYLES.items()):
@@ -165,7 +165,7 @@ def _title(sheet: Sheet, box: Box, result: Classification | Ranking, pattern: in
     sheet.text(box.x, box.y - 0.6 * LINE - higher, text, size=size)
 
 
-def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> None:
+def _axes(sheet: Sheet, box: Box, grid: Grid, *, first: bool, last: bool) -> None:
     """A frame from chance, 0, to perfect, 1, by layer; the names of axes at the outermost panels alone."""
     for value in (0, 0.5, 1):
         y = box.y + box.height * (1 - value)
@@ -174,17 +174,17 @@ def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> No
             sheet.text(box.x - 0.04, y, f"{value:g}", align="right")
     if first:
         sheet.text(MARGIN + LINE / 2, box.y + box.height / 2, _QUANTITY, align="center", upward=True)
-    pitch = box.width / layers
+    layers, _ = grid.shape
+    numbers, pitch = grid.numbers(layers), box.width / layers
     for layer in range(0, layers, step_of(pitch, width_of(f"{layers - 1} "))):
-        sheet.text(box.x + (layer + 0.5) * pitch, box.y + box.height + 0.55 * LINE, str(layer), align="center")
+        sheet.text(box.x + (layer + 0.5) * pitch, box.y + box.height + 0.55 * LINE, str(numbers[layer]), align="center")
     if last:
         sheet.text(box.x + box.width / 2, box.y + box.height + 1.5 * LINE, "layer", align="center")
 
 
-def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) -> None:
+def _lines(sheet: Sheet, box: Box, grid: Grid, table: ScoreTable, pattern: int, color: str) -> None:
     """The best head and the mean of every layer, as far as they were measured."""
     score = _above(table, pattern)
-    grid = Grid.of(score)
     layers, _ = grid.shape
     x = [box.x + (layer + 0.5) * box.width / layers for layer in range(layers)]
 
@@ -199,8 +199,8 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
     if np.nan_to_num(score).any():
         head = grid[np.nanargmax(score)]
         room = width_of(head.name) / 2
-        middle = min(max(x[head.layer], box.x + room), box.x + box.width - room)
-        sheet.text(middle, box.y + box.height * (1 - best[head.layer]) - 0.6 * LINE, head.name, align="center")
+        middle = min(max(x[head.row], box.x + room), box.x + box.width - room)
+        sheet.text(middle, box.y + box.height * (1 - best[head.row]) - 0.6 * LINE, head.name, align="center")
 
 
 def _above(table: ScoreTable, pattern: int) -> FloatArray:

@@ -45,9 +45,10 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
     c, grid = checkpoint, Grid.square(checkpoint.layers, checkpoint.heads)
     heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
+    where = f", attention in layers {', '.join(map(str, c.attention_in))}" if c.attention_in else ""
     facts = {
         "family": f"{c.family} ({c.architecture})",
-        "heads": f"{grid} = {len(grid)}",
+        "heads": f"{grid} = {len(grid)}{where}",
         "read by": _READ_BY[c.read_by],
         "template": c.template,
         "longest input": counted(c.longest_input, "token") if c.longest_input else "no limit known",

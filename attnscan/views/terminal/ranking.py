@@ -160,8 +160,8 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
     every = 1 if cell == 3 else 5
     ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
     yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
-    for layer in range(layers):
-        line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
+    for layer, layer_number in enumerate(labels.grid.numbers(layers)):
+        line = Text.assemble((f"{layer_number:>{_RULER - 2}}  ", "dim"))
         for head in range(heads):
             kind, asked = str(labels.among_words[layer, head]), "?" if labels.unsure[layer, head] else ""
             text = (asked or letter(kind)) if cell == 1 else letter(kind) + asked
@@ -189,7 +189,7 @@ def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: i
         if not len(order := result.order(pattern)):
             continue
         ranked = max(ranked, len(order))
-        blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
+        blocks += wrapped(none_does(table, result.scores.grid, result.scores.patterns.index(pattern), threshold), width)
         blocks += [_table(result, pattern, top, width)]
         blocks += wrapped(told_apart(result, pattern), width)
     blocks += ["", *_notes(width)] if ranked else []

@@ -136,7 +136,7 @@ def _map(result: Syntax, width: int) -> Iterator[RenderableType]:
     """Every head's letter, and what letters say."""
     layers, heads = result.grid.shape
     cell = 3 if 6 + 3 * heads <= width else 2
-    for layer in range(layers):
+    for layer in result.grid.numbers(layers):
         line = Text(f"{layer:>4}  ", style="dim")
         for head in result.grid.layer_of(Head(layer, 0)):
             mark = result.letter(head)

@@ -41,6 +41,7 @@ function nameHeads() {
   heads = columnOf("layer").map((layer, index) => ({
     name: `${facts.letter}${layer}-${packed.names[column.head][index]}`,
     layer: Math.floor(index / HEADS),
+    layerNumber: layer,
     head: index % HEADS,
     index,
   }));

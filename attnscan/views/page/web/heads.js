@@ -18,7 +18,8 @@ function colorsOf(head) {
 }
 
 /** Whether a head is of the layer of a name, `layer:2` or `layer:c2`. */
-const isLayer = ({ layer }, word) => word === `layer:${layer}` || word === `layer:${facts.letter}${layer}`;
+const isLayer = ({ layerNumber }, word) =>
+  word === `layer:${layerNumber}` || word === `layer:${facts.letter}${layerNumber}`;
 
 /** The heads that a text names, by names and whole layers, each once; and what it has beside these. */
 function headsIn(text) {
@@ -37,9 +38,9 @@ function fillPicker() {
   picker.style.setProperty("--columns", HEADS);
   for (const [index, head] of heads.entries()) {
     if (index % HEADS === 0) {
-      const about = `All heads of layer ${head.layer}`;
+      const about = `All heads of layer ${head.layerNumber}`;
       const layer = { type: "button", class: "layer", value: head.layer, title: about, "aria-label": about };
-      picker.append(make("button", layer, String(head.layer)));
+      picker.append(make("button", layer, String(head.layerNumber)));
     }
     const absent = OF_PAIRS || holds("weights", head) ? "" : "absent";
     picker.append(make("button", { type: "button", value: head.name, class: absent }));

@@ -119,7 +119,7 @@ const modelView = {
       make("span", { class: "axis", "aria-hidden": "true" }, String(head)),
     );
     const lines = Array.from({ length: LAYERS }, (_, layer) => [
-      make("span", { class: "axis", "aria-hidden": "true" }, String(layer)),
+      make("span", { class: "axis", "aria-hidden": "true" }, String(heads[layer * HEADS].layerNumber)),
       ...this.inOrder.slice(layer * HEADS, (layer + 1) * HEADS),
     ]);
     return [make("span", { class: "axis corner", "aria-hidden": "true" }), ...across, ...lines.flat()];
