@@ -79,7 +79,7 @@ def opened_all(
                 scanners.append(stack.enter_context(Scanner(options, held, progress)))
             else:
                 scanners.append(stack.enter_context(Scanner(options, source, progress)))
-                warn(scanners[-1].loaded.note)
+            warn(scanners[-1].loaded.note)
         _leave_autocast(stack)
         yield scanners
 

@@ -18,7 +18,7 @@ from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
-from attnscan.model.running import first_line, quiet_transformers
+from attnscan.model.running import READ_IN_FULL, block_sparse_part, first_line, quiet_transformers
 from attnscan.model.sources import Source
 from attnscan.model.writing import writes_text
 from attnscan.results.signature import IN_MEMORY
@@ -71,7 +71,8 @@ def _in_place(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedMod
     encoder = encoder_of(model, source.name) if attention == "encoder" else model
     device = _device_of(encoder)
     _check_modules(model)
-    loaded = LoadedModel(source, encoder, None, tokenizer, device, encoder.dtype, revision=None, given=model)
+    note = f"{source.name}: {READ_IN_FULL}" if block_sparse_part(model) is not None else ""
+    loaded = LoadedModel(source, encoder, None, tokenizer, device, encoder.dtype, None, given=model, note=note)
     return replace(loaded, masked_lm=_masked_lm(loaded) if attention == "encoder" else None)
 
 

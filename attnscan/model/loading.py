@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 import os
+import shlex
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,8 +24,8 @@ from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import asked, hushed, is_panic
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.loaded import LoadedModel, chosen_device
-from attnscan.model.running import attention_of, first_line, quiet_transformers
-from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source, pinned
+from attnscan.model.running import READ_IN_FULL, attention_of, block_sparse_part, first_line, quiet_transformers
+from attnscan.model.sources import ADAPTER_WEIGHTS, BUNDLED_PACKAGE, Device, Dtype, Source, has_tokenizer, pinned
 from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain
 
@@ -58,7 +59,11 @@ def load(
         with _said(source):
             whole, missing, unused = _load_weights(source, number, attention)
             again = whole if asked == number else _load_weights(source, asked, attention)[0]
-            note = _check_weights(whole, missing, unused, source.name, attention)
+            _check_prefix(missing, unused, whole.base_model_prefix, source)
+            notes = [_check_weights(whole, missing, unused, source.name, attention)]
+    for sparse in filter(None, map(block_sparse_part, {whole, again})):
+        sparse.set_attention_type("original_full")  # once: left to itself it does so at its first short input
+        notes = [*notes[:1], f"{source.name}: {READ_IN_FULL}"]
     whole, is_whole = whole.to(place).eval(), attention != "encoder"
     encoder = whole if is_whole else encoder_of(whole, source.name)
     masked_lm = None if is_whole or whole.base_model is whole or missing else whole
@@ -72,7 +77,7 @@ def load(
         fast=None if again is whole else again.eval() if is_whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
         modules=of_modules(encoder if masked_lm is None else masked_lm),
-        note=note,
+        note="; ".join(filter(None, notes)),
     )
 
 
@@ -118,9 +123,10 @@ def _said(source: Source) -> Iterator[None]:
 def _load_tokenizer(source: Source) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = asked(
-        AutoTokenizer.from_pretrained, source.location, revision=source.asked_for, trust_remote_code=False
-    )
+    location, revision = source.location, source.asked_for
+    if source.adapter and has_tokenizer(Path(source.adapter)):
+        location, revision = source.adapter, "main"
+    tokenizer = asked(AutoTokenizer.from_pretrained, location, revision=revision, trust_remote_code=False)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
     return tokenizer
@@ -150,8 +156,48 @@ def _load_weights_for(
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
+    if source.adapter:
+        model = _with_adapter(model, source)
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     return model, missing, sorted(info["unexpected_keys"])
+
+
+def _with_adapter(model: Any, source: Source) -> Any:
+    """A model with an adapter's weights merged into its own.
+
+    Raises: ModelError if peft is not installed, or the adapter is of another model.
+    """
+    try:
+        from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+    except ImportError:
+        raise ModelError(
+            f"{source.name} holds an adapter (LoRA or the like), and the package peft is not installed",
+            "pip install peft; or merge it once: peft's merge_and_unload(), then save_pretrained(DIR)",
+        ) from None
+    from safetensors.torch import load_file
+
+    names, base = set(load_file(Path(source.adapter) / ADAPTER_WEIGHTS)), model.base_model_prefix
+    with_head = any(name.startswith(f"base_model.model.{base}.") for name in names)
+    if not with_head:  # it was made for a model without task head
+        changed = model.base_model
+    elif model.base_model is not model:
+        changed = model
+    else:  # by its names, a task head's model holds this one
+        changed = torch.nn.Module()
+        changed.config = model.config
+        changed.add_module(base, model)
+    config = PeftConfig.from_pretrained(source.adapter)
+    config.task_type = None  # no task head is wrapped
+    adapted = PeftModel.from_pretrained(changed, source.adapter, config=config)
+    unknown = {name for name in names if "lora_" in name} - set(get_peft_model_state_dict(adapted))
+    if unknown:
+        raise ModelError(
+            f"the adapter {source.name} has {counted(len(unknown), 'weight')} without a place in {source.location}: "
+            f"{min(unknown)}",
+            "see that its adapter_config.json names the model that it was made for",
+        )
+    adapted.merge_and_unload()  # in place
+    return model
 
 
 def _check_named_weights(config: Any, directory: Path) -> None:
@@ -276,6 +322,25 @@ def _check_weights(
     if not heads:
         return ""
     return f"attention does not depend on these other parts of the checkpoint {name}: {', '.join(sorted(heads))}"
+
+
+_RENAME = (
+    "import sys; from safetensors.torch import load_file, save_file; p, f = sys.argv[1:]; "
+    "save_file({n.removeprefix(p): w for n, w in load_file(f).items()}, f, {'format': 'pt'})"
+)
+
+
+def _check_prefix(missing: Iterable[str], unused: Iterable[str], base: str, source: Source) -> None:
+    """Raises: ModelError if missing weights are there by their names behind a wrapper's, such as `module.`."""
+    needed = {weight.removeprefix(f"{base}.") for weight in missing}
+    inner = [weight.split(".", 1) for weight in unused if "." in weight]
+    wrappers = {outer for outer, rest in inner if rest.removeprefix(f"{base}.") in needed} - {base}
+    if wrappers:
+        outer, file = f"{min(wrappers)}.", shlex.quote(f"{source.location}/model.safetensors")
+        raise ModelError(
+            f"the checkpoint {source.name} names its weights with the prefix '{outer}', as a wrapper of a model does",
+            f'save the model inside the wrapper; or rename them once: python -c "{_RENAME}" {outer} {file}',
+        )
 
 
 def _never_saved(whole: Any) -> set[str]:

@@ -18,6 +18,7 @@ from attnscan.inputs.library_calls import WhileInside
 from attnscan.results.terms import counted
 
 BLOCK_SPARSE = "block_sparse"
+READ_IN_FULL = "attention is computed in full; the model's own is of blocks (block_sparse), where no row is whole"
 """What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,11 +74,16 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
             config._attn_implementation_internal = implementation
 
 
+def block_sparse_part(model: Any) -> Any | None:
+    """The part of a Big Bird that computes attention of blocks alone; None of any other model."""
+    return next((module for module in model.modules() if getattr(module, "attention_type", "") == BLOCK_SPARSE), None)
+
+
 @contextmanager
 def at_rest(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, with full attention, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
-    sparse = next((module for module in model.modules() if getattr(module, "attention_type", "") == BLOCK_SPARSE), None)
+    sparse = block_sparse_part(model)
     compiled = any(m._compiled_call_impl is not None or hasattr(m, "_orig_mod") for m in model.modules())
     try:
         model.eval()

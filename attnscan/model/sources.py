@@ -30,6 +30,7 @@ BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 _HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\w.-]*\w)?", re.ASCII)
 _HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.bpe", "tokenizer.*")
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -50,6 +51,8 @@ class Source:
     """What `model.safetensors` must hash to."""
     note: str = ""
     """One line that the user should read: why it is not the model they may expect."""
+    adapter: str = ""
+    """The directory of an adapter (LoRA) that is merged into the model; empty if there is none."""
 
     @property
     def asked_for(self) -> str:
@@ -82,6 +85,8 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         return bundled()
     try:
         path = Path(name).expanduser()
+        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+            return _adapted(name, path, hub)
         if path.is_dir():
             return Source(name, str(checkpoint_directory(path)))
         if path.exists():
@@ -143,14 +148,14 @@ def checkpoint_directory(path: Path) -> Path:
         path = _transformer_module(path)
     if (path / "adapter_config.json").is_file():
         raise ModelError(
-            f"{path} holds an adapter (LoRA or the like), which changes another model's weights",
-            "merge it into its model and save that: peft's merge_and_unload(), then save_pretrained(DIR)",
+            f"{path} holds an adapter (LoRA or the like) beside a model of its own",
+            "keep the two in directories of their own, and name the one that you mean",
         )
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} has no config.json", "give a directory written by save_pretrained()")
     if not has_safetensors(path):
         raise ModelError(*_why_no_weights(path))
-    if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
+    if not has_tokenizer(path):
         raise ModelError(f"{path} has no tokenizer", "save it there too, with tokenizer.save_pretrained()")
     return path
 
@@ -163,6 +168,29 @@ def _transformer_module(path: Path) -> Path:
         return inside if inside.resolve().is_relative_to(path.resolve()) else path
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
         return path
+
+
+def has_tokenizer(path: Path) -> bool:
+    """Whether a directory has a tokenizer's files."""
+    return any(any(path.glob(name)) for name in _TOKENIZER_FILES)
+
+
+def _adapted(name: str, path: Path, hub: Callable[[], bool]) -> Source:
+    """The model that an adapter changes, and the adapter. Raises: ModelError if either is not there."""
+    try:
+        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        base = None
+    if not isinstance(base, str) or not base:
+        raise ModelError(
+            f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
+            "name it there as base_model_name_or_path",
+        )
+    if not (path / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(f"the adapter {path} has no {ADAPTER_WEIGHTS}", "save it again with a present peft")
+    if Path(base).expanduser() == path:
+        raise ModelError(f"the adapter {path} names itself as the model that it changes", "name that model")
+    return replace(_named(base, hub), name=name, adapter=str(path))
 
 
 def has_safetensors(path: Path) -> bool:

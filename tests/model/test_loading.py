@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from logging import StreamHandler
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save
 from transformers import (
     AutoModel,
@@ -23,6 +25,8 @@ from transformers import (
     BertForMaskedLM,
     BertForSequenceClassification,
     BertModel,
+    BigBirdConfig,
+    BigBirdModel,
     DistilBertConfig,
     DistilBertModel,
     RobertaConfig,
@@ -73,6 +77,13 @@ class TestLoading:
         model = loaded(save(tmp_path / "bart", BartModel(config)))
         assert type(model.model).__name__ == "BartEncoder"
         assert model.limit == 32
+
+    def test_block_sparse_attention_is_set_to_full_once_and_said(self, tmp_path: Path) -> None:
+        """Left to itself, Big Bird turns to full attention at its first short input, for good."""
+        sparse = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
+        model = loaded(save(tmp_path / "bird", BigBirdModel(BigBirdConfig(**SMALL, **sparse))))
+        assert model.model.attention_type == "original_full"
+        assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
 
     def test_without_a_padding_token_any_token_pads(self, tmp_path: Path) -> None:
         assert loaded(save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), pad=None)).pad_id == 0
@@ -258,6 +269,17 @@ class TestDisagreement:
         self, bert: Path, settings: dict[str, Any], words: str
     ) -> None:
         assert words in refusal(lambda: loaded(configured(bert, **settings)))
+
+    @pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM])
+    def test_names_with_a_wrappers_prefix_are_refused_and_the_remedy_helps(self, tmp_path: Path, kind: Any) -> None:
+        path = save(tmp_path / "my bert", kind(BertConfig(**SMALL)))
+        weights = load_file(path / "model.safetensors")
+        save_file({f"module.{name}": w for name, w in weights.items()}, path / "model.safetensors", {"format": "pt"})
+        line = refusal(lambda: loaded(path))
+        assert "names its weights with the prefix 'module.'" in line
+        command = line.split("rename them once: ")[1].replace("python", sys.executable, 1)
+        subprocess.run(command, shell=True, check=True)
+        assert torch.equal(loaded(path).embedding, weights[next(n for n in weights if "word_emb" in n)])
 
     def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
         model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))

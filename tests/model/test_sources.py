@@ -297,7 +297,7 @@ class TestCheckpoint:
             (("config.json", "tokenizer.json"), "has no weights"),
             (("config.json", "tokenizer.json", "training_args.bin"), "has no weights"),
             (("config.json", "model.safetensors"), "has no tokenizer"),
-            (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter"),
+            (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter, and its"),
             ((*WHOLE, "adapter_config.json"), "holds an adapter"),
         ],
     )
