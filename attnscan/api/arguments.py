@@ -26,7 +26,7 @@ KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 READING = (*(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")), "skip_bad")
 """Options that say how files of pairs are read."""
 _ASKED = ("predictive", "predictive_words", "predictive_pairs")
-_CROSS = ("attention", "query", "max_target_tokens")
+_CROSS = ("attention", "query", "max_target_tokens", "source_language", "target_language")
 _GENERAL = (
     "unit",
     "words",
@@ -54,17 +54,20 @@ SCAN: dict[str, tuple[str, ...]] = {
     "profile": _without(*_ASKED, "threshold"),
     "show": _without("unit", "words", "predictive_words", "predictive_pairs"),
     "explain": _without("unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"),
-    "predictive": ("unit", "words", "predictive", "predictive_words", "on_long", "device", "dtype", "batch_tokens"),
+    "predictive": (
+        *("unit", "words", "predictive", "predictive_words", "on_long", "source_language"),
+        *("device", "dtype", "batch_tokens"),
+    ),
     "report": _EVERY,
     "plot": _EVERY,
     "ablate": _without("predictive_words", "predictive_pairs"),
     "similar": _without("unit", "words", *_ASKED),
-    "syntax": ("by", "special", "on_long", "seed", "device", "dtype", "batch_tokens"),
+    "syntax": ("by", "special", "on_long", "seed", "source_language", "device", "dtype", "batch_tokens"),
     "compare": _without(*_ASKED),
     "shard": (*_EVERY, "split"),
     "serve": _EVERY,
-    "models": ("device",),
-    "load": ("device", "dtype"),
+    "models": ("device", "source_language"),
+    "load": ("device", "dtype", "source_language", "target_language"),
 }
 """The options of `ScanOptions` that a function takes, and so its command."""
 

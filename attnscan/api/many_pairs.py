@@ -317,7 +317,13 @@ def profile(
 
 
 def load(
-    model: Model = None, *, tokenizer: Tokenizer = None, device: Device = "auto", dtype: Dtype = "auto"
+    model: Model = None,
+    *,
+    tokenizer: Tokenizer = None,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    source_language: str | None = None,
+    target_language: str | None = None,
 ) -> LoadedModel:
     """A model to be given as `model` to any number of calls, each with options of its own, and loaded only now.
 
@@ -325,7 +331,8 @@ def load(
 
     Raises: as `classify`.
     """
-    _, asked = scan_options(model, {"device": device, "dtype": dtype}, many=False)
+    languages = {"source_language": source_language, "target_language": target_language}
+    _, asked = scan_options(model, {"device": device, "dtype": dtype, **languages}, many=False)
     with opened(asked, model, tokenizer) as scanner:
         return scanner.loaded
 

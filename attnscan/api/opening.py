@@ -72,7 +72,8 @@ def opened_all(
 
                 held = model
                 if not isinstance(held, LoadedModel):
-                    held = adopted(held, tokenizer, options.attention)
+                    languages = options.source_language, options.target_language
+                    held = adopted(held, tokenizer, options.attention, languages)
                 elif held.given is not None:
                     held = renewed(held, options.attention)
                 stack.enter_context(held.in_use)
@@ -112,6 +113,8 @@ def _check_given(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> No
         if getattr(options, name) != "auto":
             remedy = "give it to load()" if is_loaded else f"leave {name} out, and use model.to(...) before"
             raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
+    if is_loaded and (options.source_language or options.target_language):
+        raise OptionError("a loaded model keeps its own languages", "give them to load()")
 
 
 def note_words(scanner: Scanner, inputs: Iterable[EncodedInput | InputError]) -> None:

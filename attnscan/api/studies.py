@@ -478,7 +478,11 @@ def patterns(name: str | None = None) -> pd.DataFrame:
 
 
 def models(
-    checkpoint: str | None = None, *, device: Device = "auto", progress: OnProgress | None = None
+    checkpoint: str | None = None,
+    *,
+    device: Device = "auto",
+    source_language: str | None = None,
+    progress: OnProgress | None = None,
 ) -> Catalog | Checkpoint:
     """The models that can run now, or what a `checkpoint` is and what can be scored in it; both have `to_frame()`.
 
@@ -488,7 +492,7 @@ def models(
     if checkpoint is None:
         step("looking for models", None, None)
         return Catalog.now()
-    _, asked = scan_options(checkpoint, {"device": device}, many=False)
+    _, asked = scan_options(checkpoint, {"device": device, "source_language": source_language}, many=False)
     with opened(asked, checkpoint, None, step) as scanner:
         from attnscan.studies.checkpoint import examine
 

@@ -170,6 +170,8 @@ Alignments = Annotated[
     typer.Option("--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."),
 ]
 MaxTargetTokens = Annotated[int | None, declared_option("max_target_tokens", metavar="N")]
+SourceLanguage = Annotated[str | None, declared_option("source_language", metavar="L")]
+TargetLanguage = Annotated[str | None, declared_option("target_language", metavar="L")]
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
@@ -225,6 +227,8 @@ _SHARED: dict[str, Any] = {
     "query": Query,
     "alignments": Alignments,
     "max_target_tokens": MaxTargetTokens,
+    "source_language": SourceLanguage,
+    "target_language": TargetLanguage,
     "predictive": Predictive,
     "predictive_words": PredictiveWords,
     "predictive_pairs": PredictivePairs,
@@ -283,7 +287,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("id", "skip_bad", "on_long"),
     ),
     "What to score": ("by", "special", "unit", "words", "no_related", "threshold", "split", "seed"),
-    "Encoder-decoders": ("attention", "query", "alignments", "max_target_tokens"),
+    "Encoder-decoders": (
+        *("attention", "query", "alignments", "max_target_tokens", "source_language", "target_language"),
+    ),
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
     "Result": ("format", "decimal_comma", "signature"),
@@ -292,7 +298,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Options by their subjects, in the order of help; all others are a command's own."""
 RARE = (
     *("header", "no_header", "quoting", "encoding", "words", "id", "threshold", "split", "no_related", "seed"),
-    *("query", "alignments", "max_target_tokens", "predictive_words", "predictive_pairs"),
+    *("query", "alignments", "max_target_tokens", "source_language", "target_language"),
+    *("predictive_words", "predictive_pairs"),
     *("dtype", "batch_tokens", "decimal_comma", "signature", "engine"),
 )
 """Options that `--help-all` names, and `--help` does not."""

@@ -125,11 +125,12 @@ def typed_attention(given: Mapping[str, Any], heads: str = "", *, links: bool = 
     asked = given.get("attention")
     named = attention_named(heads)
     kind = named if asked in (None, "all") else asked
+    languages = _typed(given, "source_language", "target_language")
     if kind == "encoder":
-        return ()
+        return languages
     read = () if named == kind else ("--attention", kind)
     across = (("alignments",) if links else ()) + ("query",) if kind == "cross" else ()
-    return (*read, *_typed(given, *across, "max_target_tokens"))
+    return (*read, *_typed(given, *across, "max_target_tokens"), *languages)
 
 
 def _typed(given: Mapping[str, Any], *names: str) -> tuple[str, ...]:

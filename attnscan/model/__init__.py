@@ -3,6 +3,7 @@
 sources.py          what a model's name means; a model of the hub at one commit, on all machines the same
 catalog.py          which models can run now
 loading.py          a source to a loaded model, on a device: from safetensors alone, with no code of its own
+languages.py        languages of multilingual translators
 loaded.py           that model, its device, and how much of a batch that takes
 in_memory.py        a model that a program holds already, run in place
 fingerprint.py      what tells a model from another of its name: weights, config, modules as they print, tokenizer

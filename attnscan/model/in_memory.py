@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
+from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
 from attnscan.model.running import READ_IN_FULL, block_sparse_part, first_line, quiet_transformers
@@ -36,7 +37,12 @@ _INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
 """Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
 
 
-def adopted(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
+def adopted(
+    model: Any,
+    tokenizer: Any,
+    attention: AttentionName = "encoder",
+    languages: tuple[str | None, str | None] = (None, None),
+) -> LoadedModel:
     """A caller's model and tokenizer, to be run in place on the device and in the number format that the model has.
 
     The model is an encoder, or has a task head around it; of an encoder-decoder, the encoder is taken, or for another
@@ -51,6 +57,8 @@ def adopted(model: Any, tokenizer: Any, attention: AttentionName = "encoder") ->
             f"the tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number",
             "set it to how many tokens the model reads",
         )
+    name = model.config._name_or_path or type(model).__name__
+    set_languages(tokenizer, name, *languages, writes=attention != "encoder")
     check_reads_sentences(tokenizer)
     return _in_place(model, tokenizer, attention)
 

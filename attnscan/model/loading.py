@@ -23,6 +23,7 @@ from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_m
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import asked, hushed, is_panic
 from attnscan.model.fingerprint import of_modules
+from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import READ_IN_FULL, attention_of, block_sparse_part, first_line, quiet_transformers
 from attnscan.model.sources import ADAPTER_WEIGHTS, BUNDLED_PACKAGE, Device, Dtype, Source, has_tokenizer, pinned
@@ -34,11 +35,16 @@ _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.
 
 
 def load(
-    source: Source, device: Device = "auto", dtype: Dtype = "auto", attention: AttentionName = "encoder"
+    source: Source,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    attention: AttentionName = "encoder",
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> LoadedModel:
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
 
-    Of an encoder-decoder the encoder is taken, or for another `attention` than its own the whole.
+    Of an encoder-decoder the encoder is taken, or for another `attention` than its own the whole. `languages` are those
+    of its sources and targets.
 
     On a CPU the model is one of float32 whatever `dtype` says, with a copy in bfloat16 beside it if it says so.
     Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, is no
@@ -55,6 +61,7 @@ def load(
     with quiet_transformers(), warnings.catch_warnings(action="ignore"):
         with hushed(), _said(source):
             tokenizer = _load_tokenizer(source)
+            set_languages(tokenizer, source.name, *languages, writes=attention != "encoder")
             check_reads_sentences(tokenizer)
         with _said(source):
             whole, missing, unused = _load_weights(source, number, attention)

@@ -51,6 +51,8 @@ def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pa
     """
     encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
+    if getattr(tokenizer, "tgt_lang", None):
+        inputs["decoder_input_ids"] = torch.tensor([_beginning(model, tokenizer)], device=model.device)
     try:
         with torch.inference_mode(), quiet_transformers():
             ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2)))[0]
@@ -60,6 +62,14 @@ def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pa
     if not text.strip():
         return InputError("the model writes no word as the target", "give the target as sentence B")
     return Pair(pair.sentences[0], Sentence(text))
+
+
+def _beginning(model: Any, tokenizer: Any) -> list[int]:
+    """What the decoder reads before the first word of a target: the start, and what says which language it is of."""
+    with _writing_targets(tokenizer):
+        empty, text = (called(tokenizer, text)["input_ids"] for text in ("", "a b"))
+    before = next(place for place, (own, other) in enumerate(zip(empty, text, strict=False)) if own != other)
+    return shifted(model, text)[: before + 1]
 
 
 def encode_translations(

@@ -123,6 +123,13 @@ class ScanOptions:
     max_target_tokens: Annotated[
         int, Option("Let the model write at most N tokens of a missing target.", least=1, general=False)
     ] = _TARGET_TOKENS
+    source_language: Annotated[
+        str | None, Option("Of a multilingual translator: the language of A, as its tokenizer names it.", metavar="L")
+    ] = None
+    target_language: Annotated[
+        str | None,
+        Option("Of a multilingual translator: the language of B, or of what the model writes.", metavar="L"),
+    ] = None
     split: Annotated[
         bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
     ] = False

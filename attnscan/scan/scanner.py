@@ -64,7 +64,9 @@ class Scanner:
         if isinstance(source, LoadedModel):
             self.loaded = source
         else:
-            self.loaded = load(source or choose(options.model), options.device, options.dtype, options.attention)
+            languages = options.source_language, options.target_language
+            chosen = source or choose(options.model)
+            self.loaded = load(chosen, options.device, options.dtype, options.attention, languages)
         self._check_kind()
         self.measure: HelpMeasure | None
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)

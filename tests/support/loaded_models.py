@@ -36,11 +36,16 @@ class LoadedModels:
         self._handed_out: set[tuple[Any, ...]] = set()
 
     def __call__(
-        self, source: Source, device: Device = "auto", dtype: Dtype = "auto", attention: AttentionName = "encoder"
+        self,
+        source: Source,
+        device: Device = "auto",
+        dtype: Dtype = "auto",
+        attention: AttentionName = "encoder",
+        languages: tuple[str | None, str | None] = (None, None),
     ) -> LoadedModel:
         """Raises: what `load` raises."""
-        if attention != "encoder":
-            return self.anew(source, device, dtype, attention)
+        if attention != "encoder" or any(languages):
+            return self.anew(source, device, dtype, attention, languages)
         files = _files(source.location)
         number = "float32" if dtype == "auto" else dtype
         key = (files, source.location, source.revision, source.sha256, chosen_device(device, dtype), number)
