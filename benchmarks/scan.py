@@ -88,7 +88,7 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
     workers, score = scanner.workers(len(pieces), longest), partial(summed, scanner)
-    with closing(side_by_side(workers, pieces, score, scanner.whole)) as scored:
+    with closing(side_by_side(workers, pieces, score)) as scored:
         for _ in scored:
             pass
 

@@ -155,7 +155,7 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """
     by_threads, turns = side_by_side._by_threads, list[int]()
 
-    def all_at_once(workers: int, items: Iterable[Any], work: Callable[..., Any], models: Any) -> Iterator[Any]:
+    def all_at_once(workers: int, items: Iterable[Any], work: Callable[..., Any]) -> Iterator[Any]:
         begun, go_on = set[int](), threading.Event()
 
         def until_all_have_begun() -> Iterator[Any]:
@@ -169,7 +169,7 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             assert go_on.wait(60)
             return work(item)
 
-        with closing(by_threads(workers, until_all_have_begun(), together, models)) as worked:
+        with closing(by_threads(workers, until_all_have_begun(), together)) as worked:
             try:
                 yield from worked
             finally:

@@ -1,8 +1,7 @@
 """What a model is, whatever its name and place: hashes of its weights, its config, its modules and its tokenizer.
 
 They are taken of what was loaded, not of files: a copied checkpoint is the same model, an overwritten one is another.
-Of modules counts what they print, and the numbers, switches and names of functions that they hold. Hashing takes about
-a second for each GB of weights.
+Hashing takes about a second for each GB of weights.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import itertools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -25,7 +23,6 @@ _NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "d
     "output_attentions",
     "output_hidden_states",
 }
-_OF_TRAINING = {"training", "gradient_checkpointing"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Fingerprint:
     """Of those that run: names, shapes and bytes, in the number format of the run."""
     config: str
     modules: str
-    """Of what they print, their classes and sizes, and of their buffers, numbers, switches and functions' names."""
+    """Of what the model prints: classes and sizes."""
     tokenizer: str
 
     def __str__(self) -> str:
@@ -50,26 +47,8 @@ def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
 
 
 def of_modules(model: Any) -> str:
-    """A hash of what a model prints, of its buffers, and of what its modules hold, such as an attention's `scaling`."""
-    held = (_json_of(_held(module)) for module in model.modules())
-    buffers = (part for name, values in model.named_buffers() for part in (name.encode(), content(values)))
-    return hashed(repr(model).encode(), *held, *buffers)
-
-
-def _held(module: torch.nn.Module) -> dict[str, object]:
-    """A module's numbers and switches, and the names of its class and functions, as a score may depend on them."""
-    functions = FunctionType | MethodType | BuiltinFunctionType
-    own = {name: value for name, value in vars(module).items() if name not in _OF_TRAINING and not name.startswith("_")}
-    named = {name: value.__qualname__ for name, value in own.items() if isinstance(value, functions)}
-    named[""] = type(module).__qualname__  # which not every class prints
-    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    named |= {f"hook {i}": getattr(hook, "__qualname__", "") for i, hook in enumerate(hooks) if not _watches(hook)}
-    return named | {name: value for name, value in own.items() if isinstance(value, bool | int | float)}
-
-
-def _watches(hook: Any) -> bool:
-    """Whether transformers has put a hook there, to collect outputs or to let gradients reach the embeddings."""
-    return str(getattr(hook, "__module__", "")).startswith("transformers.")
+    """A hash of what a model prints."""
+    return hashed(repr(model).encode())
 
 
 def of_numbers(model: Any) -> str:

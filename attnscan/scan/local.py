@@ -90,8 +90,8 @@ class Stream:
 
         longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
         workers = min(scanner.workers(len(first[0]), longest) for scanner in scanners)
-        pieces, models = _pieces(itertools.chain([first], windows)), [scanner.whole for scanner in scanners]
-        with closing(side_by_side(workers, pieces, on_piece, *models)) as worked:
+        pieces = _pieces(itertools.chain([first], windows))
+        with closing(side_by_side(workers, pieces, on_piece)) as worked:
             for (batch, seen), results in worked:
                 self._count(len(batch), seen)
                 yield results, seen is not None

@@ -211,7 +211,7 @@ def help_between_words(
     batches = list(_batches(inputs, order, room))
     early = total >= _MANY and may_end_early(loaded, inputs[order[0]], measure)
     ask = partial(_Asker(inputs, measure, early=early).answers, loaded)
-    with closing(side_by_side(min(len(batches), workers), batches, ask, loaded.whole)) as batches_done:
+    with closing(side_by_side(min(len(batches), workers), batches, ask)) as batches_done:
         for batch, values in batches_done:
             done += len(batch)
             answers = list[tuple[int, Help]]()

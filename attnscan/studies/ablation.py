@@ -353,7 +353,7 @@ class _Study:
         workers, answerer = self._scanner.workers(max(every, 1), longest), self._answerer
         with (
             answerer.tap,
-            closing(side_by_side(workers, pieces, answerer.answers, answerer.whole)) as answered,
+            closing(side_by_side(workers, pieces, answerer.answers)) as answered,
         ):
             for piece, answers in answered:
                 intact = answers[:, 0] if piece.first == 0 else intact

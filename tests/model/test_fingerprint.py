@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, tiny_inputs
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SMALL, configured, loaded, save
-from transformers import AutoConfig, AutoModel, BertConfig, BertForMaskedLM, BertModel, ByT5Tokenizer
+from transformers import BertConfig, BertForMaskedLM, BertModel, ByT5Tokenizer
 
 from attnscan.model.fingerprint import fingerprint, of_modules
-from attnscan.model.running import accepted
 
 
 @pytest.fixture
@@ -98,22 +96,11 @@ def model() -> Any:
     return BertModel(BertConfig(**SMALL)).eval()
 
 
-CHANGES: dict[str, Callable[[Any], object]] = {
-    "a scale": lambda bert: setattr(bert.encoder.layer[0].attention.self, "scaling", 0.1),
-    "an epsilon": lambda bert: setattr(bert.embeddings.LayerNorm, "eps", 1.0),
-    "an activation": lambda bert: setattr(bert.encoder.layer[0].intermediate, "intermediate_act_fn", torch.nn.ReLU()),
-    "positions": lambda bert: bert.embeddings.position_ids.copy_(bert.embeddings.position_ids.flip(1)),
-    "a forward": lambda bert: setattr(bert.encoder.layer[0].output.dense, "forward", lambda states: states),
-    "a layer": lambda bert: bert.encoder.layer.append(bert.encoder.layer[0]),
-}
-
-
-def test_modules_count_by_what_they_print_and_hold() -> None:
-    digests = {of_modules(model())}
-    for change in CHANGES.values():
-        change(bert := model())
-        digests.add(of_modules(bert))
-    assert len(digests) == 1 + len(CHANGES)
+def test_modules_count_by_what_they_print() -> None:
+    epsilon, layer = model(), model()
+    epsilon.embeddings.LayerNorm.eps = 1.0
+    layer.encoder.layer.append(layer.encoder.layer[0])
+    assert len({of_modules(model()), of_modules(epsilon), of_modules(layer)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -132,17 +119,3 @@ def test_what_decides_no_number_does_not_count(change: Callable[[Any], object]) 
     tokenizer = ByT5Tokenizer()
     change(bert := model())
     assert fingerprint(bert, tokenizer) == fingerprint(model(), tokenizer)
-
-
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("name", {**TAPPED, **UNTAPPED})
-def test_loading_and_running_change_nothing(tmp_path: Path, name: str) -> None:
-    torch.manual_seed(0)
-    AutoModel.from_config(AutoConfig.for_model(name, **{**TAPPED, **UNTAPPED}[name])).save_pretrained(tmp_path)
-    plain, eager = (AutoModel.from_pretrained(tmp_path, attn_implementation=kind).eval() for kind in (None, "eager"))
-    first = of_modules(plain)
-    assert of_modules(eager) == first
-    encoder = eager.get_encoder() if eager.config.is_encoder_decoder else eager
-    with torch.inference_mode():
-        encoder(**accepted(encoder, tiny_inputs()))
-    assert of_modules(eager) == first
