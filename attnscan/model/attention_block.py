@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.results.grid import AttentionKind, Grid
-
-MOST_CELLS = 1 << 22
-"""Weights in a range of queries on a CPU: 16 MiB of float32."""
-_FEWEST_ROWS = 8  # of a range: fewer cost more in calls than they save in memory
 
 OnOutput = Callable[[int, Tensor], None]
 """Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
@@ -119,63 +112,7 @@ class AttentionBlock:
 
 
 Consumer = Callable[[AttentionBlock], None]
-"""Takes blocks; of an input, layers come in order, and of a layer's inputs and heads, ranges of queries. If a model
-turns out not to call the tap in every layer, all blocks come once more from layer 0 on: so the first range of queries
-takes the place of what a consumer has of these inputs and heads, and later ranges are added to it. Consumers that take
-ranges say so by a `Cut`; others are shown whole rows."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Lets a tap cut the queries of long inputs into ranges: whole rows of 8,192 tokens take 268 MB a head."""
-
-    unit: Tensor | None = None
-    """The unit of each token, where words of several tokens are scored: no range cuts one. Shape: [batch, token]."""
-    previews: bool = False
-    """Whether all ranges of some inputs and heads come as previews first, for sums over all queries."""
-
-    def ranges(self, number: int, length: int, rows: int) -> list[slice]:
-        """Cut the queries of an input, by its number in the batch, into ranges of about so many rows."""
-        starts = self._starts(number, length)
-        wanted = starts[np.unique(np.searchsorted(starts, np.arange(0, length, rows)).clip(max=len(starts) - 1))]
-        return [slice(int(start), int(stop)) for start, stop in pairwise([*wanted, length])]
-
-    def whole_words(self, number: int, length: int, keys: slice) -> slice:
-        """Widen a range of keys until it cuts no word."""
-        starts = np.append(self._starts(number, length), length)
-        first = starts[np.searchsorted(starts, keys.start, "right") - 1]
-        return slice(int(first), int(starts[np.searchsorted(starts, keys.stop)]))
-
-    def _starts(self, number: int, length: int) -> NDArray[np.int64]:
-        """Where the units of an input start."""
-        if self.unit is None:
-            return np.arange(length)
-        unit = self.unit[number, :length].cpu().numpy()
-        return np.flatnonzero(np.diff(unit, prepend=-1))
-
-    def cut(self, block: AttentionBlock, cells: int) -> Iterator[AttentionBlock]:
-        """Cut a block that has all rows into ranges of about `cells` weights, input by input; or leave it whole."""
-        batch, heads, length, _ = block.weights.shape
-        if length**2 <= cells:
-            yield block
-            return
-        first = block.inputs.start or 0
-        for row in range(batch):
-            ranges = self.ranges(first + row, length, rows_of(cells, heads, length))
-            for preview in (True, False) if self.previews else (False,):
-                for queries in ranges:
-                    yield replace(
-                        block,
-                        inputs=slice(first + row, first + row + 1),
-                        weights=block.weights[row, None, :, queries],
-                        queries=queries,
-                        preview=preview,
-                    )
-
-
-def rows_of(cells: int, heads: int, keys: int) -> int:
-    """How many queries a range has, of about so many weights."""
-    return max(_FEWEST_ROWS, cells // (heads * keys))
+"""Takes blocks; of an input, layers come in order."""
 
 
 def add_range(total: Tensor, place: tuple[slice | int, ...], values: Tensor, block: AttentionBlock) -> None:

@@ -60,12 +60,9 @@ class OutputProjections:
     def carried(self, block: AttentionBlock) -> AttentionBlock:
         """A block with what heads carry in place of weights, each row a share of its sum.
 
-        A row that carries nothing at all is zero throughout, and `idle` tells which are. A preview keeps its weights,
-        with `norms` beside them.
+        A row that carries nothing at all is zero throughout, and `idle` tells which are.
         """
         norms = self.of_values(block)[..., block.columns]
-        if block.preview:
-            return replace(block, norms=norms, value_norms=norms)
         given = block.weights.log().clip(_LEAST) if block.logits is None else block.logits
         logits = given + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)

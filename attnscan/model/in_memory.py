@@ -93,7 +93,7 @@ def _masked_lm(loaded: LoadedModel) -> Any | None:
 
 
 def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
-    """A model of that class of the caller's modules; None if the caller's model has no such head.
+    """A model of that class around the caller's own weights; None if the caller's model has no such head.
 
     What the head of a class that is not transformers' own makes of an encoder nobody knows, so such a one has none.
     """
@@ -107,35 +107,13 @@ def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
     if not made.keys() <= theirs.keys():  # as a classifier of tokens has no pooler
         return None
     setattr(whole, whole.base_model_prefix, loaded.model)
-    return whole if _take(whole, given, loaded.model) else None
-
-
-def _take(ours: torch.nn.Module, theirs: torch.nn.Module, encoder: torch.nn.Module) -> bool:
-    """Put a caller's modules in the place of ours around an encoder; whether they are all there.
-
-    A module of ours without others inside takes what stands in its place, such as an adapter around it.
-    """
-    for name, child in ours.named_children():
-        other = getattr(theirs, name, None)
-        if child is encoder:
-            continue
-        if not isinstance(other, torch.nn.Module):
-            return False
-        if type(other) is type(child) or not list(child.children()):
-            own = dict(child.named_parameters())
-            if any(own[key].shape != values.shape for key, values in other.named_parameters() if key in own):
-                return False
-            setattr(ours, name, other)
-        elif not _take(child, other, encoder):
-            return False
-    held: tuple[dict[str, Any], ...] = (ours._parameters, ours._buffers)
-    for tensors in held:
-        for name in tensors:
-            value = getattr(theirs, name, None)
-            if not isinstance(value, Tensor | None) or (value is None) != (tensors[name] is None):
-                return False
-            tensors[name] = value
-    return True
+    inside = f"{whole.base_model_prefix}."
+    heads = {name: values for name, values in given.state_dict().items() if not name.startswith(inside)}
+    try:
+        missing = whole.load_state_dict(heads, strict=False, assign=True).missing_keys
+    except RuntimeError:  # another size
+        return None
+    return whole if all(name.startswith(inside) for name in missing) else None
 
 
 def _check_kinds(model: Any, tokenizer: Any) -> None:
@@ -170,25 +148,19 @@ def _device_of(model: Any) -> torch.device:
 
 
 def _check_modules(model: torch.nn.Module) -> None:
-    """Raises: ModelError if a module is quantized, or holds its weights otherwise than as plain numbers."""
+    """Raises: ModelError if a module is quantized, which rounds an input by those beside it in a batch."""
     for place, module in model.named_modules():
-        name = f"the model's {place}" if place else f"the {type(module).__name__}"
-        if type(module).__module__.startswith("torch.ao."):
-            raise ModelError(  # with a scale for all numbers of a batch: scores would hang on which inputs meet in one
-                f"{name} is quantized, and rounds an input by those beside it in a batch",
-                "give the model as it was before it was quantized",
+        own = (*module._parameters.values(), *module._buffers.values())
+        plain = all(values is None or _is_plain(values) for values in own)
+        if not plain or type(module).__module__.startswith("torch.ao."):
+            raise ModelError(
+                f"the model's {place or type(module).__name__} is quantized, or not of plain weights",
+                "give the model as from_pretrained() returns it",
             )
-        for key, values in (*module._parameters.items(), *module._buffers.items()):
-            if isinstance(values, Tensor) and not _is_plain(values):
-                raise ModelError(
-                    f"{name} holds its {key} as a {type(values).__name__} ({values.layout}), not as plain numbers",
-                    "give the model with plain weights, as from_pretrained() returns it",
-                )
 
 
 def _is_plain(values: Tensor) -> bool:
-    strided = values.layout == torch.strided and not values.is_quantized
-    return strided and not is_traceable_wrapper_subclass(values) and not torch.nn.parameter.is_lazy(values)
+    return values.layout == torch.strided and not values.is_quantized and not is_traceable_wrapper_subclass(values)
 
 
 def _copied(tokenizer: Any) -> Any:

@@ -88,22 +88,6 @@ def load(
     )
 
 
-def load_to_tokenize(source: Source) -> LoadedModel:
-    """A model of shapes without weights, on PyTorch's `meta` device, and its tokenizer: it tokenizes, and cannot run.
-
-    Raises: ModelError if that fails.
-    """
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers(), warnings.catch_warnings(action="ignore"):
-        with hushed(), _said(source):
-            tokenizer = _load_tokenizer(source)
-            check_reads_sentences(tokenizer)
-        with _said(source), torch.device("meta"):
-            kind, config = _kind_of(source)
-            model = encoder_of(kind.from_config(config, trust_remote_code=False), source.name)
-    return LoadedModel(source, model, None, tokenizer, torch.device("meta"), torch.float32, source.revision)
-
-
 @contextmanager
 def _said(source: Source) -> Iterator[None]:
     """Raises: MemoryFullError where memory ran out; ModelError for whatever else loading raises, by its many parts."""

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -106,8 +105,8 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
 
 
 def _default(hub: Callable[[], bool]) -> Source:
-    if source := _cached_as(DEFAULT_MODEL):
-        return source
+    if source := next(filter(None, map(cached, _DEFAULT_IDS)), None):
+        return replace(source, name=DEFAULT_MODEL)
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     if bundled_directory() is None:
@@ -217,21 +216,14 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None
 
 
-def _cached_as(hub_id: str, commit: str | None = None) -> Source | None:
-    """Find a model in the cache, BERT base under whichever of its names it is there."""
-    ids = _DEFAULT_IDS if hub_id in _DEFAULT_IDS else (hub_id,)
-    source = next(filter(None, (cached(name, commit) for name in ids)), None)
-    return source and replace(source, name=hub_id)
-
-
-def cached(hub_id: str, commit: str | None = None) -> Source | None:
+def cached(hub_id: str) -> Source | None:
     """A model of the hub that the local cache holds whole, with safe weights; None if it does not.
 
-    Without a `commit`, at the one that the hub's main was at when it was last asked.
+    It is at the commit that the hub's main was at when it was last asked.
     """
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(hub_id, "config.json", revision=commit)
+    config = try_to_load_from_cache(hub_id, "config.json")
     if not isinstance(config, str) or not _is_whole(Path(config).parent):
         return None
     snapshot = Path(config).parent
@@ -296,25 +288,3 @@ def pinned(source: Source) -> Source:
             "save it and its tokenizer into a directory by transformers' save_pretrained(), and name that",
         )
     return replace(source, revision=commit)
-
-
-def at_commit(hub_id: str, commit: str) -> Source:
-    """A model of the hub at one commit and no other: as this machine's cache has it, or else to be fetched.
-
-    Raises: ModelError if it is not in the cache, and the hub does not answer.
-    """
-    check_docstrings()
-    if cached := _cached_as(hub_id, commit):
-        return cached
-    if Path(hub_id).is_dir():  # transformers would load it
-        raise ModelError(
-            f"the directory {Path(hub_id).absolute()} of {socket.gethostname()} hides the hub's model {hub_id}",
-            "rename it, or name a directory that all machines see",
-        )
-    if hub_answers():
-        return Source(hub_id, hub_id, commit)
-    raise ModelError(
-        f"the model {hub_id} at commit {commit[:12]} is not in the cache of {socket.gethostname()}, "
-        "and the hub does not answer there",
-        f"run there, online: hf download {hub_id} --revision {commit}; or name a directory that all machines see",
-    )

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,8 +16,8 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import load, load_to_tokenize
-from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, at_commit, cached, choose, pinned
+from attnscan.model.loading import load
+from attnscan.model.sources import BUNDLED, Source, cached, choose, pinned
 from attnscan.model.task_heads import task_head
 
 pytestmark = pytest.mark.usefixtures("cache")  # an empty one
@@ -123,6 +119,10 @@ class TestPinned:
         line = refusal(lambda: pinned(Source("org/none", "org/none")))
         assert line.startswith("the hub refuses the model org/none: ") and "hf auth login" in line
 
+    def test_a_commit_that_is_gone_is_one_line(self, moving: ModelHub) -> None:
+        line = refusal(lambda: load(Source(ID, ID, GONE)))
+        assert f"cannot load the model {ID} at commit {GONE[:12]}: " in line and not moving.commits_read
+
     def test_pickles_are_named_before_anything_is_fetched(
         self, commits: dict[str, Path], online: Callable[[ModelHub], ModelHub]
     ) -> None:
@@ -133,61 +133,6 @@ class TestPinned:
             assert hub.fetched("pytorch_model.bin") == 0
 
 
-class TestAtCommit:
-    @pytest.mark.usefixtures("moving")
-    def test_another_one_in_the_cache_is_not_taken(self, commits: dict[str, Path], cache: Path) -> None:
-        load(pinned(Source(ID, ID, B)))
-        (cache / "models--org--tiny" / "refs").mkdir()
-        (cache / "models--org--tiny" / "refs" / "main").write_text(B)
-        assert choose(ID).revision == B  # what a worker loaded before
-        loaded = load(at_commit(ID, A))
-        assert (weights(loaded), loaded.revision) == (weights_of(commits[A]), A)
-
-    def test_one_in_the_cache_needs_no_hub(
-        self, moving: ModelHub, commits: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        load(Source(ID, ID, A))
-        moving.requests.clear()
-        assert load(at_commit(ID, A)).revision == A
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        assert weights(load(at_commit(ID, A))) == weights_of(commits[A])
-        assert not moving.requests
-
-    def test_bert_base_is_found_under_its_other_name(self, cache: Path) -> None:
-        snapshot = in_cache(cache, "google-bert/bert-base-uncased")
-        assert at_commit(DEFAULT_MODEL, snapshot.name) == Source(DEFAULT_MODEL, str(snapshot), snapshot.name)
-
-    def test_half_of_one_is_fetched_to_its_end(self, moving: ModelHub, commits: dict[str, Path], cache: Path) -> None:
-        """Another worker fetches it at this time, or died while it did."""
-        load(Source(ID, ID, A))
-        (cache / "models--org--tiny" / "snapshots" / A / "tokenizer.json").unlink()
-        (cache / "models--org--tiny" / "snapshots" / A / "tokenizer_config.json").unlink()
-        moving.requests.clear()
-        assert weights(load(at_commit(ID, A))) == weights_of(commits[A])
-        assert moving.fetched("model.safetensors") == 0 and moving.commits_read == {A}
-
-    def test_where_there_is_neither_one_line_says_what_to_do(self) -> None:
-        line = refusal(lambda: at_commit(ID, A))
-        assert line.startswith(f"the model {ID} at commit {A[:12]} is not in the cache of {os.uname().nodename}, ")
-        assert f"hf download {ID} --revision {A}" in line
-
-    def test_a_commit_that_is_gone_is_one_line(self, moving: ModelHub) -> None:
-        assert f"cannot load the model {ID} at commit {GONE[:12]}: " in refusal(lambda: load(at_commit(ID, GONE)))
-        assert not moving.commits_read
-
-    def test_what_tokenizes_alone_fetches_no_weights(self, moving: ModelHub) -> None:
-        assert load_to_tokenize(at_commit(ID, A)).device.type == "meta"
-        assert moving.fetched("model.safetensors") == 0 and moving.commits_read == {A}
-
-    @pytest.mark.usefixtures("moving")
-    def test_a_directory_of_its_name_is_not_taken(
-        self, commits: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        shutil.copytree(commits[B], ID)
-        assert f"{tmp_path / ID} of " in refusal(lambda: at_commit(ID, A))
-
-
 @pytest.mark.parametrize("there", [True, False])
 def test_a_model_whose_weights_are_not_all_there_is_not_in_the_cache(cache: Path, there: bool) -> None:
     snapshot = in_cache(cache, ID, ("config.json", "vocab.txt", "model-1.safetensors"))
@@ -195,39 +140,3 @@ def test_a_model_whose_weights_are_not_all_there_is_not_in_the_cache(cache: Path
     index = {"weight_map": {f"weight {number}": part for number, part in enumerate(parts)}}
     (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
     assert (cached(ID) is not None) == there
-
-
-_WORKER = f"""
-import sys
-from attnscan.model.sources import at_commit
-from attnscan.model.loading import load
-loaded = load(at_commit("{ID}", "{A}"))
-print(loaded.revision, float(loaded.embedding.sum()))
-"""
-
-
-@pytest.mark.long
-def test_processes_of_one_machine_fetch_each_file_once(commits: dict[str, Path], tmp_path: Path) -> None:
-    """The weights are held back until all have asked for them."""
-    workers = 3
-    all_ask = threading.Barrier(workers)
-
-    def wait(request: str) -> None:
-        if request == f"HEAD {A}/model.safetensors":
-            all_ask.wait(120)
-
-    with model_hub(commits, [B]) as hub:
-        hub.before = wait
-        environment = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-c", _WORKER], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(workers)
-        ]
-        said = [process.communicate(timeout=300)[0].split() for process in started]
-    assert said == [[A, str(weights_of(commits[A]))]] * workers
-    assert sum(request == f"HEAD {A}/model.safetensors" for request in hub.requests) == workers
-    files = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"]
-    assert {name: hub.fetched(name) for name in files} == dict.fromkeys(files, 1)
-    assert hub.commits_read == {A}

@@ -205,8 +205,8 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
     model.stream = (number for number in range(3))  # which nothing can copy
     loaded = adopted(model, tokenizer)
     assert loaded.model is model.bert and loaded.masked_lm.bert is model.bert and loaded.masked_lm.cls is not None
-    held = {id(values) for values in (*model.parameters(), *model.buffers())}
-    assert {id(values) for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
+    held = {values.data_ptr() for values in (*model.parameters(), *model.buffers())}
+    assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
     with Scanner(ScanOptions(), loaded) as scanner:
         before = sum(type(held) is BertModel for held in gc.get_objects())
         classify(scanner, PAIR)
