@@ -103,19 +103,12 @@ class Look:
     @property
     def reason(self) -> str:
         """What the head goes by, in one sentence: position, segments or content, as far as these could be changed."""
-        why = self.why
-        effects = {cause: effect for cause in CAUSES if (effect := why.effect(cause))}
+        why, effects = self.why, self.why.effects
         names = " and ".join(self.not_available).capitalize()
         missing = f" {names} cannot be changed in this model." if names else ""
+        by = why.by or ("not sure" if "uncertain" in effects.values() else "not known")
         if not effects:
-            return f"Why: not known.{missing}"
-        strong = [cause for cause, effect in effects.items() if effect == "falls"]
-        falling = strong or [cause for cause, effect in effects.items() if effect == "falls in part"]
-        by = " and ".join(dict.fromkeys(cause.split("_")[0].removesuffix("s") for cause in falling))
-        if not falling:
-            by = "not sure" if "uncertain" in effects.values() else "by content"
-        else:
-            by = f"by {by}" if strong else f"in part by {by}"
+            return f"Why: {by}.{missing}"
         told = ", ".join(f"{_with_error(why.causes[cause], why.fall_se[cause])} {CAUSES[cause]}" for cause in effects)
         errors = ", ± standard errors of the change" if why.pairs > 1 else ""
         return f"Why: {by}. {why.score:.2f} becomes {told} ({counted(why.pairs, 'pair')}{errors}).{missing}"

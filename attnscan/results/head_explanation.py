@@ -210,6 +210,29 @@ class HeadExplanation:
         return float(np.nan_to_num(half_width(self.fall_se[cause], draws)))
 
     @property
+    def effects(self) -> dict[str, Effect]:
+        """What each change that is possible does to the score."""
+        return {cause: effect for cause in CAUSES if (effect := self.effect(cause))}
+
+    @property
+    def falling(self) -> list[str]:
+        """The changes by which the score falls or, if there is none, by which it falls in part."""
+        strong = [cause for cause, effect in self.effects.items() if effect == "falls"]
+        return strong or [cause for cause, effect in self.effects.items() if effect == "falls in part"]
+
+    @property
+    def by(self) -> str:
+        """What the head is seen to go by, such as `by position` or `in part by segment`; empty where it is not known.
+
+        It is `by content` only where shuffled positions leave the score, and nothing is uncertain.
+        """
+        if self.falling:
+            causes = " and ".join(dict.fromkeys(_what(cause) for cause in self.falling))
+            return f"by {causes}" if self.effect(self.falling[0]) == "falls" else f"in part by {causes}"
+        stays = self.effect("positions_shuffled") == "stays" and "uncertain" not in self.effects.values()
+        return "by content" if stays else ""
+
+    @property
     def neurons_conclusion(self) -> str:
         """What the neurons say, in one sentence; empty if there are none, or the head does not follow the pattern."""
         return neurons_conclusion(self.neurons) if self.above_chance >= THRESHOLD else ""
@@ -224,13 +247,8 @@ class HeadExplanation:
             return (
                 f"{name} does not follow {self.pattern}: {short} is {self.score:.2f}, and chance is {self.chance:.2f}."
             )
-        effects = {cause: effect for cause in CAUSES if (effect := self.effect(cause))}
-        falling = [c for c in effects if effects[c] == "falls"] or [c for c in effects if effects[c] == "falls in part"]
-        by = " and ".join(dict.fromkeys(_what(cause) for cause in falling))
-        if falling:
-            how = f" by {by}" if effects[falling[0]] == "falls" else f" in part by {by}"
-        else:
-            how = " by content" if effects and "uncertain" not in effects.values() else ""
+        effects, falling = self.effects, self.falling
+        how = f" {self.by}" if self.by else ""
         said = [self._change(cause, short if i == 0 else "it") for i, cause in enumerate(falling)]
         said += [self._undecided(cause) for cause in effects if effects[cause] == "uncertain"]
         stays = [cause for cause in effects if effects[cause] == "stays"]

@@ -19,7 +19,7 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
-from attnscan.model.attention_block import AttentionBlock, OnOutput
+from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import Behind, same_or, visible_keys
 from attnscan.results.attention import Attention, Chosen
@@ -101,12 +101,18 @@ class InputReading:
         self._keeper = AttentionKeeper(self._projections, chosen) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
-    def run(self, model_inputs: dict[str, Tensor], on_output: OnOutput | None = None) -> None:
+    def run(
+        self,
+        model_inputs: dict[str, Tensor],
+        on_output: OnOutput | None = None,
+        restore: Callable[[Consumer], Consumer] = lambda consume: consume,
+    ) -> None:
         """Run the model on the batch's inputs, or on others that it reads in their place.
 
-        `on_output` may change what heads put out. Raises: CaptureError.
+        `on_output` may change what heads put out; `restore` puts words that are read elsewhere back to their places.
+        Raises: CaptureError.
         """
-        self._scanner.tap.run(model_inputs, self._take, on_output)
+        self._scanner.tap.run(model_inputs, restore(self._take), on_output)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
@@ -33,7 +33,7 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.sums import RatioSums
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import Positions, changed, why_no_segments
+from attnscan.studies.interventions import changed, positions_of, why_no_segments
 from attnscan.studies.similarity import divergences
 
 LOOKED_AT = 64
@@ -310,18 +310,15 @@ def _explained(
     """
     measurer = _Measurer.of(scanner, inputs, measures)
     batch, model, not_available = measurer.batch, scanner.loaded.model, dict[str, str]()
-    positions: Positions | str
-    try:
-        positions = Positions(model, batch.model_inputs, scanner.options.kind)
-    except ModelError as error:
-        positions = not_available["positions"] = error.what
+    if isinstance(positions := positions_of(scanner), str):
+        not_available["positions"] = positions
     if (why := why_no_segments(model, batch.model_inputs)) is not None:
         not_available["segments"] = why
     drawn: dict[str, list[dict[Head, FloatArray]]] = {}
     scanner.tell("positions and segments changed")
     with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
-        for name, model_inputs in changes:
-            scanner.run(model_inputs, measurer)
+        for name, model_inputs, restore in changes:
+            scanner.run(model_inputs, restore(measurer))
             drawn.setdefault(name, []).append({head: measurer.of_pairs(head)[0] for head in measures})
     explained = {}
     for head, measure in measures.items():

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Visible
@@ -28,7 +27,7 @@ from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.results.head_explanation import CAUSES, NeuronTable
-from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import USUAL
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.local import OnBad, Stream
@@ -41,7 +40,16 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import Adding, PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import generator
-from attnscan.studies.interventions import SEGMENTS, SHUFFLED, CauseSums, Positions, changed, shuffled, why_no_segments
+from attnscan.studies.interventions import (
+    SEGMENTS,
+    SHUFFLED,
+    CauseSums,
+    Positions,
+    changed,
+    positions_of,
+    shuffled,
+    why_no_segments,
+)
 
 _STRONGEST = 4
 _TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
@@ -458,12 +466,12 @@ class _Explainer:
     def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
         """Score a batch with everything changed that can be."""
         model, seed, drawn = scanner.loaded.model, scanner.options.seed, dict[str, list[Scorer]]()
-        positions = self._positions_of(batch.model_inputs)
+        positions = self._positions_of()
         scanner.tell("positions and segments changed")
         with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
-            for name, inputs in changes:
+            for name, inputs, restore in changes:
                 again = scorer.fresh()
-                scanner.run(inputs, again)
+                scanner.run(inputs, restore(again))
                 drawn.setdefault(name, []).append(again)
         not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
         if (why := why_no_segments(model, batch.model_inputs)) is not None:
@@ -476,14 +484,11 @@ class _Explainer:
             moved=any(bool((order != torch.arange(width)).any()) for order in orders),
         )
 
-    def _positions_of(self, model_inputs: dict[str, Tensor]) -> Positions | str:
+    def _positions_of(self) -> Positions | str:
         """The way to the model's positions, looked for once; or why there is none."""
         with self._looked:
             if self._positions is None:
-                try:
-                    self._positions = Positions(self._scanner.loaded.model, model_inputs, self._scanner.options.kind)
-                except ModelError as error:
-                    self._positions = error.what
+                self._positions = positions_of(self._scanner)
         return self._positions
 
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
@@ -493,12 +498,9 @@ class _Explainer:
         scores = sums_of_all.scores.finish(self._scanner.options.kind, self._scanner.grid().layers)
         not_available = dict(sums_of_all.not_available)
         causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
-        shuffled_scores = causes.get(SHUFFLED)
-        if shuffled_scores is not None and _same(shuffled_scores[0], scores):
+        if SHUFFLED in causes and not sums_of_all.moved:
             del causes[SHUFFLED]
-            not_available[SHUFFLED] = (
-                "the model ignores position ids" if sums_of_all.moved else "there are no two words to shuffle"
-            )
+            not_available[SHUFFLED] = "there are no two words to shuffle"
         if sums_of_all.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"
         shape = (*scores.grid.shape, len(scores.patterns))
@@ -515,9 +517,3 @@ class _Explainer:
             pattern=self._pattern,
             attention=sums_of_all.attention,
         )
-
-
-def _same(scores: Scores, other: Scores) -> bool:
-    """Whether every head did the same, so that what was changed was not read."""
-    pairs = ((scores.entropy, other.entropy), (scores.every_key.score, other.every_key.score))
-    return all(np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True) for a, b in pairs)

@@ -1,14 +1,16 @@
 """What can be changed in what a model reads, and what that makes of the scores: does a head's pattern depend on it?
 
-Positions are changed where the model looks them up: the embedding that gives its rows one after the other is theirs, in
-every family (RoBERTa counts from 2, DistilBERT takes no position ids). Models with rotary embeddings take position ids.
+Where words see each other both ways, positions are shuffled by giving the words in another order and putting their
+attention back in its place: so all follows that tells a model of positions, be it embeddings, a table of relative
+positions, rotations, windows or convolutions. In a causal model the order of words decides what they see as well. There
+position embeddings or position ids are reordered, if that is seen to change all that the model knows of positions.
 """
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,73 +21,190 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
+from attnscan.inputs.sentence import Pair
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import forward
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, Scores
+from attnscan.scan.scanner import Scanner
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import Adding, PairSums, RatioSums, ScoreSums
 from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
+_SAME = 1e-5  # weights that differ by less are the same but for rounding
+_EVEN = 1e-4
 SHUFFLED = "positions_shuffled"
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}
 """The changes of segment ids, and whether 0 and 1 are exchanged."""
 ModelInputs = dict[str, Tensor]
+Run = Callable[[ModelInputs, Consumer], None]
+Restore = Callable[[Consumer], Consumer]
+"""Lets a consumer see every word at its own place again."""
 _WEIGHT, _N = "words_only.weight", "words_only.n"
 
 
+def as_it_comes(consume: Consumer) -> Consumer:
+    """Let a consumer see blocks as they are."""
+    return consume
+
+
+def positions_of(scanner: Scanner) -> Positions | str:
+    """How a scanner's model is read at other positions, tried on a few words; or why it cannot be."""
+    text = "the cat sat on the mat"
+    probe = Pair(text) if scanner.options.kind is AttentionKind.ONLY else Pair(text, text)
+    inputs = scanner.collate([scanner.encode(probe)]).model_inputs
+    try:
+        return Positions(scanner.loaded.model, scanner.tap.run, inputs, scanner.options.kind)
+    except ModelError as error:
+        return error.what
+
+
 class Positions:
-    """The way to a model's positions, found by running it once; of an encoder-decoder, to those of one text.
+    """How a model's words are read at other positions, tried on one input; of an encoder-decoder, those of one text.
 
     That text is the target for the decoder's own attention, and the source, whose words are keys, for cross attention.
-    Raises: ModelError if it has no positions that can be moved.
+    Raises: ModelError if no change of positions is seen to change attention.
     """
 
-    def __init__(self, model: Any, probe: ModelInputs, kind: AttentionKind = AttentionKind.ONLY) -> None:
-        self._model, self.text = model, "decoder_input_ids" if kind is AttentionKind.DECODER else "input_ids"
+    def __init__(self, model: Any, run: Run, probe: ModelInputs, kind: AttentionKind = AttentionKind.ONLY) -> None:
+        """`run` shows the model's attention on a batch to a consumer; the first of a `probe` is tried."""
+        self._model, self._kind = model, kind
+        self.text = "decoder_input_ids" if kind is AttentionKind.DECODER else "input_ids"
         alone = {name: values[:1] for name, values in probe.items()}
-        alone["attention_mask"] = torch.ones_like(alone["input_ids"])
-        self._embedding = _position_embedding(model, alone, self.text, _reader(model, kind))
-        if self._embedding is None and kind is not AttentionKind.ONLY:
-            raise ModelError("the model looks up no position embeddings")
-        if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
-            raise ModelError("the model takes no position ids and looks up no position embeddings")
-        if self._embedding is None and not _counts_from_zero(model, alone):
-            raise ModelError("the model computes its own positions")  # as I-BERT does, from 2
+        plain = _shown(run, alone)
+        both_ways = any(bool(block.visible[:1, :, :].triu(1).any()) for block in plain)
+        self.by_words = both_ways or kind is AttentionKind.CROSS
+        """Whether words are given in another order; else their positions are."""
+        self._embedding = None
+        if not self.by_words:
+            self._embedding = _position_embedding(model, alone, self.text, kind)
+            self._check_causal(run, alone, plain)
+        order = torch.arange(alone[self.text].shape[1], device=alone[self.text].device)[None]
+        order[:, 1:-1] = order[:, 1:-1].flip(1)
+        if self._same(run, alone, plain, order):
+            raise ModelError("attention stays the same wherever words stand")
 
     @contextmanager
-    def reordered(self, inputs: ModelInputs, order: Tensor) -> Iterator[ModelInputs]:
-        """The model reads these inputs with other positions: at place i of the text that of place `order[i]`.
+    def moved(self, inputs: ModelInputs, order: Tensor) -> Iterator[tuple[ModelInputs, Restore]]:
+        """What the model reads so that the word at place i of the text has the position of place `order[i]`.
 
-        Shape: `order` is [batch, token].
+        And what lets a consumer of its attention see the words at their own places. Shape: `order` is [batch, token].
         """
-        if self._embedding is None:
-            yield {**inputs, "position_ids": order}
-            return
+        if self.by_words:
+            yield _reordered(inputs, order), lambda consume: _restored(consume, order, self._kind)
+        elif self._embedding is None:
+            yield {**inputs, "position_ids": order}, as_it_comes
+        else:
+            with _embeddings_moved(self._model, self._embedding, order):
+                yield inputs, as_it_comes
 
-        rows, thread = len(order), threading.get_ident()  # other threads run the same model as it is
+    def places(self, order: Tensor) -> Tensor:
+        """Where the model's output of each token stands. Shape: [batch, token], as `order`."""
+        return order if self.by_words else torch.arange(order.shape[1], device=order.device).expand_as(order)
 
-        def note_rows(_: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            nonlocal rows
-            if threading.get_ident() != thread:
-                return
-            rows = len(given[0] if given else named["input_ids"])  # the tap runs small batches repeated
+    def _same(self, run: Run, alone: ModelInputs, plain: Sequence[AttentionBlock], order: Tensor) -> bool:
+        """Whether attention is the same in another order."""
+        with self.moved(alone, order) as (inputs, restore):
+            after = _shown(run, inputs, restore)
+        return all(torch.allclose(a.weights, b.weights, rtol=0, atol=_SAME) for a, b in zip(plain, after, strict=True))
 
-        def reorder(_: torch.nn.Module, __: tuple[Any, ...], given: Tensor) -> Tensor:
-            if threading.get_ident() != thread:
-                return given
-            places = order.repeat(rows // len(order), 1)[..., None]
-            return given.expand(rows, -1, -1).gather(1, places.expand(-1, -1, given.shape[-1]))
+    def _check_causal(self, run: Run, alone: ModelInputs, plain: Sequence[AttentionBlock]) -> None:
+        """See that equal words at equal positions attend evenly: else the model knows more than can be changed."""
+        if self._embedding is None and self._kind is not AttentionKind.ONLY:
+            raise ModelError("the model looks up no position embeddings")
+        if self._embedding is None and "position_ids" not in inspect.signature(self._model.forward).parameters:
+            raise ModelError("the model takes no position ids and looks up no position embeddings")
+        ids = alone[self.text]
+        if not self._same(run, alone, plain, torch.arange(ids.shape[1], device=ids.device)[None]):
+            raise ModelError("the model computes its own positions")
+        equal = {**alone, self.text: ids[:, :1].expand_as(ids).contiguous()}
+        with self.moved(equal, torch.zeros_like(ids)) as (inputs, _):
+            for block in _shown(run, inputs):
+                hidden = ~block.visible[:1, : block.rows.stop, : block.columns.stop][:, None]
+                most, least = (
+                    block.weights.masked_fill(hidden, 0).amax(-1),
+                    block.weights.masked_fill(hidden, 1).amin(-1),
+                )
+                if (most - least).amax() > _EVEN:
+                    raise ModelError("the model knows positions by more than embeddings and position ids")
 
-        handles = [
-            self._model.register_forward_pre_hook(note_rows, with_kwargs=True),
-            self._embedding.register_forward_hook(reorder),
-        ]
-        try:
-            yield inputs
-        finally:
-            for handle in handles:
-                handle.remove()
+
+def _shown(run: Run, inputs: ModelInputs, restore: Restore = as_it_comes) -> list[AttentionBlock]:
+    """All blocks of one input."""
+    blocks: list[AttentionBlock] = []
+    run(inputs, restore(blocks.append))
+    return blocks
+
+
+def _reordered(inputs: ModelInputs, order: Tensor) -> ModelInputs:
+    """The inputs with the token of place i at place `order[i]`, its segment with it; a target stays as it is."""
+    back = order.argsort(1)
+    rows = torch.arange(len(order), device=order.device)[:, None]
+    return {n: values if n.startswith("decoder_") else values[rows, back] for n, values in inputs.items()}
+
+
+def _restored(consume: Consumer, order: Tensor, kind: AttentionKind) -> Consumer:
+    """Put the words of reordered inputs back to their places, before a consumer sees a block."""
+
+    def put_back(block: AttentionBlock) -> None:
+        places = order[block.inputs, : block.weights.shape[-1]]
+
+        def moved(values: Tensor | None, *axes: int) -> Tensor | None:
+            for axis in axes if values is not None else ():
+                assert values is not None
+                index = places.view(len(places), *(places.shape[1] if a == axis else 1 for a in range(1, values.ndim)))
+                values = values.gather(axis, index.expand(*values.shape[:axis], -1, *values.shape[axis + 1 :]))
+            return values
+
+        of_queries = () if kind is AttentionKind.CROSS else (2,)
+        consume(
+            replace(
+                block,
+                weights=moved(block.weights, *of_queries, 3),
+                logits=moved(block.logits, *of_queries, 3),
+                query=moved(block.query, *of_queries),
+                output=moved(block.output, *of_queries),
+                idle=moved(block.idle, *of_queries),
+                key=moved(block.key, 2),
+                value=moved(block.value, 2),
+                value_norms=moved(block.value_norms, 2),
+            )
+        )
+
+    return put_back
+
+
+@contextmanager
+def _embeddings_moved(model: Any, embedding: torch.nn.Embedding, order: Tensor) -> Iterator[None]:
+    """Let the position embedding of place `order[i]` stand at place i, in this thread's runs.
+
+    A model may run on the batch several times over, or on parts of it, one behind the other.
+    """
+    thread, rows = threading.get_ident(), slice(0, 0)
+
+    def note_rows(_: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        nonlocal rows
+        if threading.get_ident() == thread:
+            count, start = len(given[0] if given else named["input_ids"]), rows.stop % len(order)
+            rows = slice(start, start + count)
+
+    def reorder(_: torch.nn.Module, __: tuple[Any, ...], given: Tensor) -> Tensor:
+        if threading.get_ident() != thread:
+            return given
+        numbers = torch.arange(rows.start, rows.stop, device=order.device) % len(order)
+        places = order[numbers, : given.shape[-2], None].expand(-1, -1, given.shape[-1])
+        return given.expand(len(numbers), -1, -1).gather(1, places)
+
+    handles = [
+        model.register_forward_pre_hook(note_rows, with_kwargs=True),
+        embedding.register_forward_hook(reorder),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
@@ -103,21 +222,21 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
 
 def changed(
     model: Any, batch: EncodedBatch, positions: Positions | str, seed: int, shuffles: int
-) -> Generator[tuple[str, ModelInputs], None, None]:
+) -> Generator[tuple[str, ModelInputs, Restore], None, None]:
     """What the model reads in place of a batch, change by change, by the names of `CAUSES`; positions so many times.
 
-    To be closed: positions are reordered inside the model until the next change is asked for. `positions` may be why
-    they cannot be changed.
+    With each, what lets a consumer see words at their own places. To be closed: positions may be moved inside the
+    model until the next change is asked for. `positions` may be why they cannot be changed.
     """
     if isinstance(positions, Positions):
         for number in range(shuffles):
             width = batch.model_inputs[positions.text].shape[1]
             order = shuffled(batch.inputs, width, seed, number).to(batch.word.device)
-            with positions.reordered(batch.model_inputs, order) as reordered:
-                yield SHUFFLED, reordered
+            with positions.moved(batch.model_inputs, order) as (inputs, restore):
+                yield SHUFFLED, inputs, restore
     if why_no_segments(model, batch.model_inputs) is None:
         for name, swapped in SEGMENTS.items():
-            yield name, with_segments(batch.model_inputs, swapped=swapped)
+            yield name, with_segments(batch.model_inputs, swapped=swapped), as_it_comes
 
 
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
@@ -135,25 +254,9 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str | None:
     return None if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
 
 
-def _counts_from_zero(model: Any, alone: ModelInputs) -> bool:
-    """Whether position ids 0, 1, 2, ... are those that the model takes when it is given none, on one input."""
-    counted = torch.arange(alone["input_ids"].shape[1], device=alone["input_ids"].device)[None]
-    with suppress(ModelError):  # a model that cannot run says so when it is scored
-        plain, same = (forward(model, inputs)[0] for inputs in (alone, {**alone, "position_ids": counted}))
-        return torch.allclose(plain, same, atol=1e-3, equal_nan=True)
-    return True
-
-
-def _reader(model: Any, kind: AttentionKind) -> Any:
-    """What reads the text whose positions are changed."""
-    if kind is AttentionKind.ONLY:
-        return model
-    return model.get_decoder() if kind is AttentionKind.DECODER else model.get_encoder()
-
-
-def _position_embedding(model: Any, alone: ModelInputs, text: str, reader: Any) -> torch.nn.Embedding | None:
+def _position_embedding(model: Any, alone: ModelInputs, text: str, kind: AttentionKind) -> torch.nn.Embedding | None:
     """The embedding that gives its rows one after the other for one input, if any."""
-    length = alone[text].shape[1]
+    length, reader = alone[text].shape[1], model.get_decoder() if kind is AttentionKind.DECODER else model
     positions: list[torch.nn.Embedding] = []
 
     def look(module: torch.nn.Embedding, _: tuple[Any, ...], given: Any) -> None:

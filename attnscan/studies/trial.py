@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -20,7 +21,7 @@ from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import Pair
-from attnscan.model.attention_block import OnOutput
+from attnscan.model.attention_block import Consumer, OnOutput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only
 from attnscan.model.tap import Tap
@@ -30,7 +31,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.head_weights import check_drawn
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.interventions import Positions, Restore, as_it_comes, shuffled, why_no_segments, with_segments
 
 Run = Callable[[], Any]
 """Runs the model on the input, and returns its output."""
@@ -50,8 +51,8 @@ class _Says(Protocol):
     def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:
         """Why there is nothing to say of an input under a change, if there is nothing."""
 
-    def answer(self, change: Change, run: Run) -> Tensor:
-        """What is kept of the model's output on the one input."""
+    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:
+        """What is kept of the model's output on the one input, of which each token stands at one of `places`."""
 
     def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
         """The answers of the intact model and of the changed one, told; `encoded` is the input with nothing hidden."""
@@ -69,10 +70,10 @@ class Words:
         why = "hide a word to see what the model puts there: click it"
         return None if change.hidden else Prediction("words", why_none=why)
 
-    def answer(self, change: Change, run: Run) -> Tensor:
+    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:
         """Probabilities. Shape: [hidden token, vocabulary]."""
-        places = torch.tensor(change.hidden, device=next(self.encoder.parameters()).device)
-        with head_sees_only(self.encoder, (torch.zeros_like(places), places)):
+        hidden = places[list(change.hidden)]
+        with head_sees_only(self.encoder, (torch.zeros_like(hidden), hidden)):
             return _probabilities(run().logits[0])
 
     def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
@@ -100,7 +101,7 @@ class Classes:
         """It has something to say of any input."""
         return None
 
-    def answer(self, change: Change, run: Run) -> Tensor:  # noqa: ARG002
+    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:  # noqa: ARG002
         """Probabilities. Shape: [class]."""
         return _probabilities(run().logits[0])
 
@@ -135,9 +136,9 @@ class Vectors:
         why = "switch heads off, or change positions or segments, to see how far the tokens' vectors turn"
         return None if change.of_model else Prediction("vectors", why_none=why)
 
-    def answer(self, change: Change, run: Run) -> Tensor:  # noqa: ARG002
+    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:  # noqa: ARG002
         """The vectors. Shape: [token, dimension]."""
-        states: Tensor = run().last_hidden_state[0]
+        states: Tensor = run().last_hidden_state[0, places]
         return states.cpu().double()
 
     def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
@@ -169,6 +170,7 @@ class Trials:
         self._scanner = scanner
         self._positions: dict[int, Positions] = {}
         """By the id of a model: a task head may stand around modules of its own."""
+        self._taps: dict[int, Tap] = {}
         self._grid = scanner.grid()
         self._ways: list[_Says] = []
         if scanner.options.attention != "encoder":
@@ -184,7 +186,7 @@ class Trials:
         }
         """Of each field of a `Change`, why there can be none; empty where there can."""
         self._ways = list(_ways_of(scanner.loaded))
-        self._taps = {id(way.encoder): Tap(way.encoder) for way in self._ways}
+        self._taps |= {id(way.encoder): Tap(way.encoder) for way in self._ways}
         for tap in self._taps.values() if not self.available["off"] else ():
             with tap:
                 tap.check_switchable()  # found out before anything is changed inside the model
@@ -222,19 +224,24 @@ class Trials:
         return tuple(self._ways)
 
     @contextmanager
-    def changed(self, model: Any, inputs: ModelInputs, change: Change, order: Tensor) -> Iterator[ModelInputs]:
-        """What a model, with its positions changed inside, reads in place of some inputs."""
+    def changed(
+        self, model: Any, inputs: ModelInputs, change: Change, order: Tensor
+    ) -> Iterator[tuple[ModelInputs, Restore, Tensor]]:
+        """What a model reads in place of one input; what puts its attention back, and where each token stands."""
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
         if change.positions == "kept":
-            yield inputs
+            yield inputs, as_it_comes, torch.arange(order.shape[1], device=order.device)
             return
-        with self._positions_of(model).reordered(inputs, order) as reordered:
-            yield reordered
+        positions = self._positions_of(model)
+        with positions.moved(inputs, order) as (moved, restore):
+            yield moved, restore, positions.places(order)[0]
 
     def _positions_of(self, model: Any) -> Positions:
         if id(model) not in self._positions:
-            self._positions[id(model)] = Positions(model, self._probe)
+            own = next((tap for tap in self._taps.values() if tap.model is model), None)
+            run = self._scanner.exact().tap.run if own is None else partial(_run_in, own)
+            self._positions[id(model)] = Positions(model, run, self._probe)
         return self._positions[id(model)]
 
     def output(self, way: _Says, inputs: ModelInputs, change: Change) -> Any:
@@ -267,8 +274,8 @@ class Trial:
         helps = scanner.helps([encoded])
         self._reading: InputReading | None = InputReading(scanner, pair, encoded, helps, keep=True, in_two=True)
         self._inputs = self._reading.batch.model_inputs
-        with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
-            self._reading.run(inputs, _switch_off(change))
+        with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as (inputs, restore, _):
+            self._reading.run(inputs, _switch_off(change), restore)
         self.result = self._told(self._reading.result())
         """With its attention kept; without how sure labels are, and without habits."""
         self._predictions: list[Prediction] = []
@@ -309,10 +316,16 @@ class Trial:
         return way.prediction(self._written, change, before, after)
 
     def _answer(self, way: _Says, change: Change) -> Tensor:
-        with self._trials.changed(way.encoder, self._inputs, change, self._order) as inputs:
-            answer = way.answer(change, lambda: self._trials.output(way, inputs, change))
+        with self._trials.changed(way.encoder, self._inputs, change, self._order) as (inputs, _, places):
+            answer = way.answer(change, places, lambda: self._trials.output(way, inputs, change))
         check_finite(answer, "the model's answers")
         return answer
+
+
+def _run_in(tap: Tap, inputs: ModelInputs, consume: Consumer) -> None:
+    """Show attention by a tap that is opened for it."""
+    with tap:
+        tap.run(inputs, consume)
 
 
 def _switch_off(change: Change) -> OnOutput | None:

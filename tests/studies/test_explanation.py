@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
@@ -18,6 +19,7 @@ from torch import Tensor
 from toy import save_toy_bert
 from work import explain, explain_input
 
+import attnscan
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.read import shipped_pairs
@@ -219,6 +221,7 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
         (_head(0.6, 0.58, 0.2), "uncertain", "the error is too large to tell (0.60 → 0.58 ± 0.42)"),
         (_head(0.6, 0.1, 0.22, pairs=1), "uncertain", "too large to tell (0.60 → 0.10 ± 0.52)"),  # over 8 shuffles
         (_head(0.6, 0.1, float("nan"), pairs=1), "falls", "by position"),
+        (_head(0.6, float("nan"), float("nan")), "", "0-1 finds the next word: segments do not matter; "),
         (_head(0.6, float("nan"), float("nan")), "", "positions cannot be changed in this model"),
     ],
 )
@@ -272,6 +275,48 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
         row = found.to_frame().iloc[0]
         assert not np.isnan(row["effective_neurons_rotated"]) and not np.isnan(row["stability_rotated_sd"])
         assert np.isnan(row["segments_zeroed"]) and not np.isnan(row["positions_shuffled"])
+
+
+def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path: Path) -> None:
+    """MPNet looks its relative positions up in a table: absolute ones, shuffled, do not reach this head."""
+    from toy import _tokenizer
+
+    model = tiny_model("mpnet", UNTAPPED["mpnet"])
+    with torch.no_grad():
+        for layer in model.encoder.layer:
+            for projection in (layer.attention.attn.q, layer.attention.attn.k):
+                torch.nn.init.zeros_(projection.weight)
+        bias = model.encoder.relative_attention_bias.weight
+        bias.zero_()[17, 0] = 40.0  # one to the right
+    model.save_pretrained(tmp_path)
+    _tokenizer().save_pretrained(tmp_path)
+    model, pairs = str(tmp_path), [(pair.a, pair.b or "a dog ran") for pair in (LONG_AND_SHORT, Pair("i went to"))]
+    for found in (
+        attnscan.explain("0-0", *pairs[0], model=model, predictive="off"),
+        attnscan.explain("0-0", pairs=pairs, model=model, predictive="off"),
+    ):
+        head = found["0-0"]
+        assert head.score > 0.99 and head.causes[SHUFFLED] < 0.3 and head.by == "by position"
+        assert head.conclusion.startswith("0-0 finds the next word by position: ")
+    why = attnscan.head("0-0", pairs=pairs, model=model)["0-0"].look
+    assert why.reason.startswith("Why: by position. 1.00 becomes 0.") and set(why.not_available) == {"segments"}
+
+
+def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
+    """BLOOM is causal, and biased by distance."""
+    from toy import _tokenizer
+
+    tiny_model("bloom", UNTAPPED["bloom"]).save_pretrained(tmp_path)
+    _tokenizer().save_pretrained(tmp_path)
+    model = str(tmp_path)
+    for found in (
+        attnscan.explain("0-0", "the cat sat on the mat", model=model, predictive="off"),
+        attnscan.explain("0-0", pairs=[("the cat sat on the mat",), ("a dog ran",)], model=model, predictive="off"),
+    ):
+        assert set(found.not_available) == {SHUFFLED, "segments_zeroed", "segments_swapped"}
+        assert found["0-0"].by == "" and "content" not in found["0-0"].conclusion
+    look = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)["0-0"].look
+    assert look.reason == "Why: not known. Positions and segments cannot be changed in this model."
 
 
 @pytest.mark.parametrize("predictive", ["off", "distance"])

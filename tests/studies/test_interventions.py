@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
+from families import TAPPED, TAPPED_DECODERS, UNTAPPED, UNTAPPED_DECODERS, Collected, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from written import input_of
 
@@ -15,7 +15,7 @@ from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
 from attnscan.results.terms import Scored
 from attnscan.scoring.sums import PAIR_SUMS, RatioSums, ScoreSums
-from attnscan.studies.interventions import CauseSums, Positions, shuffled
+from attnscan.studies.interventions import CauseSums, Positions, Restore, as_it_comes, shuffled
 
 N = np.array([3.0, 5.0, 2.0])
 PLAIN = np.array([2.4, 3.5, 1.9])
@@ -33,56 +33,90 @@ def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
     assert not torch.equal(order, shuffled([encoded], 12, seed=1)[0])
 
 
-def _weights(tap: Tap, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+def _weights(tap: Tap, inputs: dict[str, torch.Tensor], restore: Restore = as_it_comes) -> torch.Tensor:
     """Shape: [layer, head, query, key]."""
     found = Collected()
-    tap.run(inputs, found)
+    tap.run(inputs, restore(found))
     return torch.stack([found.layer(layer)[0] for layer in sorted(found.blocks)])
 
 
-# Relative ones, or sinusoids and tables that are looked up otherwise
-NOT_MOVED = {"xlnet", "roformer", "t5", "mt5", "umt5", "switch_transformers", "bloom"}
-NOT_MOVED |= {"marian", "pegasus", "m2m_100", "bigbird_pegasus", "prophetnet", "ibert"}
+NOT_MOVED = {"bloom", "mobilebert"}  # causal and biased by distance; with random weights, even but for rounding
+BY_POSITIONS = {*TAPPED_DECODERS, *UNTAPPED_DECODERS} - NOT_MOVED
+SMALL = {name: values[:1] for name, values in tiny_inputs().items()}
+IN_ORDER = torch.arange(12)[None]
+OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]], 1)
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
 def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
     """The order that things stand in changes nothing; another changes the weights of models that have positions."""
-    model = tiny_model(family, {**TAPPED, **UNTAPPED}[family])
-    inputs = {name: values[:1] for name, values in tiny_inputs().items()}
-    as_it_is = torch.arange(12)[None]
-    other = torch.cat([as_it_is[:, :1], as_it_is[:, 1:11].flip(1), as_it_is[:, 11:]], 1)
-    try:
-        positions = Positions(model, inputs)
-    except ModelError:
-        assert family in NOT_MOVED
-        return
+    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+        if family in NOT_MOVED:
+            with pytest.raises(ModelError):
+                Positions(tap.model, tap.run, SMALL)
+            return
+        positions, plain = Positions(tap.model, tap.run, SMALL), _weights(tap, SMALL)
+        with positions.moved(SMALL, IN_ORDER) as (same, restore):
+            assert_allclose(_weights(tap, same, restore), plain, atol=1e-6)
+        with positions.moved(SMALL, OTHER) as (changed, restore):
+            moved = _weights(tap, changed, restore)
+        assert torch.equal(_weights(tap, SMALL), plain)  # nothing is left behind
+    assert (moved - plain).abs().max() > 1e-5
+    assert positions.by_words == (family not in BY_POSITIONS)
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta", "mpnet"])
+def test_words_in_another_order_are_positions_in_another_order(family: str) -> None:
+    """Words that stand elsewhere, at the positions that they had, are looked at as before, whatever tells positions."""
+    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+        plain = _weights(tap, SMALL)
+        elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
+        with Positions(tap.model, tap.run, SMALL).moved(elsewhere, OTHER) as (inputs, restore):
+            again = _weights(tap, inputs, restore)
+    assert_allclose(again, plain[:, :, OTHER[0]][..., OTHER[0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "mpnet", "gpt2", "gpt_neo", "llama"])
+def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
+    """Small batches run repeated, and watched models length by length: each input is moved as it is alone."""
+    inputs = {name: values[:, :5] for name, values in tiny_inputs().items()}
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    inputs["attention_mask"][1, 3:] = 0
+    orders = torch.tensor([[0, 2, 1, 3, 4], [0, 2, 1, 3, 4], [0, 3, 2, 1, 4]])[: len(inputs["input_ids"])]
+    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+        positions, found = Positions(tap.model, tap.run, {k: v[:1] for k, v in inputs.items()}), Collected()
+        with positions.moved(inputs, orders) as (changed, restore):
+            tap.run(changed, restore(found))
+        for row in range(len(orders)):
+            length = int(inputs["attention_mask"][row].sum())
+            alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
+            with positions.moved(alone, orders[row : row + 1, :length]) as (changed, restore):
+                own = _weights(tap, changed, restore)
+            assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
+
+
+def test_positions_that_are_told_twice_are_not_half_changed() -> None:
+    """A causal model with position embeddings whose second layer is biased by distance as well."""
+    model = tiny_model("gpt2", TAPPED["gpt2"])
+
+    def closer(_: Any, __: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        mask = named["attention_mask"]
+        return (), {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
+
     with Tap(model) as tap:
-        plain = _weights(tap, inputs)
-        with positions.reordered(inputs, as_it_is) as same:
-            assert_allclose(_weights(tap, same), plain, atol=1e-6)
-        with positions.reordered(inputs, other) as changed:
-            moved = _weights(tap, changed)
-        assert torch.equal(_weights(tap, inputs), plain)  # nothing is left behind
-    assert (family in NOT_MOVED) == torch.equal(moved, plain)
+        assert not Positions(model, tap.run, SMALL).by_words
+        model.h[1].attn.register_forward_pre_hook(
+            lambda module, given, named: (given, closer(module, given, named)[1]), with_kwargs=True
+        )
+        with pytest.raises(ModelError, match="more than embeddings"):
+            Positions(model, tap.run, SMALL)
 
 
-def test_inputs_of_a_small_batch_that_runs_repeated_keep_their_own_orders() -> None:
-    """Two inputs of three tokens run as many times over: each is moved as it is alone."""
+def test_a_model_without_positions_is_said_to_have_none() -> None:
     model = tiny_model("bert", TAPPED["bert"])
-    inputs = {name: values[:2, :3] for name, values in tiny_inputs().items()}
-    orders = torch.tensor([[0, 2, 1], [2, 1, 0]])
-    positions = Positions(model, inputs)
-    with Tap(model) as tap:
-        assert tap.calls.tapped  # found out before positions are changed
-        with positions.reordered(inputs, orders) as changed:
-            found = Collected()
-            tap.run(changed, found)
-            together = found.layer(0)
-        for row in (0, 1):
-            alone = {name: values[row : row + 1] for name, values in inputs.items()}
-            with positions.reordered(alone, orders[row : row + 1]) as changed:
-                assert_allclose(_weights(tap, changed)[0], together[row], atol=1e-6)
+    torch.nn.init.zeros_(model.embeddings.position_embeddings.weight)
+    with Tap(model) as tap, pytest.raises(ModelError, match="stays the same wherever words stand"):
+        Positions(model, tap.run, SMALL)
 
 
 class _Scored:

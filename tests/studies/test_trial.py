@@ -254,7 +254,7 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories
     assert word.before != word.after
 
 
-@pytest.mark.parametrize("family", [family for family in CASES if family != "deberta-v2"])
+@pytest.mark.parametrize("family", [family for family in CASES if family not in ("deberta-v2", "modernbert")])
 def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Path], family: str) -> None:
     hand = ByHand.of(directories[family])
     plain = hand.weights()
@@ -266,7 +266,7 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
     hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
     before = hand.puts(4)
     hand.inputs["position_ids"] = order + CASES[family].first_position
-    assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
+    assert_allclose(weights_of(result), hand.weights(), atol=1e-5)
     assert_array_equal(weights_of(again), weights_of(result))
     assert np.abs(weights_of(result) - plain).max() > 1e-3
     (word,) = prediction.words

@@ -26,7 +26,7 @@ from attnscan.results.grid import AttentionKind
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.cross import UNALIGNED_PATTERNS
-from attnscan.studies.interventions import Positions
+from attnscan.studies.interventions import Positions, positions_of
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TRANSLATOR = Path(__file__).parents[2] / "tests" / "data" / "translator"
@@ -236,12 +236,13 @@ class TestCard:
             batch = scanner.collate([scanner.encode(Pair(*PAIR))])
             width = batch.model_inputs["input_ids"].shape[1]
             order = torch.randperm(width, generator=torch.Generator().manual_seed(1))[None]
-            positions = Positions(scanner.loaded.model, batch.model_inputs, scanner.options.kind)
+            positions = positions_of(scanner)
+            assert isinstance(positions, Positions)
             turned = {**batch.model_inputs, "input_ids": batch.model_inputs["input_ids"].gather(1, order)}
             plain, again = list[Any](), list[Any]()
             scanner.run(batch.model_inputs, lambda block: plain.append(block.weights))
-            with positions.reordered(turned, order) as inputs:
-                scanner.run(inputs, lambda block: again.append(block.weights))
+            with positions.moved(turned, order) as (inputs, restore):
+                scanner.run(inputs, restore(lambda block: again.append(block.weights)))
         for before, after in zip(plain, again, strict=True):
             torch.testing.assert_close(after, before[..., order[0]], atol=1e-5, rtol=0)
             assert not torch.allclose(after, before)
@@ -253,6 +254,8 @@ class TestCard:
             assert set(look.not_available) == {"segments"} and not np.isnan(look.why.causes["positions_shuffled"])
             assert look.why.causes["positions_shuffled"] != look.why.score
         told = attnscan.head("c1-0", pairs=pairs, model=TRANSLATOR)["c1-0"].look
+        assert set(told.not_available) == {"segments"} and not np.isnan(told.why.causes["positions_shuffled"])
+        told = attnscan.head("d0-1", pairs=pairs, model=TRANSLATOR)["d0-1"].look
         assert told.reason == "Why: not known. Positions and segments cannot be changed in this model."
 
 
