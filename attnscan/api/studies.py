@@ -30,7 +30,7 @@ from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.syntax import FEW, Syntax, check_relation
-from attnscan.results.terms import DRAWS, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
+from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
 from attnscan.results.trees import USUAL, ReadTree, TreesRead
 from attnscan.scan.options import AblationRequest, Engine, ScanOptions, asked_for_labels, check_engine
 from attnscan.scan.progress import OnProgress, note_inputs, silent, warn
@@ -287,6 +287,7 @@ def compare(
     pairs: Pairs = None,
     *,
     match: Match = "place",
+    least: float = LEAST,
     pattern: Patterns = (),
     heads: Heads | None = None,
     alignments: Links = None,
@@ -299,9 +300,10 @@ def compare(
     """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
 
     With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place,
-    and the pairs are read twice. A `pattern` of your own is compared as well; `predictive` is not: each model has its
-    own idea of it. Words are related where the embeddings of both models say so, and identical words alone count where
-    the models read other tokens. `heads` are those that will be looked up, and have to be there; the result has all.
+    and the pairs are read twice. A difference survives if it is beyond chance, and `least` or more. A `pattern` of
+    your own is compared as well; `predictive` is not: each model has its own idea of it. Words are
+    related where the embeddings of both models say so, and identical words alone count where the models read other
+    tokens. `heads` are those that will be looked up, and have to be there; the result has all.
     `pairs` and the arguments below them are those of `heads`; a bad pair is told once.
 
     Raises: as `heads`; ModelError if the models' heads cannot be matched.
@@ -309,6 +311,7 @@ def compare(
     check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("compare", options)
     check_known("match", match, get_args(Match))
+    check_within("least", least, Option("a difference of scores"), whole=False)
     named = None if heads is None else heads_written(heads)
     given, choices = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), list[ScanOptions]()
     for model in (model_a, model_b):
@@ -328,7 +331,7 @@ def compare(
         scanner_a.tell("comparing models by pairs")
         from attnscan.studies import comparison
 
-        result = comparison.compare(scanner_a, scanner_b, given.read, match, given.skips)
+        result = comparison.compare(scanner_a, scanner_b, given.read, match, given.skips, least)
         note_inputs(result.signatures, bad=given.bad, dtype=choices[0].dtype)
     return result
 

@@ -16,13 +16,13 @@ from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
-from attnscan.results.terms import Match
+from attnscan.results.terms import LEAST, Match
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FALSE_DISCOVERIES = 0.05
-"""Of the differences that are said to survive, the share that may be there by chance."""
+"""Of the differences that are beyond chance, the share that may be there by chance."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,14 @@ class Comparison:
     """Where the two models' results come from."""
     of_models: tuple[Labels, Labels]
     """What the heads of the first model do, and those of the second, each in its own places."""
+    least: float = LEAST
+    """The least difference of scores that survives: one may be beyond chance and next to nothing."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
     def __repr__(self) -> str:
         changed = sum(map(len, self.changed.values()))
-        beyond = f"{int(self.survives.sum())} of {self.survives.size} differences of scores are beyond chance"
+        beyond = f"{int(self.survives.sum())} of {self.survives.size} differences of scores survive"
         other = f"beside {self.signatures[1].model}, heads matched by {self.match}"
         labels = f"{changed} heads change their label"
         return lines(self, self.signatures[0], self.a.grid, other, f"{beyond}, {labels}")
@@ -95,9 +97,15 @@ class Comparison:
         return rate
 
     @cached_property
-    def survives(self) -> NDArray[np.bool_]:
+    def beyond_chance(self) -> NDArray[np.bool_]:
         """Which differences are beyond chance at a false discovery rate of 5 %. Shape: [layer, head, pattern]."""
-        survives: NDArray[np.bool_] = self.rate <= FALSE_DISCOVERIES  # false for NaN
+        beyond: NDArray[np.bool_] = self.rate <= FALSE_DISCOVERIES  # false for NaN
+        return beyond
+
+    @cached_property
+    def survives(self) -> NDArray[np.bool_]:
+        """Which differences are beyond chance and not below `least`. Shape: [layer, head, pattern]."""
+        survives: NDArray[np.bool_] = self.beyond_chance & (np.abs(self.difference) >= self.least)
         return survives
 
     @cached_property
@@ -178,6 +186,7 @@ class Comparison:
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             columns |= {f"label_{name}_stays": values for name, values in stays.items()}
+            columns |= {"survives": self.survives[..., p].ravel()}
             rows = [grid.index(head) for head in self.chosen(pattern, heads, top)]
             parts.append(pd.DataFrame(columns).iloc[rows])
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
@@ -186,6 +195,7 @@ class Comparison:
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,
+            "least": self.least,
             "alike": self.alike,
             "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations},
         }

@@ -58,3 +58,7 @@ class Scored:
     """Whether a head that looks at the word itself alone does not follow it, though that one is a target, too."""
     clause: str = field(default="", repr=False, compare=False)
     """What a head that follows it does, as explanations say it; empty for `follows` and its name."""
+
+
+LEAST = 0.02
+"""The least difference between two models' scores that is said to survive, unless another is asked for."""

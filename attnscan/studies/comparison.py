@@ -20,7 +20,7 @@ from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Reading
-from attnscan.results.terms import QUERIES, Match
+from attnscan.results.terms import LEAST, QUERIES, Match
 from attnscan.scan.local import OnBad, Stream, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -39,6 +39,7 @@ def compare(
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
+    least: float = LEAST,
 ) -> Comparison:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
@@ -76,6 +77,7 @@ def compare(
         pairs=int(sums.a.every_key.pairs.max()),
         signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
         of_models=(of_models[0], of_models[1]),
+        least=least,
         alike=alike,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -56,8 +58,15 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
     assert found.survives[0, :, 0].tolist() == [True, True, False, False] and not found.survives[..., 1:].any()
     assert found.extremes("next-word") == (Head(0, 0), Head(0, 1))
     frame = found.to_frame(["next-word"])
-    assert list(frame.columns[-4:-2]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
+    assert list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
     assert frame.attrs["alike"] == "so."
+
+
+def test_a_difference_that_is_beyond_chance_may_be_too_small() -> None:
+    found = _differing([0.3, -0.019, 0.001, 0.021], [0.01, 1e-4, 1e-5, 1e-4])
+    assert found.beyond_chance[0, :, 0].all() and found.survives[0, :, 0].tolist() == [True, False, False, True]
+    assert replace(found, least=0.0).survives[0, :, 0].all() and not replace(found, least=0.5).survives.any()
+    assert found.extremes("next-word") == (Head(0, 0), None)
 
 
 def test_rows_are_of_the_heads_that_are_chosen() -> None:

@@ -24,6 +24,7 @@ from attnscan.results.terms import Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
+from attnscan.studies.explanation import orthogonal
 
 
 def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:
@@ -85,6 +86,25 @@ def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match
     assert not found.survives.any() and (found.p[there & ~np.isnan(found.se)] == 1).all()
     if match == "nearest":
         assert_allclose(found.divergence, 0, atol=1e-6)
+
+
+@pytest.mark.loads_anew
+def test_queries_and_keys_that_are_rotated_together_make_no_difference(bundled_dir: Path, tmp_path: Path) -> None:
+    """The weights are the same but for rounding, and so beyond chance where rounding has a side."""
+    from transformers import AutoModel, AutoTokenizer
+
+    model, rng = AutoModel.from_pretrained(bundled_dir), np.random.default_rng(0)
+    with torch.no_grad():
+        for layer in model.encoder.layer:
+            for turn, head in zip(orthogonal(rng, 12, 32), range(12), strict=True):
+                rows, turned = slice(32 * head, 32 * head + 32), torch.from_numpy(turn).float()
+                for part in (layer.attention.self.query, layer.attention.self.key):
+                    part.weight[rows], part.bias[rows] = turned @ part.weight[rows], turned @ part.bias[rows]
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(bundled_dir).save_pretrained(tmp_path)
+    found = _compared(bundled_dir, tmp_path)
+    assert np.nanmax(np.abs(found.difference)) < 1e-4
+    assert not found.survives.any() and found.least == 0.02
 
 
 def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -> None:

@@ -11,7 +11,7 @@ from attnscan.cli.asking import ask
 from attnscan.cli.destination import Shown, destination_of
 from attnscan.cli.screen_frame import frame_of_pairs
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.terms import Match
+from attnscan.results.terms import LEAST, Match
 
 EXAMPLES = (
     "attnscan compare bundled bundled --pattern next-word",
@@ -26,6 +26,10 @@ def compare(
     match: Annotated[
         Match, typer.Option("--match", help="Compare heads of the same place, or each with the most similar one.")
     ] = "place",
+    least: Annotated[
+        float,
+        typer.Option("--least", metavar="X", min=0, max=1, help="Least difference of scores that survives."),
+    ] = LEAST,
     pattern: o.Pattern = None,
     heads: Annotated[str | None, o.heads_option("List the differences of these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[int | None, o.top_option("List the N greatest differences of each pattern.")] = None,

@@ -261,7 +261,9 @@ def comparison_sheet(comparison: Comparison, patterns: Sequence[str], width: flo
     directions = zip(("A across", "B upwards"), titles, strict=True)
     axes = [shortened(f"{direction}: {title}", inner) for direction, title in directions]
     pale = wrapped(
-        f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %", inner
+        f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %, "
+        f"or is smaller than {comparison.least:g}",
+        inner,
     )
     sheet = Sheet(width, MARGIN + rows * pitch + (len(axes) + len(pale) + 1.2) * LINE)
     for i, pattern in enumerate(patterns):

@@ -49,8 +49,9 @@ def comparison_view(
     how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
     blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.a.grid), 'head')}: {how}"), ""]
     survivors, differences = int(comparison.survives.sum()), int((~np.isnan(comparison.p)).sum())
-    at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
-    blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
+    below, least = int(comparison.beyond_chance.sum()) - survivors, f"{comparison.least:g}"
+    blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive", style="bold"))
+    blocks.append(Text(f"{below:,} more are beyond chance, but smaller than {least}.", style="dim"))
     changed = heads is None and top is None
     blocks += [
         "",
@@ -65,8 +66,9 @@ def comparison_view(
 
 def _notes(comparison: Comparison, patterns: Sequence[str]) -> Iterator[str]:
     yield (
-        "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, that "
-        "are beyond chance among those of all heads and patterns, by t-tests that are paired and clustered by pair. "
+        "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, of "
+        f"{comparison.least:g} or more that are beyond chance among those of all heads and patterns, by t-tests that "
+        f"are paired and clustered by pair, at a false discovery rate of {100 * FALSE_DISCOVERIES:g} %. "
         "rises, falls: the greatest of these, in a wide window ± its standard error. ?: the label "
         "of the head, in one of the models, changed in more than 5 % of bootstrap resamples."
     )

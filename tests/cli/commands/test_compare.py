@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def test_the_screen_answers_in_one_look(files: list[str]) -> None:
     text = _run(*files).stdout
     assert "4 pairs, 8 heads: heads of one place" in text
     assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
-    assert "differences survive (false discovery rate 5 %)" in text
+    assert re.search(r"\d+ of \d+ differences survive\n\d+ more are beyond chance, but smaller than 0.02.\n", text)
+    assert re.search(r"^0 of \d+ differences survive$", _run(*files, "--least", "1").stdout, re.M)
     assert "identical, cross-sentence: words are related where the embeddings of both models" in text
     assert all(len(line) <= 80 for line in text.splitlines()[4:]) and "…" not in "".join(text.splitlines()[4:])
     assert len(text.splitlines()) < 35
@@ -42,7 +44,7 @@ def test_rows_and_json(files: list[str]) -> None:
     header, *rows = _run(*files, "-p", "delimiter", "--csv").stdout.splitlines()
     assert header == (
         "model_a,model_b,pattern,layer,head,layer_b,head_b,score_a,score_b,difference,se,n,pairs,"
-        "label_a,label_b,divergence,p,fdr,label_a_stays,label_b_stays"
+        "label_a,label_b,divergence,p,fdr,label_a_stays,label_b_stays,survives"
     )
     assert len(rows) == 8
     found = json.loads(_run(*files, "--format", "json").stdout)
