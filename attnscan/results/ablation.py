@@ -11,11 +11,13 @@ from attnscan.results.grid import Grid, Head, names
 from attnscan.results.intervals import half_width
 from attnscan.results.shown import lines, some
 from attnscan.results.signature import Signature
-from attnscan.results.terms import Replacement
+from attnscan.results.terms import Replacement, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LEVEL = 0.05
+"""The largest p by rank at which a set of heads is said to cost more than others."""
 _ROUNDING = 1e-6
 """Losses that differ by less, as a share of themselves, are equal: so much depends on how inputs were batched."""
 
@@ -42,7 +44,7 @@ class Effect:
     others: tuple[float, ...]
     """With each of the set's controls switched off instead."""
     se: float
-    """The effect's standard error, over pairs and draws of controls."""
+    """The effect's standard error, over pairs and controls."""
     n: int
     """Words, or answers."""
     pairs: int
@@ -97,6 +99,32 @@ class Effect:
         Source: Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010), article 39.
         """
         return self.rank / (self.controls + 1)
+
+    @property
+    def matters(self) -> bool:
+        """Whether the set costs more than others by its rank among them: p is 0.05 or less."""
+        return self.p <= LEVEL
+
+    @property
+    def leads(self) -> bool:
+        """Whether it costs more than others by its rank, or more than each of them where these are too few to tell."""
+        return self.rank == 1 or self.matters
+
+    @property
+    def conclusion(self) -> str:
+        """What the rank says, and how far the effect is from zero; empty where nothing is known.
+
+        An effect may be several errors from zero and still be one that other heads have: so the rank decides.
+        """
+        if np.isnan(self.rank):
+            return ""
+        ratio = abs(self.loss) / self.se if self.se > 0 else float("nan")
+        far = "" if np.isnan(ratio) else f"{ratio:.1f} errors {'above' if self.loss > 0 else 'below'} zero, "
+        at = f"{far}rank {self.rank:.0f} of {self.controls + 1}"
+        if self.matters:
+            return f"costs more than other heads ({at})"
+        few = f"; {counted(self.controls, 'control')} cannot tell more" if self.rank == 1 else ""
+        return f"is not seen to cost more than other heads ({at}{few})"
 
 
 @dataclass(frozen=True)
@@ -176,6 +204,7 @@ class Ablation:
             "overlap": effect.set.overlap,
             "n": effect.n,
             "pairs": effect.pairs,
+            "conclusion": effect.conclusion,
         }
 
 

@@ -381,8 +381,8 @@ class _Study:
         ratios = np.stack([sums.ratio for sums in self._sums[: len(self._off)]])
         differences, intact = self._sums[len(self._off) :], self._sums[0]
         errors = [
-            se_beside_controls(difference, ratios[controls], heads_off.possible)
-            for difference, (_, controls), heads_off in zip(differences, self._compared, self._sets, strict=True)
+            se_beside_controls(difference, ratios[controls])
+            for difference, (_, controls) in zip(differences, self._compared, strict=True)
         ]
         for row, quantity in enumerate(self._measure.quantities):
             n, pairs, unharmed = int(intact.n[row]), int(intact.pairs[row]), float(ratios[0, row])
@@ -452,24 +452,17 @@ def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) ->
     return [RatioSums.of(values, n) for values in itertools.chain(np.moveaxis(sums, -1, 0), differences)]
 
 
-def se_beside_controls(difference: RatioSums, controls: FloatArray, possible: int) -> FloatArray:
+def se_beside_controls(difference: RatioSums, controls: FloatArray) -> FloatArray:
     """The standard error of an effect. Shape: `controls` [control, quantity], their losses -> [quantity].
 
-    Two things vary: the pairs, among which the difference from the controls is a ratio clustered by pair; and the
-    controls, which are drawn without repetition from `possible` ones:
+    It is that over samples in which pairs and controls are both drawn anew: pairs, among which the difference from the
+    controls is a ratio clustered by pair, and the controls, other heads of which as many stand for all:
 
-        se² = the ratio's se² + variance of the controls' losses / controls x (1 - controls / possible)
+        se² = the ratio's se² + variance of the controls' losses / controls
 
-    The second part is 0 where all possible controls were taken. NaN below two pairs, without controls, and with one
-    control that was drawn from several.
-
-    Source: the last factor is the finite-population correction (Cochran, Sampling Techniques, 1977, chapter 2).
+    NaN below two pairs or two controls.
     """
-    drawn = len(controls)
-    if drawn == possible:
-        return difference.se
-    if drawn < 2:
+    if len(controls) < 2:
         return np.full(difference.se.shape, np.nan)
-    by_draw = controls.var(0, ddof=1) / drawn * (1 - drawn / possible)
-    se: FloatArray = np.sqrt(difference.se**2 + by_draw)
+    se: FloatArray = np.sqrt(difference.se**2 + controls.var(0, ddof=1) / len(controls))
     return se

@@ -49,6 +49,28 @@ def test_the_interval_is_by_students_t() -> None:
     assert math.isnan(replace(effect_of(2.0, (1.0,)), se=0.1, pairs=1).interval)
 
 
+@pytest.mark.parametrize(
+    ("others", "conclusion", "leads"),
+    [
+        ((1.0,) * 20, "costs more than other heads (8.0 errors above zero, rank 1 of 21)", True),
+        (
+            (0.5,) * 9 + (2.5,) * 2,  # nine errors above zero, and 3rd of 12
+            "is not seen to cost more than other heads (9.1 errors above zero, rank 3 of 12)",
+            False,
+        ),
+        (
+            (1.0,) * 11,
+            "is not seen to cost more than other heads "
+            "(8.0 errors above zero, rank 1 of 12; 11 controls cannot tell more)",
+            True,
+        ),
+    ],
+)
+def test_the_rank_concludes_and_not_the_error(others: tuple[float, ...], conclusion: str, leads: bool) -> None:
+    effect = effect_of(2.0, others)
+    assert (effect.conclusion, effect.leads) == (conclusion, leads)
+
+
 def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
     for effect in (effect_of(2.0, ()), effect_of(math.nan, (math.nan, math.nan))):
         assert all(math.isnan(value) for value in (effect.control, effect.effect, effect.spread, effect.rank, effect.p))
@@ -59,10 +81,14 @@ def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
     effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
     found = Ablation(effects, Grid.square(1, 4), "zero", 20, "label", 5, 6, SIGNATURE)
     header, *rows = render(found.to_frame(), "csv").decode().splitlines()
-    assert header == "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs"
+    assert (
+        header
+        == "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs,conclusion"
+    )
     assert rows == [
-        "toy,x,1,masked-lm,1.000000,2.000000,1.250000,0.750000,0.125000,0.353553,2,1,0.333333,0.000000,9,5",
-        "toy,y,1,masked-lm,1.000000,2.000000,,,0.125000,,0,,,,9,5",
+        "toy,x,1,masked-lm,1.000000,2.000000,1.250000,0.750000,0.125000,0.353553,2,1,0.333333,0.000000,9,5,"
+        '"is not seen to cost more than other heads (6.0 errors above zero, rank 1 of 3; 2 controls cannot tell more)"',
+        "toy,y,1,masked-lm,1.000000,2.000000,,,0.125000,,0,,,,9,5,",
     ]
     attrs = found.to_frame().attrs
     assert (attrs["choosing_pairs"], attrs["measured_pairs"]) == (5, 6)

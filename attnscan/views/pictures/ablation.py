@@ -104,7 +104,7 @@ def _grids(ablation: Ablation, width: float) -> Sheet:
     left = ruler_width(layers)
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
     inner = width - 2 * MARGIN
-    sure = {quantity: [e for e in ablation.of(quantity) if abs(e.loss) > 2 * e.se] for quantity in ablation.quantities}
+    sure = {quantity: [e for e in ablation.of(quantity) if e.leads] for quantity in ablation.quantities}
     most_of = {quantity: max((abs(e.loss) for e in effects), default=0.0) for quantity, effects in sure.items()}
     keys = {quantity: _key(most_of[quantity], quantity) for quantity in ablation.quantities}
     below = max(height_of(key, inner) for key in keys.values())
@@ -125,14 +125,14 @@ def _grids(ablation: Ablation, width: float) -> Sheet:
             cell = Box(x + _GAP, y + _GAP, side - 2 * _GAP, side - 2 * _GAP)
             sheet.box(cell, "#ffffff")
             if effect in sure[quantity]:
-                sheet.box(cell, _LOSS if effect.loss > 0 else _GAIN, abs(effect.loss) / most)
+                sheet.box(cell, _LOSS, max(0.0, effect.loss) / most)
         draw_key(sheet, keys[quantity], grid.y + grid.height + 0.2 * LINE)
     return sheet
 
 
 def _key(most: float, quantity: Quantity) -> list[KeyEntry]:
-    blank = KeyEntry("blank: within two standard errors of 0")
+    blank = KeyEntry("blank: another head of its layer costs as much")
     if not most:
         return [blank]
     unit = KeyEntry(quantity.unit)
-    return [KeyEntry(f"worth {most:.2g} more than others", _LOSS), KeyEntry("less", _GAIN), unit, blank]
+    return [KeyEntry(f"worth {most:.2g} more than others", _LOSS), unit, blank]

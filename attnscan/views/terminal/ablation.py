@@ -8,13 +8,11 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
+from attnscan.results.ablation import LEVEL, Ablation, Effect, HeadSet, Quantity
 from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (
-    NO_BAR,
-    beyond,
     color_of,
     columns,
     decimals,
@@ -30,6 +28,7 @@ _DROPPED = "spread", "rank", "others", "heads", "without", "p"  # where the scre
 _WIDE = 100  # on a narrower screen, columns are one space apart
 _SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
+_CONCLUDED = 7  # sets: of more, the table alone tells
 
 
 def ablation_view(ablation: Ablation, width: int) -> RenderableType:
@@ -52,10 +51,13 @@ def _table(ablation: Ablation, quantity: Quantity, width: int) -> Iterator[Rende
     yield _rows(shown[: _SHOWN_SINGLE if ablation.alone else None], effects, width)
     if ablation.alone and len(shown) > _SHOWN_SINGLE:
         yield Text(f"and {counted(len(shown) - _SHOWN_SINGLE, 'other head')}; --csv lists all", style="dim")
+    for effect in shown if len(shown) <= _CONCLUDED else ():
+        if effect.conclusion:
+            yield from wrapped(f"{effect.set.name} {effect.conclusion}.", width)
 
 
 def _rows(shown: list[Effect], effects: list[Effect], width: int) -> RenderableType:
-    """A row for each effect that is shown, with a bar where it is beyond its error and the screen has room."""
+    """A row for each effect that is shown, with a bar where its rank says that it costs more and there is room."""
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     digits = 3 if most >= _SMALL else 5
     grid = columns(_TEXTS, _NUMBERS, apart=2 if width >= _WIDE else 1)
@@ -79,8 +81,8 @@ def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
 
 
 def _bar(effect: Effect, most: float) -> tuple[float, Text]:
-    length = abs(effect.loss) / most if beyond(effect.loss, effect.se) else 0.0
-    return length, Text("█" if effect.loss > 0 else "░", style=color_of(effect.set.name))
+    length = abs(effect.loss) / most if effect.leads else 0.0
+    return length, Text("█", style=color_of(effect.set.name))
 
 
 def _notes(ablation: Ablation) -> Iterator[str]:
@@ -92,8 +94,8 @@ def _notes(ablation: Ablation) -> Iterator[str]:
     yield (
         f"without: with these heads switched off ({how}). others: with as many other heads of the same layers, the "
         f"mean of {_controls(sets, ablation.draws)}; spread: their standard deviation. effect: the difference, ± its "
-        f"standard error over pairs and draws.{sense} rank: 1 if no other set costs as much; p = rank / "
-        f"(controls + 1). {NO_BAR}"
+        f"standard error over pairs and controls.{sense} rank: 1 if no other set costs as much; p = rank / "
+        f"(controls + 1). No bar: p above {LEVEL:g}, and another set costs as much."
     )
     overlaps = any(heads.overlap > 0 for heads in sets)
     shared = " Where a layer has too few others, the rest is taken from the set itself." if overlaps else ""

@@ -158,7 +158,7 @@ def _lost(card: Card) -> str:
             continue
         intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
         others = f" ({effect.control:.4f} without another head of its layer)" if effect.controls else ""
-        worse = f", {int(effect.rank)} of {effect.controls + 1} by loss" if effect.controls else ""
+        worse = f": {effect.conclusion}" if effect.conclusion else ""
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
         told.append(f"{unit} {intact}{effect.ablated:.4f}{others}{worse}")
     return f"Without it: {'; '.join(told)}." if told else ""

@@ -50,8 +50,8 @@ def comparison_view(
     blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.a.grid), 'head')}: {how}"), ""]
     survivors, differences = int(comparison.survives.sum()), int((~np.isnan(comparison.p)).sum())
     below, least = int(comparison.beyond_chance.sum()) - survivors, f"{comparison.least:g}"
-    blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive", style="bold"))
-    blocks.append(Text(f"{below:,} more are beyond chance, but smaller than {least}.", style="dim"))
+    told = f"{survivors:,} of {counted(differences, 'difference')} survive"
+    blocks.append(Text.assemble((told, "bold"), f"; {below:,} beyond chance are smaller than {least}"))
     changed = heads is None and top is None
     blocks += [
         "",

@@ -70,7 +70,9 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
     assert "the others may follow any pattern" in named and "the other 6" not in named
 
 
-@pytest.mark.parametrize(("se", "drawn"), [(0.3, True), (0.4, False), (float("nan"), False)])
-def test_an_effect_within_two_errors_of_nothing_has_no_bar(se: float, drawn: bool) -> None:
-    text = text_of(replace(effect_of(2.0, MANY, "next-word"), se=se), width=120)
-    assert ("█" in text) is drawn and "No bar: within two standard errors of 0." in " ".join(text.split())
+@pytest.mark.parametrize(("own", "drawn"), [(9.0, True), (1.0, False)])
+def test_a_set_beside_which_another_costs_as_much_has_no_bar(own: float, drawn: bool) -> None:
+    """However far it is from zero: its error is an eighth."""
+    text = text_of(effect_of(own, (0.1, 0.2, 0.3, 4.0), "next-word"), width=120)
+    assert ("█" in text) is drawn and "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
+    assert ("is not seen to cost more than other heads" in text) and f"rank {1 if drawn else 2} of 5" in text
