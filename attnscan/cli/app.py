@@ -8,10 +8,9 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
@@ -117,20 +116,27 @@ class _Commands(_QuickFlags, TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl([(name, line) for name, (line, _) in commands.items()], 12)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command by its name."""
         with misuse_told("attnscan"):
-            return super().invoke(ctx)
+            return super().resolve_command(ctx, args)
 
 
 class _Command(_QuickFlags, TyperCommand):
     """A command by its name; all else is imported when it is run, asked for help, or completed."""
 
+    def load(self) -> Any:
+        """Find out what it takes: its own options, those that it shares with others, and `--help-all`."""
+        from attnscan.cli.options import read, shared_params
+
+        module = import_module(f"attnscan.cli.commands.{self.name}")
+        self._run = read(getattr(module, str(self.name)))
+        self.params = [*self._run.params, *shared_params(str(self.name)), *read(_with_help_all).params]
+        return module
+
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Begin to run it: first of all, find out what it takes."""
-        module = import_module(f"attnscan.cli.commands.{self.name}")
-        whole = command_named(str(self.name))
-        self.params, self.callback = whole.params, whole.callback
+        module = self.load()
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         self._example = module.EXAMPLES[0]
         with misuse_told(f"attnscan {self.name}", self._example):
@@ -159,6 +165,7 @@ class _Command(_QuickFlags, TyperCommand):
         from attnscan.cli.destination import check_not_overwritten, option_named
 
         given = ctx.params
+        del given["help_all"]
         with (
             misuse_told(f"attnscan {self.name}", self._example),
             reported(str(self.name), given),
@@ -166,7 +173,7 @@ class _Command(_QuickFlags, TyperCommand):
         ):
             _check_numbers(given)
             check_not_overwritten(given)
-            return self.callback(**{name: value for name, value in given.items() if name != "help_all"})  # type: ignore[misc]
+            return self._run.callback(**{param.name: given[param.name] for param in self._run.params})
 
 
 def _show_all(ctx: Any, wanted: bool) -> None:
@@ -257,33 +264,10 @@ def misuse_told(path: str, example: str = "") -> Iterator[None]:
 
 
 def command_named(name: str) -> Any:
-    """A command as Typer reads it, with all its options."""
-    module = import_module(f"attnscan.cli.commands.{name}")
-    whole = _read(_with_shared(name, getattr(module, name)))
-    whole.params += _read(_with_help_all).params
-    return whole
-
-
-def _with_shared(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """A command as Typer reads it: its own options, and those that it shares with others."""
-    from attnscan.cli.options import shared_by
-
-    own = [option for option in signature(command, eval_str=True).parameters.values() if option.name != "given"]
-    by_name = Parameter.KEYWORD_ONLY
-    shared = [Parameter(option, by_name, default=None, annotation=kind) for option, kind in shared_by(name).items()]
-
-    def run(**given: Any) -> None:
-        command(given, **{option.name: given[option.name] for option in own})
-
-    run.__signature__ = Signature([*(option.replace(kind=by_name) for option in own), *shared])  # type: ignore[attr-defined]
-    return run
-
-
-def _read(function: Any) -> Any:
-    """A function as Typer reads it: what it takes, and what calls it."""
-    alone = typer.Typer(add_completion=False)
-    alone.command()(function)
-    return typer.main.get_command(alone)
+    """A command of the line, with all that it takes."""
+    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    command.load()
+    return command
 
 
 def _end(said: str, path: str) -> None:

@@ -202,48 +202,9 @@ SignatureFile = Annotated[
 ]
 
 Given: TypeAlias = Mapping[str, Any]
-"""All that a command was given, by the names of its options, those that commands share included."""
-_SHARED: dict[str, Any] = {
-    "pairs": PairFiles,
-    "weights": Weights,
-    "columns": Columns,
-    "header": Header,
-    "no_header": NoHeader,
-    "quoting": Quotes,
-    "encoding": Encoding,
-    "id": Id,
-    "skip_bad": SkipBad,
-    "on_long": OnLong,
-    "model": Model,
-    "by": By,
-    "special": Special,
-    "unit": UnitOption,
-    "words": WordsOption,
-    "no_related": NoRelated,
-    "threshold": Threshold,
-    "split": Split,
-    "seed": Seed,
-    "attention": Attention,
-    "query": Query,
-    "alignments": Alignments,
-    "max_target_tokens": MaxTargetTokens,
-    "source_language": SourceLanguage,
-    "target_language": TargetLanguage,
-    "predictive": Predictive,
-    "predictive_words": PredictiveWords,
-    "predictive_pairs": PredictivePairs,
-    "device": Device,
-    "dtype": Dtype,
-    "batch_tokens": BatchTokens,
-    "state": State,
-    "engine": Engine,
-    "format": Format,
-    "csv": Csv,
-    "decimal_comma": DecimalComma,
-    "output": Output,
-    "signature": SignatureFile,
-}
-"""The options that commands share."""
+"""All that a command was given, by the names of its options."""
+
+
 _FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _TABLE = ("format", "csv", "decimal_comma", "output")
 _OTHERS: dict[str, tuple[str, ...]] = {
@@ -269,14 +230,74 @@ _ALL_KINDS = ("classify", "heads", "report", "serve")  # commands that read all 
 _OFF = ("show", "explain", "head", "serve")  # commands that ask for no predictive words by themselves
 
 
-def shared_by(command: str) -> dict[str, Any]:
+def _shared(
+    pairs: PairFiles = None,
+    weights: Weights = None,
+    columns: Columns = None,
+    header: Header = False,
+    no_header: NoHeader = False,
+    quoting: Quotes = None,
+    encoding: Encoding = None,
+    id: Id = None,
+    skip_bad: SkipBad = False,
+    on_long: OnLong = None,
+    model: Model = None,
+    by: By = None,
+    special: Special = None,
+    unit: UnitOption = None,
+    words: WordsOption = None,
+    no_related: NoRelated = False,
+    threshold: Threshold = None,
+    split: Split = False,
+    seed: Seed = None,
+    attention: Attention = None,
+    query: Query = None,
+    alignments: Alignments = None,
+    max_target_tokens: MaxTargetTokens = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    predictive: Predictive = None,
+    predictive_words: PredictiveWords = None,
+    predictive_pairs: PredictivePairs = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_tokens: BatchTokens = None,
+    state: State = None,
+    engine: Engine = None,
+    format: Format = None,
+    csv: Csv = False,
+    decimal_comma: DecimalComma = False,
+    output: Output = None,
+    signature: SignatureFile = None,
+) -> None:
+    """Declares the options that commands share."""
+
+
+def _any_attention(attention: AnyAttention = None) -> None:
+    """Declares the option of commands that read all kinds of attention at once."""
+
+
+def _predictive_off(predictive: PredictiveOff = None) -> None:
+    """Declares the option of commands that ask for no predictive words by themselves."""
+
+
+def shared_params(command: str) -> list[Any]:
     """The options that a command shares with others, as Typer reads them."""
     names = {*SCAN.get(command, ()), *_OTHERS[command]}
     names |= {"no_related"} if "related" in names else set()
     names |= {"alignments"} if "attention" in names else set()
-    others = {"attention": AnyAttention} if command in _ALL_KINDS else {}
-    others |= {"predictive": PredictiveOff} if command in _OFF else {}
-    return {name: others.get(name, kind) for name, kind in _SHARED.items() if name in names}
+    declarations = [_shared]
+    declarations += [_any_attention] if command in _ALL_KINDS else []
+    declarations += [_predictive_off] if command in _OFF else []
+    params = {param.name: param for declaration in declarations for param in read(declaration).params}
+    return [param for name, param in params.items() if name in names]
+
+
+def read(function: Callable[..., None]) -> Any:
+    """A function as Typer reads it: what it takes, and what calls it."""
+    alone = typer.Typer(add_completion=False)
+    alone.command()(function)
+    return typer.main.get_command(alone)
 
 
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
@@ -322,7 +343,7 @@ def arguments_of(function: Callable[..., Any], given: Given) -> dict[str, Any]:
     """
     taken = (*signature(function).parameters, *SCAN[function.__name__], *READING)
     arguments = {name: given[name] for name in taken if given.get(name) is not None}
-    arguments = {name: value for name, value in arguments.items() if value is not False and value != []}
+    arguments = {name: value for name, value in arguments.items() if value is not False and value not in ([], ())}
     arguments |= {name: False for name in ("related", "neurons") if given.get(f"no_{name}")}
     if given.get("header") and given.get("no_header"):
         raise typer.BadParameter("--header and --no-header contradict each other")

@@ -32,7 +32,7 @@ def _measures(names: list[str] | None) -> list[str]:
 
 
 def ablate(
-    given: o.Given,
+    context: typer.Context,
     pattern: o.Pattern = None,
     heads: Annotated[str | None, o.heads_option("Switch off these heads: 2-0,6-11 or layer:2.")] = None,
     each: Annotated[bool, typer.Option("--each", help="Switch off one head at a time: of --heads, or all.")] = False,
@@ -53,6 +53,7 @@ def ablate(
         ),
     ] = None,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     destination = destination_of(given, draws=True)

@@ -83,7 +83,7 @@ class _Listing:
 
 
 def classify(
-    given: o.Given,
+    context: typer.Context,
     a: o.A = None,
     b: o.B = None,
     pattern: o.Pattern = None,
@@ -95,6 +95,7 @@ def classify(
         typer.Option("--save-weights", metavar="FILE.npz", help="Also save the attention weights."),
     ] = None,
 ) -> None:
+    given = context.params
     pairs, weights, attention = given["pairs"], given["weights"], given["attention"]
     if heads is not None:
         check_heads_are_named(heads)

@@ -20,7 +20,7 @@ EXAMPLES = (
 
 
 def compare(
-    given: o.Given,
+    context: typer.Context,
     model_a: Annotated[str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'.")],
     model_b: Annotated[str, typer.Argument(metavar="MODEL_B", help="The model to compare with, such as A fine-tuned.")],
     match: Annotated[
@@ -34,6 +34,7 @@ def compare(
     heads: Annotated[str | None, o.heads_option("List the differences of these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[int | None, o.top_option("List the N greatest differences of each pattern.")] = None,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     destination = destination_of(given, draws=True)

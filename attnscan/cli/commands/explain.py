@@ -20,7 +20,7 @@ EXAMPLES = (
 
 
 def explain(
-    given: o.Given,
+    context: typer.Context,
     heads: o.HeadsArgument,
     a: o.A = None,
     b: o.B = None,
@@ -37,6 +37,7 @@ def explain(
         ),
     ] = None,
 ) -> None:
+    given = context.params
     destination = destination_of(given)
     from attnscan.views.terminal.explanation import explanation_view
 

@@ -25,7 +25,7 @@ EXAMPLES = (
 
 
 def head(
-    given: o.Given,
+    context: typer.Context,
     heads: o.HeadsArgument,
     a: o.A = None,
     b: o.B = None,
@@ -34,6 +34,7 @@ def head(
     ] = False,
     treebank: o.Treebank = None,
 ) -> None:
+    given = context.params
     destination = destination_of(given)
     from attnscan.views.terminal.card import cards_view
 

@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 def heads(
-    given: o.Given,
+    context: typer.Context,
     pattern: o.Pattern = None,
     labels: Annotated[
         bool, typer.Option("--labels", hidden=True, help="One row a head, as the table is without it.")
@@ -42,6 +42,7 @@ def heads(
         Path | None, typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair.")
     ] = None,
 ) -> None:
+    given = context.params
     if given["id"] is not None and (per_pair is None or not given["pairs"]):
         raise typer.BadParameter("--id copies a column of --pairs to --per-pair: give both")
     if labels and (pattern or top):

@@ -18,7 +18,7 @@ EXAMPLES = (
 
 
 def models(
-    given: o.Given,
+    context: typer.Context,
     checkpoint: Annotated[
         str | None,
         typer.Argument(
@@ -29,6 +29,7 @@ def models(
         ),
     ] = None,
 ) -> None:
+    given = context.params
     destination = destination_of(given)
     from attnscan.model.catalog import Catalog
     from attnscan.views.terminal.models import checkpoint_view, models_view

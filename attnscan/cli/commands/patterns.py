@@ -22,7 +22,7 @@ EXAMPLES = (
 
 
 def patterns(
-    given: o.Given,
+    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -34,6 +34,7 @@ def patterns(
         ),
     ] = None,
 ) -> None:
+    given = context.params
     check_docstrings()  # what is shown
     destination = destination_of(given)
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]

@@ -21,7 +21,7 @@ Kind = Literal["map", "scores", "head", "layers", "syntax"]
 
 
 def plot(
-    given: o.Given,
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png.")],
     a: o.A = None,
     b: o.B = None,
@@ -42,6 +42,7 @@ def plot(
     treebank: o.Treebank = None,
     held: o.Held = None,
 ) -> None:
+    given = context.params
     picture_format_of(output)
     check_writable(output)
     if heads is not None:

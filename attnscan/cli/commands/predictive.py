@@ -18,10 +18,11 @@ EXAMPLES = (
 
 
 def predictive(
-    given: o.Given,
+    context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: o.B = None,
 ) -> None:
+    given = context.params
     destination = destination_of(given)
     from attnscan.views.terminal.head_weights import dependencies_view
 

@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def profile(
-    given: o.Given,
+    context: typer.Context,
     a: o.A = None,
     b: o.B = None,
     heads: Annotated[str | None, o.heads_option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.")] = None,
@@ -33,6 +33,7 @@ def profile(
         typer.Option("--pattern", "-p", metavar="FILE.py:FUNCTION", help="Add a pattern of your own. May repeat."),
     ] = None,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     if ours := [name for name in pattern or () if not is_own(name)]:

@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def report(
-    given: o.Given,
+    context: typer.Context,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is stdout.")
     ],
@@ -50,6 +50,7 @@ def report(
     window: o.Window = None,
     treebank: o.Treebank = None,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     to_stdout = str(output) == "-"

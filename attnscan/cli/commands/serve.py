@@ -34,7 +34,7 @@ _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 
 
 def serve(
-    given: o.Given,
+    context: typer.Context,
     a: o.A = None,
     b: o.B = None,
     against: Annotated[
@@ -52,6 +52,7 @@ def serve(
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
+    given = context.params
     for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)

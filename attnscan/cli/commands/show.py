@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def show(
-    given: o.Given,
+    context: typer.Context,
     heads: o.HeadsArgument,
     a: o.A = None,
     b: o.B = None,
@@ -32,6 +32,7 @@ def show(
     window: o.Window = None,
     top: Annotated[int | None, o.top_option("List the N strongest weights instead of a map.")] = None,
 ) -> None:
+    given = context.params
     check_heads_are_named(heads)
     destination = destination_of(given)
     from attnscan.views.terminal.head_weights import head_view

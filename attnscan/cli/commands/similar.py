@@ -17,7 +17,7 @@ EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o di
 
 
 def similar(
-    given: o.Given,
+    context: typer.Context,
     heads: Annotated[str | None, o.heads_option("List the nearest heads of these: 2-0,6-11 or layer:2.")] = None,
     nearest: Annotated[
         int, typer.Option("--nearest", metavar="N", min=1, help="List the N nearest heads of each.")
@@ -31,6 +31,7 @@ def similar(
     ] = QUERIES,
     matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     destination = destination_of(given, draws=True)

@@ -20,7 +20,7 @@ EXAMPLES = (
 
 
 def syntax(
-    given: o.Given,
+    context: typer.Context,
     treebank: Annotated[
         list[str],
         typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat."),
@@ -33,6 +33,7 @@ def syntax(
     every: Annotated[bool, typer.Option("--all", help="Show every row, or every head for --relation.")] = False,
     subtypes: Annotated[bool, typer.Option("--subtypes", help="Keep subtypes, such as nsubj:pass.")] = False,
 ) -> None:
+    given = context.params
     if heads is not None:
         check_heads_are_named(heads)
     destination = destination_of(given)
