@@ -164,7 +164,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
             "errors",
             "cli.messages",
             "cli.options",  # inside the functions that read and help with options
-            "cli.destination",  # inside the function that runs a command
+            "cli.output",  # inside the function that runs a command
             "inputs.library_calls",
             "safe_text",
             "__version__",

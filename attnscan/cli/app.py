@@ -162,7 +162,7 @@ class _Command(_QuickFlags, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""
-        from attnscan.cli.destination import check_not_overwritten, option_named
+        from attnscan.cli.output import check_not_overwritten, option_named
 
         given = ctx.params
         del given["help_all"]

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+import attnscan
 from attnscan.api.arguments import READING, SCAN
 from attnscan.api.pairs import Files
-from attnscan.cli.bars import told_of_bad
+from attnscan.cli.messages import told_of_bad
 from attnscan.errors import nearest
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading, Quoting
@@ -336,12 +337,12 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
     return {"Options": own} | {heading: group for heading, group in groups.items() if group}
 
 
-def arguments_of(function: Callable[..., Any], given: Given) -> dict[str, Any]:
+def arguments_of(command: str, given: Given) -> dict[str, Any]:
     """What a command was given, as its function of the library takes it; what was not given is left out.
 
     Raises: typer.BadParameter for options that contradict each other.
     """
-    taken = (*signature(function).parameters, *SCAN[function.__name__], *READING)
+    taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING)
     arguments = {name: given[name] for name in taken if given.get(name) is not None}
     arguments = {name: value for name, value in arguments.items() if value is not False and value not in ([], ())}
     arguments |= {name: False for name in ("related", "neurons") if given.get(f"no_{name}")}

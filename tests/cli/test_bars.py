@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from toy import save_toy_bert
 
-from attnscan.cli.bars import running
+from attnscan.cli.messages import running
 from attnscan.scan.progress import note, warn
 
 PAIRS = "sentence_a,sentence_b\n" + "".join(

@@ -12,8 +12,8 @@ import pytest
 from devices import FULL
 from rich.text import Text
 
-from attnscan.cli import destination
-from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, Shown, format_of, write_stdout
+from attnscan.cli import output as destination
+from attnscan.cli.output import FORMATS, SUFFIXES, Destination, Shown, format_of, write_stdout
 from attnscan.errors import OutputError
 from attnscan.results.tables import Format
 

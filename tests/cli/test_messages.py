@@ -242,18 +242,18 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
     ids=str,
 )
 def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(*_: object) -> None:
+    def fail(**_: object) -> None:
         raise error
 
-    monkeypatch.setattr("attnscan.cli.commands.models.ask", fail)
+    monkeypatch.setattr("attnscan.models", fail)
     assert "memory ran out; " in refusal("models")
 
 
 def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control."""
 
-    def fail(*_: object) -> None:
+    def fail(**_: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr("attnscan.cli.commands.models.ask", fail)
+    monkeypatch.setattr("attnscan.models", fail)
     assert isinstance(run("models").exception, RuntimeError)

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import typer
 
-import attnscan
 from attnscan.api.pairs import Files
-from attnscan.cli.destination import Destination, destination_of
 from attnscan.cli.options import arguments_of, pattern_name
+from attnscan.cli.output import Destination, destination_of
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
 
@@ -33,11 +32,11 @@ def given_where(**given: Any) -> dict[str, Any]:
     ],
 )
 def test_a_function_is_given_what_was_typed_and_no_more(command: str, given: Any, expected: Any) -> None:
-    assert arguments_of(getattr(attnscan, command), given) == expected
+    assert arguments_of(command, given) == expected
 
 
 def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str]) -> None:
-    tell = arguments_of(attnscan.heads, {"skip_bad": True})["on_bad"]
+    tell = arguments_of("heads", {"skip_bad": True})["on_bad"]
     for number in range(5):
         tell(ValueError(f"pair {number}"))
     assert capsys.readouterr().err.splitlines() == [f"attnscan: skipped: pair {n}" for n in range(3)]
@@ -46,7 +45,7 @@ def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("given", [{"header": True, "no_header": True}, {"columns": "a\rb"}])
 def test_what_contradicts_itself(given: dict[str, Any]) -> None:
     with pytest.raises(typer.BadParameter):
-        arguments_of(attnscan.heads, given)
+        arguments_of("heads", given)
 
 
 @pytest.mark.parametrize(

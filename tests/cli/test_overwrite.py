@@ -11,7 +11,7 @@ from toy import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app, command_named
-from attnscan.cli.destination import READ, WRITTEN
+from attnscan.cli.output import READ, WRITTEN
 
 OLD = "of the user"
 ONE, MANY = ["the cat sat"], ["--pairs", "pairs.csv"]

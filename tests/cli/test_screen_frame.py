@@ -11,7 +11,7 @@ from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, typed_pairs
+from attnscan.cli.output import ScreenFrame, about_input, about_pairs, typed_pairs
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 

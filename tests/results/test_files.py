@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from devices import FULL
 
-from attnscan.cli.destination import Destination
+from attnscan.cli.output import Destination
 from attnscan.errors import OutputError
 from attnscan.results.files import check_writable, descriptor, write_file
 

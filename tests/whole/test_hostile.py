@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from attnscan.cli.app import COMMANDS
-from attnscan.cli.destination import SUFFIXES
+from attnscan.cli.output import SUFFIXES
 from attnscan.views.pictures.look import Picture
 
 FORKED = Path(__file__).parents[1] / "support" / "hostile" / "forked.py"

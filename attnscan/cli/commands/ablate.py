@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_pairs
 from attnscan.results.grid import check_heads_are_named, names
 from attnscan.results.terms import DRAWS, MEASURES, OF_TARGETS, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
@@ -59,7 +59,8 @@ def ablate(
     destination = destination_of(given, draws=True)
     from attnscan.views.terminal.ablation import ablation_view
 
-    result = ask("ablate", given)
+    with running() as progress:
+        result = attnscan.ablate(**o.arguments_of("ablate", given), progress=progress)
     command = _next(result)
     of = command[-1] if command and command[0] != "heads" else ""
     surround = frame_of_pairs(given, result.signature.pairs_read, *command, heads=of)

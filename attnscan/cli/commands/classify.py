@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.bars import running
-from attnscan.cli.destination import Destination, Shown, destination_of
-from attnscan.cli.messages import say
-from attnscan.cli.screen_frame import frame_of_input
+from attnscan.cli.messages import running, say
+from attnscan.cli.output import Destination, Shown, destination_of, frame_of_input
 from attnscan.inputs.read import STDIN
 from attnscan.results.grid import Head, attention_named, check_heads_are_named, heads_of_kind
 from attnscan.results.tables import of_kinds
@@ -110,7 +108,8 @@ def classify(
             )
         _classify_each(given, destination, listing)
         return
-    answer = ask("classify", given, keep_attention=False)
+    with running() as progress:
+        answer = attnscan.classify(**o.arguments_of("classify", given), keep_attention=False, progress=progress)
     results: dict[Any, Classification] = {attention: answer} if attention != "all" else answer
     listings: list[tuple[_Listing, Classification]] = []
     for kind, result in results.items():
@@ -137,7 +136,7 @@ def classify(
 
 def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
     """Score inputs, and write each when it is done."""
-    from attnscan.api.one_input import classify, classify_pairs
+    from attnscan.api.one_input import classify_pairs
     from attnscan.api.pairs import lines_input
 
     if to.format not in _STREAMED:
@@ -146,7 +145,7 @@ def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
             f"several inputs are written one after the other, which {to.format} does not allow: use {known}"
         )
     about: Mapping[str, Any] = {}
-    options = o.arguments_of(classify, {**given, "a": None}) | {"keep_attention": False}
+    options = o.arguments_of("classify", {**given, "a": None}) | {"keep_attention": False}
     options.setdefault("pairs", lines_input(options.get("on_bad")))
     try:
         # no bar on a terminal that results come to: each would be written into it

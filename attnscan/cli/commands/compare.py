@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_pairs
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import LEAST, Match
 
@@ -40,7 +40,8 @@ def compare(
     destination = destination_of(given, draws=True)
     from attnscan.views.terminal.comparison import comparison_view
 
-    result = ask("compare", given)
+    with running() as progress:
+        result = attnscan.compare(**o.arguments_of("compare", given), progress=progress)
     some = None if heads is None else result.a.grid.select(heads)
     names = [known for known in result.patterns if not pattern or known in _named(pattern)]
     greatest = (result.chosen(name, some, 1) for name in names)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_input, frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_input, frame_of_pairs
 
 EXAMPLES = (
     'attnscan explain 0-2 "I went to the store." --token store',
@@ -41,7 +41,8 @@ def explain(
     destination = destination_of(given)
     from attnscan.views.terminal.explanation import explanation_view
 
-    result = ask("explain", given)
+    with running() as progress:
+        result = attnscan.explain(**o.arguments_of("explain", given), progress=progress)
     if a is not None:  # one input is an anecdote
         first = result.heads[0].name
         surround = replace(frame_of_input(given, "head", first, heads=heads, links=False), sentences=())

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import ScreenFrame, frame_of_input, frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import ScreenFrame, Shown, destination_of, frame_of_input, frame_of_pairs
 from attnscan.inputs.read import shown
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def head(
     destination = destination_of(given)
     from attnscan.views.terminal.card import cards_view
 
-    result = ask("head", given)
+    with running() as progress:
+        result = attnscan.head(**o.arguments_of("head", given), progress=progress)
     first = result.cards[0]
     name = first.head.name
     surround = frame_of_input(given, "show", name, heads=name, links=a is not None)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.messages import say
-from attnscan.cli.screen_frame import frame_of_pairs
+from attnscan.cli.messages import running, say
+from attnscan.cli.output import Shown, destination_of, frame_of_pairs
 from attnscan.results.files import check_writable
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import counted
@@ -51,7 +50,8 @@ def heads(
         check_writable(per_pair)
     destination = destination_of(given)
 
-    answer = ask("heads", given)
+    with running() as progress:
+        answer = attnscan.heads(**o.arguments_of("heads", given), progress=progress)
     results: list[Ranking] = [answer] if given["attention"] != "all" else list(answer.values())
     for result in results:
         for line in (*_asked(result, pattern), *_aligned(result)):

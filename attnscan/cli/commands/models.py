@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.messages import running
+from attnscan.cli.output import ScreenFrame, Shown, destination_of
 
 EXAMPLES = (
     "attnscan models",
@@ -34,7 +34,8 @@ def models(
     from attnscan.model.catalog import Catalog
     from attnscan.views.terminal.models import checkpoint_view, models_view
 
-    result = ask("models", given)
+    with running() as progress:
+        result = attnscan.models(**o.arguments_of("models", given), progress=progress)
     if isinstance(result, Catalog):
         catalog = result
         ready = [entry.model for entry in catalog.entries if entry.state == "ready"]

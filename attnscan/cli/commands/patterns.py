@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.output import ScreenFrame, Shown, destination_of
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
+from attnscan.cli.messages import running
+from attnscan.cli.output import check_pictures_can_be_drawn, picture_format_of
 from attnscan.results.files import check_writable
 from attnscan.results.grid import check_heads_are_named
 
@@ -48,4 +49,5 @@ def plot(
     if heads is not None:
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    ask("plot", given)
+    with running() as progress:
+        attnscan.plot(**o.arguments_of("plot", given), progress=progress)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_input
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_input
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -26,6 +26,7 @@ def predictive(
     destination = destination_of(given)
     from attnscan.views.terminal.head_weights import dependencies_view
 
-    result = ask("predictive", given)
+    with running(skips={}) as progress:
+        result = attnscan.predictive(**o.arguments_of("predictive", given), progress=progress)
     surround = frame_of_input(given, "classify", "--pattern", "predictive")
     destination.emit(Shown(result.to_frame, lambda width: dependencies_view(result, width), surround))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import ScreenFrame, frame_of_input, frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import ScreenFrame, Shown, destination_of, frame_of_input, frame_of_pairs
 from attnscan.results.grid import check_heads_are_named
 from attnscan.scoring.patterns import is_own
 
@@ -41,7 +41,8 @@ def profile(
     destination = destination_of(given)
     from attnscan.views.terminal.profile import profile_view
 
-    result = ask("profile", given)
+    with running() as progress:
+        result = attnscan.profile(**o.arguments_of("profile", given), progress=progress)
     chosen = None if heads is None else result.grid.select(heads)
     destination.emit(
         Shown(

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Destination, write_stdout
-from attnscan.cli.messages import say
+from attnscan.cli.messages import running, say
+from attnscan.cli.output import Destination, write_stdout
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
 
@@ -63,7 +63,8 @@ def report(
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
         check_writable(output)
-    page = ask("report", {**given, "output": None})
+    with running() as progress:
+        page = attnscan.report(**o.arguments_of("report", {**given, "output": None}), progress=progress)
     others = ", and --heads others" if a is not None and given["attention"] != "all" else ""
     for note in page.notes:
         say(f"{note}; --size allows more{others}")

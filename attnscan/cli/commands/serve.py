@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.bars import running
-from attnscan.cli.destination import write_stdout
-from attnscan.cli.messages import say
+from attnscan.cli.messages import running, say
+from attnscan.cli.output import write_stdout
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_input
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_input
 from attnscan.results.grid import attention_named, check_heads_are_named
 from attnscan.results.terms import Side
 
@@ -37,7 +37,8 @@ def show(
     destination = destination_of(given)
     from attnscan.views.terminal.head_weights import head_view
 
-    result = ask("show", given)
+    with running() as progress:
+        result = attnscan.show(**o.arguments_of("show", given), progress=progress)
     then = (
         ("explain", heads)
         if given["weights"] is None

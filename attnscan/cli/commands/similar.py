@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import frame_of_pairs
+from attnscan.cli.messages import running
+from attnscan.cli.output import Shown, destination_of, frame_of_pairs
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import QUERIES, WITHIN
 
@@ -39,7 +39,8 @@ def similar(
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
     from attnscan.views.terminal.comparison import similarity_view
 
-    result = ask("similar", given)
+    with running() as progress:
+        result = attnscan.similar(**o.arguments_of("similar", given), progress=progress)
     chosen = None if heads is None else result.scores.grid.select(heads)
     first = None if chosen is None else result.scores.grid.index(chosen[0])
     alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))

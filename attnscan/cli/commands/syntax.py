@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.asking import ask
-from attnscan.cli.destination import Shown, destination_of
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.messages import running
+from attnscan.cli.output import ScreenFrame, Shown, destination_of
 from attnscan.inputs.read import STDIN, shown
 from attnscan.results.grid import check_heads_are_named
 
@@ -41,7 +41,8 @@ def syntax(
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
     from attnscan.views.terminal.syntax import syntax_view
 
-    result = ask("syntax", given)
+    with running() as progress:
+        result = attnscan.syntax(**o.arguments_of("syntax", given), progress=progress)
     chosen = None if heads is None else result.grid.select(heads)
     typed = [word for path in treebank if path != STDIN for word in ("--treebank", path)]
     best = result.strongest()

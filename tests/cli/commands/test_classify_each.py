@@ -12,7 +12,7 @@ import pytest
 from command_line import run
 from typer.testing import CliRunner, Result
 
-from attnscan.cli import destination
+from attnscan.cli import output as destination
 from attnscan.cli.app import app
 from attnscan.cli.commands import classify as command
 from attnscan.scan import one_input, scanner
@@ -174,6 +174,6 @@ def test_no_bar_is_drawn_where_results_are(monkeypatch: pytest.MonkeyPatch) -> N
     running = command.running
     monkeypatch.setattr(command, "running", lambda *, bar: bars.append(bar) or running(bar=bar))
     of_pairs("--csv")
-    monkeypatch.setattr("attnscan.cli.destination.Destination.on_terminal", True)
+    monkeypatch.setattr("attnscan.cli.output.Destination.on_terminal", True)
     of_pairs("--csv")
     assert bars == [True, False]

@@ -15,7 +15,7 @@ from one_run import classify
 from rich.console import Group
 from small_results import doing, result_of
 
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.output import ScreenFrame
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification

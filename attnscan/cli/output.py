@@ -1,4 +1,6 @@
-"""Where a result goes: standard output or a file, in the format that was asked for, whole or not at all.
+"""A result written: to standard output or a file, in the format that was asked for, whole or not at all.
+
+Above a screen stands what was asked about, and below it a command that may be typed next.
 
 No file that a run writes may overwrite one that it reads. Does not handle: redirections and files in stores.
 """
@@ -7,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -17,10 +21,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
-from attnscan.cli.bars import running
-from attnscan.cli.screen_frame import ScreenFrame
+from attnscan.cli.messages import running
 from attnscan.errors import AttnscanError, OutputError, nearest, needs
-from attnscan.inputs.read import local_files
+from attnscan.inputs.read import STDIN, local_files, shown
 from attnscan.results.files import (
     Growing,
     check_suffix,
@@ -30,18 +33,21 @@ from attnscan.results.files import (
     write_file,
     written_by_and_by,
 )
+from attnscan.results.grid import attention_named
 from attnscan.results.tables import Format, check_library, render, render_object
+from attnscan.results.terms import counted
+from attnscan.safe_text import plain
 from attnscan.views.pictures.look import Picture, PictureFile
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+    from rich.text import Text
 
     from attnscan.results.grid import Head
     from attnscan.views.pictures.picture import Drawable
 
 
-_BARE = ScreenFrame()
 _NO_TERMINAL = 80  # columns of what is shown without looking at the terminal
 FORMATS: tuple[Format, ...] = get_args(Format)
 _BINARY = {"parquet": "Parquet", "xlsx": "an Excel workbook"}
@@ -110,6 +116,70 @@ def _is_same(path: Path, other: Path) -> bool:
         return path == other
 
 
+_LONGEST = 3  # lines of what to try next
+_OF_PAIRS = ("columns", "header", "no_header", "quoting", "encoding", "skip_bad", "on_long")
+
+
+@dataclass(frozen=True)
+class ScreenFrame:
+    """What stands above a screen, and the command below it that is to be tried next, in words."""
+
+    above: tuple[str, ...] = ()
+    """What was asked about, a line each."""
+    command: tuple[str, ...] = ()
+    """What to try next, in words without `attnscan`; empty for nothing."""
+    sentences: tuple[str, ...] = ()
+    """Those that the command goes on with."""
+    options: tuple[str, ...] = ()
+    """Those that stand at its end."""
+
+    def over(self, width: int) -> Iterator[Text]:
+        """What was asked about, each cut to a line."""
+        from rich.text import Text
+
+        for line in self.above:
+            text = Text(plain(line))
+            text.truncate(width, overflow="ellipsis")
+            yield text
+
+    def under(self, width: int) -> Iterator[Text]:
+        """A blank line and what to try next, if that can be shown and typed."""
+        from rich.text import Text
+
+        if lines := self.next_lines(width):
+            yield Text("")
+            yield from (Text(line, style="dim") for line in lines)
+
+    def next_lines(self, width: int) -> list[str]:
+        """What to try next, as it runs when it is pasted into a shell; none if it would be long.
+
+        A line ends in a backslash where the command goes on: shells read that as nothing, in double quotes as well.
+        """
+        words = [_quoted(word) for word in (*self.command, *self.sentences, *self.options) if self.command]
+        line = " ".join(("Next: attnscan", *words))
+        if not words or plain(line) != line:
+            return []
+        if _columns(line) <= width:
+            return [line]
+        lines, rest = [""], re.findall(r"[^ ]+ *", line)
+        for part in rest:
+            if _columns(lines[-1] + part) >= width:
+                lines.append("")
+            lines[-1] += part
+        typed = [*(f"{part}\\" for part in lines[:-1]), lines[-1]]
+        fits = len(typed) <= _LONGEST and all(_columns(part) <= width for part in typed)
+        return typed if fits and not any(word.startswith("'") for word in words) else []
+
+
+def _columns(line: str) -> int:
+    """How many columns a line takes on a terminal."""
+    if line.isascii():
+        return len(line)
+    from rich.cells import cell_len
+
+    return cell_len(line)
+
+
 @dataclass(frozen=True)
 class Shown:
     """A result in all the ways in which it can be written."""
@@ -118,7 +188,7 @@ class Shown:
     """As a table; its `attrs` are the signature."""
     view: Callable[[int], RenderableType] | str
     """As a screen of some width; or plain text, which takes no library that draws."""
-    surround: ScreenFrame = _BARE
+    surround: ScreenFrame = ScreenFrame()
     """What stands above a screen and, where it is not kept in a file, below it."""
     drawn: Drawable | None = None
     """What there is a picture of, if the command draws."""
@@ -318,3 +388,70 @@ def _format_of(named: str | None, output: Path | None, *, csv: bool, draws: bool
     if draws and suffix.removeprefix(".") in PICTURES:
         return picture_format_of(output)
     return format_of(output)
+
+
+def about_input(a: str | None, b: str | None = None, weights: Path | None = None) -> tuple[str, ...]:
+    """One input, as a screen says it above."""
+    if weights is not None:
+        return (f"weights  {weights.name}",)
+    return tuple(f"{name}  {text}" for name, text in zip("AB", (a, b), strict=True) if text is not None)
+
+
+def about_pairs(paths: Sequence[str], count: int) -> tuple[str, ...]:
+    """Which pairs, as a screen says it above; `count` is how many were read."""
+    if not paths:
+        return (f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan",)
+    return (f"pairs  {', '.join('standard input' if path == STDIN else shown(path) for path in paths)}",)
+
+
+def frame_of_input(given: Mapping[str, Any], *command: str, heads: str = "", links: bool = True) -> ScreenFrame:
+    """The frame of a screen of one input; the command to try next, of some heads, is of the same input and model."""
+    a, b, weights = given.get("a"), given.get("b"), given.get("weights")
+    options = (*_typed(given, "model", "weights"), *typed_attention(given, heads, links=links))
+    texts = tuple(text for text in (a, b) if text is not None)
+    return ScreenFrame(about_input(a, b, weights), command, texts, options)
+
+
+def frame_of_pairs(given: Mapping[str, Any], count: int, *command: str, heads: str = "") -> ScreenFrame:
+    """The frame of a screen of `count` pairs; what to try next, of some heads, is of the same pairs and model."""
+    options = (*_typed(given, "model"), *typed_pairs(given), *typed_attention(given, heads))
+    return ScreenFrame(about_pairs(given.get("pairs") or (), count), command, options=options)
+
+
+def typed_pairs(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
+    paths = [path if shown(path) == path else "URI" for path in given.get("pairs") or () if path != STDIN]
+    words = tuple(word for path in paths for word in ("--pairs", path))
+    return (*words, *_typed(given, *_OF_PAIRS)) if paths else ()
+
+
+def typed_attention(given: Mapping[str, Any], heads: str = "", *, links: bool = True) -> tuple[str, ...]:
+    """The options of an encoder-decoder as another command takes them, of heads whose letters may say what is read.
+
+    Without `links`, which are those of other pairs.
+    """
+    asked = given.get("attention")
+    named = attention_named(heads)
+    kind = named if asked in (None, "all") else asked
+    languages = _typed(given, "source_language", "target_language")
+    if kind == "encoder":
+        return languages
+    read = () if named == kind else ("--attention", kind)
+    across = (("alignments",) if links else ()) + ("query",) if kind == "cross" else ()
+    return (*read, *_typed(given, *across, "max_target_tokens"), *languages)
+
+
+def _typed(given: Mapping[str, Any], *names: str) -> tuple[str, ...]:
+    """Options as they are typed, if they were given."""
+    words: list[str] = []
+    for name in names:
+        if (value := given.get(name)) not in (None, False):
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return tuple(words)
+
+
+def _quoted(word: str) -> str:
+    """A word as it is typed into a shell; double quotes where they do, as the documentation has them."""
+    if shlex.quote(word) == word or set('"$`\\!') & set(word):
+        return shlex.quote(word)
+    return f'"{word}"'
