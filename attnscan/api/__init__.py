@@ -4,7 +4,6 @@ one_input.py   classify, show, predictive
 many_pairs.py  heads, profile; load, shard, finish
 studies.py     explain, head, ablate, similar, compare; patterns, models
 views.py       report, plot
-arguments.py   what callers give by name, checked
+arguments.py   what callers give by name, checked; models made ready
 pairs.py       the pairs that they give
-opening.py     the models that they give, made ready
 """

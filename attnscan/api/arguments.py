@@ -1,25 +1,29 @@
-"""What callers give by name, checked: options of a scan, patterns, texts, files."""
+"""What callers give by name, checked and made ready: options of a scan, patterns, texts, files, models."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.errors import OptionError, nearest
+from attnscan.errors import InputError, OptionError, nearest
 from attnscan.inputs.option import check_known
 from attnscan.inputs.read import FileReading
 from attnscan.results.grid import attention_named
-from attnscan.results.terms import AttentionName
-from attnscan.scan.options import ScanOptions
+from attnscan.results.terms import AttentionName, counted
+from attnscan.scan.options import OnProgress, ScanOptions, note, silent, warn
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as ours_of
 from attnscan.scoring.patterns import Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
-    from attnscan.model.in_memory import Model
+    from attnscan.inputs.batch import EncodedInput
+    from attnscan.model.in_memory import Model, Tokenizer
+    from attnscan.scan.scanner import Scanner
 
 Patterns = PatternLike | Iterable[PatternLike]
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
@@ -208,3 +212,129 @@ def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
         case (int(first), int(last)) if 0 <= first <= last:
             return first, last
     raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
+
+
+_NAMED = 5  # unknown words, at most
+
+
+def is_name(model: Model) -> bool:
+    """Whether a model is named, by text or by path, or is the default."""
+    return model is None or isinstance(model, str | os.PathLike)
+
+
+@contextmanager
+def opened(
+    options: ScanOptions, model: Model = None, tokenizer: Tokenizer = None, progress: OnProgress | None = None
+) -> Iterator[Scanner]:
+    """A model made ready while a block runs: by name, as `load` returned it, or a program's own.
+
+    Raises: as `opened_all`.
+    """
+    with opened_all([options], [model], [tokenizer], progress) as (scanner,):
+        yield scanner
+
+
+@contextmanager
+def opened_all(
+    choices: Sequence[ScanOptions],
+    models: Sequence[Model],
+    tokenizers: Sequence[Tokenizer],
+    progress: OnProgress | None = None,
+) -> Iterator[list[Scanner]]:
+    """Several models made ready, all found before the first is loaded and torch is imported.
+
+    Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
+    """
+    from attnscan.model.sources import choose
+
+    progress = silent if progress is None else progress
+    for options, model, tokenizer in zip(choices, models, tokenizers, strict=True):
+        _check_model(model, tokenizer, options)
+    if any(map(is_name, models)):
+        progress("looking for a model", None, None)
+    chosen: list[Any] = [
+        choose(options.model) if is_name(model) else model for options, model in zip(choices, models, strict=True)
+    ]
+    for source, model in zip(chosen, models, strict=True):
+        note(source.note if is_name(model) else "")
+    scanners: list[Scanner] = []
+    with ExitStack() as stack:
+        for options, source, model, tokenizer in zip(choices, chosen, models, tokenizers, strict=True):
+            if is_name(model):
+                progress(f"loading {source.name}", None, None)
+            else:
+                source = _in_memory(model, tokenizer, options)
+                stack.enter_context(source.in_use)
+            scanners.append(stack.enter_context(_scanner(options, source, progress)))
+            warn(scanners[-1].loaded.note)
+        _leave_autocast(stack)
+        yield scanners
+
+
+def _scanner(options: ScanOptions, source: Any, progress: OnProgress) -> Scanner:
+    from attnscan.scan.scanner import Scanner
+
+    return Scanner(options, source, progress)
+
+
+def _in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Any:
+    """A model that a program holds, or `load` returned, as it is now."""
+    from attnscan.model.in_memory import adopted, renewed
+    from attnscan.model.loaded import LoadedModel
+
+    if not isinstance(model, LoadedModel):
+        return adopted(model, tokenizer, options.attention, (options.source_language, options.target_language))
+    return model if model.given is None else renewed(model, options.attention)
+
+
+def _leave_autocast(stack: ExitStack) -> None:
+    """Compute in the number format of the model's weights, whatever the caller's autocast asks of its own runs.
+
+    A result's signature says in which format it was computed, and sums of many runs add.
+    """
+    torch = sys.modules["torch"]
+    for device in ("cpu", "cuda", "mps"):
+        if torch.is_autocast_enabled(device):
+            stack.enter_context(torch.autocast(device, enabled=False))
+
+
+def _check_model(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> None:
+    """Raises: OptionError for a tokenizer beside a name, or a device or number format beside a model in memory."""
+    if is_name(model):
+        if tokenizer is not None:
+            raise OptionError(
+                "a tokenizer goes with a model in memory alone", "leave it out: a named model has its own"
+            )
+        return
+    from attnscan.model.loaded import LoadedModel
+
+    is_loaded = isinstance(model, LoadedModel)
+    if is_loaded and tokenizer is not None:
+        raise OptionError("a tokenizer goes with a model in memory alone", "leave it out: a loaded model has its own")
+    for name in ("device", "dtype"):
+        if getattr(options, name) != "auto":
+            remedy = "give it to load()" if is_loaded else f"leave {name} out, and use model.to(...) before"
+            raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
+    if is_loaded and (options.source_language or options.target_language):
+        raise OptionError("a loaded model keeps its own languages", "give them to load()")
+
+
+def note_words(scanner: Scanner, inputs: Iterable[EncodedInput | InputError]) -> None:
+    """Say how some inputs were read: special tokens that were typed, and words that no space divides."""
+    from attnscan.inputs.encode import notes_of
+
+    encoded = [read for read in inputs if not isinstance(read, InputError)]
+    for line in notes_of(scanner.loaded.tokenizer, encoded):
+        note(line)
+
+
+def note_unknown_words(scanner: Scanner, encoded: EncodedInput) -> None:
+    """Say which words of one input the model cannot see for what they are."""
+    from attnscan.inputs.encode import unknown_words
+
+    if words := unknown_words(scanner.loaded.tokenizer, encoded):
+        named = dict.fromkeys(words)
+        more = f" and {counted(len(named) - _NAMED, 'other')}" if len(named) > _NAMED else ""
+        how = f"{counted(len(words), 'word')} of the input {'is' if len(words) == 1 else 'are'} unknown to the model"
+        unknown = scanner.loaded.tokenizer.unk_token
+        note(f"{how}, which reads {unknown} instead: {', '.join(list(named)[:_NAMED])}{more}")

@@ -17,12 +17,15 @@ from attnscan.api.arguments import (
     check_callable,
     check_kind,
     file_of,
+    is_name,
+    note_unknown_words,
+    note_words,
     of_kind,
+    opened,
     reading_of,
     scan_options,
 )
 from attnscan.api.one_input import Weights, classify
-from attnscan.api.opening import is_name, note_unknown_words, note_words, opened
 from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, input_of, pairs_input
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.option import check_known
@@ -34,8 +37,7 @@ from attnscan.results.grid import Heads, heads_written
 from attnscan.results.kinds import OfKinds
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.scan.options import Engine, Relations, ScanOptions, check_engine
-from attnscan.scan.progress import OnProgress, note_inputs, silent
+from attnscan.scan.options import Engine, OnProgress, Relations, ScanOptions, check_engine, note_inputs
 from attnscan.views.notebook import ranking_html
 
 if TYPE_CHECKING:
@@ -398,7 +400,7 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
     options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
     if not is_name(model):
         options = replace(options, device="auto", dtype="auto")
-    with opened(options, model, tokenizer, silent) as scanner:
+    with opened(options, model, tokenizer) as scanner:
         from attnscan.scan.local import finished
 
         signature = scanner.signature(Seen(), fingerprint=True)

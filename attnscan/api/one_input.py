@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -14,17 +15,19 @@ from attnscan.api.arguments import (
     Patterns,
     check_callable,
     file_of,
+    note_unknown_words,
+    note_words,
     of_kind,
+    opened,
     reading_of,
     scan_options,
     text_of,
     window_of,
 )
-from attnscan.api.opening import note_unknown_words, note_words, opened
 from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, check_no_reading, linked, pairs_input
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
-from attnscan.inputs.sentence import Pair, Record, Text
+from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
@@ -34,8 +37,7 @@ from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.kinds import OfKinds
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName, Side
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.progress import OnProgress, note_inputs, silent
+from attnscan.scan.options import OnProgress, ScanOptions, note_inputs, silent
 from attnscan.views.notebook import classification_html
 
 if TYPE_CHECKING:
@@ -45,14 +47,6 @@ if TYPE_CHECKING:
 
 Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]"
 """A file `.npz`, or the arrays that it would hold."""
-
-
-@dataclass(frozen=True)
-class WeightsInput:
-    """Saved attention weights, and what stands for the model in results."""
-
-    weights: Path | Mapping[str, Any]
-    name: str
 
 
 @overload
@@ -75,7 +69,7 @@ def classify(
     name: str | None = None,
     pattern: Patterns = (),
     alignments: Links = None,
-    keep_attention: bool = True,
+    keep_attention: bool | Selection = True,
     save_weights: str | os.PathLike[str] | None = None,
     on_bad: OnBad | None = None,
     model: Model = None,
@@ -123,23 +117,34 @@ def classify(
     check_no_reading(reading, on_bad)
     if alignments is not None and weights is not None:
         raise OptionError("--alignments is of words, and --weights has tokens alone", "leave it out")
-    keep: bool | Selection = bool(keep_attention)
+    keep = keep_attention if isinstance(keep_attention, Selection) else bool(keep_attention)
     if (kept := file_of("save_weights", save_weights)) is not None:
         _check_saves(kept, weights, options)
         keep = Selection(is_saved=True)
-    held = weights_input(weights, name, tokens, model=model) if weights is not None else pair_of(a, b)
-    how = {"keep": keep, "model": model, "tokenizer": tokenizer, "progress": silent if progress is None else progress}
-
     results: dict[AttentionName, Classification] = {}
     for kind in KINDS if everything else KINDS[:1]:
         own = of_kind(kind, options) if everything else options
         links = alignments if kind == "cross" or not everything else None
         names, asked = scan_options(model, own, pattern, many=False, alignments=links)
-        given = held.source if everything and kind == "encoder" and isinstance(held, Pair) else held
-        result = classified(given, asked, links, **how)
+        if weights is not None:
+            result = _by_weights(weights, name, tokens, model, asked, keep, silent if progress is None else progress)
+        else:
+            pair = linked(pair_of(a, b), links)
+            pair = pair.source if everything and kind == "encoder" else pair
+            with opened(asked, model, tokenizer, progress) as scanner:
+                scanner.tell("scoring every head")
+                from attnscan.scan import one_input
+
+                encoded = scanner.encode(pair)
+                result = one_input.classify(scanner, pair, encoded, keep=keep)
+                note_inputs([result.signature], length=scanner.loaded.limit)
+                note_words(scanner, [encoded])
+                note_unknown_words(scanner, encoded)
         results[asked.attention] = replace(result, html=classification_html, pattern=tuple(names))
     if kept is not None:
-        _save(kept, [*results.values(), *([] if everything else _of_other_kinds(held, options, how))])
+        others: Any = () if everything else _of_other_kinds(a, b, options, model, tokenizer, progress)
+        saved = [result.kept_attention().saved() for result in chain(results.values(), others)]
+        write_file(kept, write_weights(*saved))
     return OfKinds(results) if everything else next(iter(results.values()))
 
 
@@ -153,28 +158,37 @@ def _check_saves(path: Path, weights: Weights | None, options: Mapping[str, Any]
     check_writable(path)
 
 
-def _of_other_kinds(
-    held: Pair | WeightsInput, options: Mapping[str, Any], how: dict[str, Any]
-) -> Iterator[Classification]:
+def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], *how: Any) -> Iterator[Classification]:
     """Of an encoder-decoder the other kinds of attention that it has: a file has all."""
-    if not isinstance(held, Pair) or options.get("attention") in (None, "encoder"):
-        return
-    for kind in KINDS:
-        if kind != options["attention"]:
+    asked, (model, tokenizer, progress) = options.get("attention"), how
+    for kind in KINDS if asked not in (None, "encoder") else ():
+        if kind != asked:
             own = {name: value for name, value in of_kind(kind, options).items() if name != "query"}
+            read: Any = (pair_of(a, b).source.a, None) if kind == "encoder" else (a, b)
             with suppress(CaptureError, ModelError):
-                _, asked = scan_options(how["model"], own, many=False)
-                yield classified(held.source if kind == "encoder" else held, asked, None, **how)
+                yield classify(
+                    *read,
+                    keep_attention=Selection(is_saved=True),
+                    model=model,
+                    tokenizer=tokenizer,
+                    progress=progress,
+                    **own,
+                )
 
 
-def _save(path: Path, results: Sequence[Classification]) -> None:
-    write_file(path, write_weights(*(result.kept_attention().saved() for result in results)))
+def _by_weights(
+    weights: Weights,
+    name: str | None,
+    tokens: Sequence[str] | None,
+    model: Model,
+    options: ScanOptions,
+    keep: bool | Selection,
+    progress: OnProgress,
+) -> Classification:
+    """What every head does by saved weights alone; a bad file is answered before torch is imported.
 
-
-def weights_input(
-    weights: Weights, name: str | None = None, tokens: Sequence[str] | None = None, *, model: Model = None
-) -> WeightsInput:
-    """Saved weights, and what stands for the model in results. Raises: OptionError for what is none, or a `model`."""
+    Raises: OptionError for what are none, or a `model`; WeightsError.
+    """
     if model is not None:
         raise OptionError("--weights needs no model", "leave out --model")
     if not isinstance(weights, str | os.PathLike | Mapping):
@@ -182,46 +196,18 @@ def weights_input(
             remedy = "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])"
             raise OptionError("weights are attention without its tokens", remedy)
         weights = {"attention": weights}
-    if tokens is not None and isinstance(weights, Mapping):
-        weights = {**weights, "tokens": tokens}
-    held = weights if isinstance(weights, Mapping) else file_of("weights", weights)
-    if held is None:
-        raise OptionError("weights are missing", "give a file .npz, or the arrays that it would hold")
-    return WeightsInput(held, name or ("weights" if isinstance(held, Mapping) else held.name))
+    of = options.attention, options.query
+    if isinstance(weights, Mapping):
+        name = name or "weights"
+        saved = weights_of(weights if tokens is None else {**weights, "tokens": tokens}, *of)
+    else:
+        path = Path(os.fspath(weights))
+        name, saved = name or path.name, read_weights(path, *of)
+    progress(f"loading {name}", None, None)
+    from attnscan.scan.one_input import classify_weights
 
-
-def classified(
-    given: Pair | WeightsInput,
-    options: ScanOptions,
-    links: Links = None,
-    *,
-    keep: bool | Selection = False,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    progress: OnProgress = silent,
-) -> Classification:
-    """What every head does on one input, or by saved weights alone. Raises: as `classify`."""
-    if isinstance(given, WeightsInput):
-        of = options.attention, options.query
-        # read before torch is imported: a bad file is answered at once
-        is_file = isinstance(given.weights, Path)
-        saved = read_weights(given.weights, *of) if is_file else weights_of(given.weights, *of)  # type: ignore[arg-type]
-        progress(f"loading {given.name}", None, None)
-        from attnscan.scan.one_input import classify_weights
-
-        progress(f"scoring {given.name}", None, None)
-        return classify_weights(saved, given.name, options, keep=keep)
-    pair = linked(given, links)
-    with opened(options, model, tokenizer, progress) as scanner:
-        scanner.tell("scoring every head")
-        from attnscan.scan import one_input
-
-        encoded = scanner.encode(pair)
-        result = one_input.classify(scanner, pair, encoded, keep=keep)
-        note_inputs([result.signature], length=scanner.loaded.limit)
-        note_words(scanner, [encoded])
-        note_unknown_words(scanner, encoded)
-    return result
+    progress(f"scoring {name}", None, None)
+    return classify_weights(saved, name, options, keep=keep)
 
 
 def classify_pairs(
@@ -315,15 +301,16 @@ def show(
     _, asked = scan_options(model, options, many=False, heads=named, alignments=alignments)
     selection = Selection(named, text_of("token", token), from_sentence, to_sentence, window_of(window))
     selection.check_attention(asked.attention)
-    given = weights_input(weights, model=model) if weights is not None else pair_of(a, b)
-    result = classified(
-        given,
-        asked,
-        alignments,
-        keep=selection,
+    result = classify(
+        a,
+        b,
+        weights=weights,
+        alignments=alignments,
+        keep_attention=selection,
         model=model,
         tokenizer=tokenizer,
-        progress=silent if progress is None else progress,
+        progress=progress,
+        **{**options, "attention": asked.attention},
     )
     return selection.of(result, average=bool(average))
 
@@ -347,7 +334,7 @@ def predictive(
         raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
     _, asked = scan_options(model, options, many=False)
     pair = pair_of(a, b)
-    with opened(asked, model, tokenizer, silent if progress is None else progress) as scanner:
+    with opened(asked, model, tokenizer, progress) as scanner:
         scanner.tell("hiding words")
         from attnscan.scan import one_input
 

@@ -23,7 +23,7 @@ from attnscan.inputs.read import (
     shipped_pairs,
 )
 from attnscan.inputs.sentence import Pair, Record, Text
-from attnscan.scan.progress import OnProgress, silent, warn
+from attnscan.scan.options import OnProgress, silent, warn
 
 
 class Columns(Protocol):

@@ -10,9 +10,19 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import Patterns, check_callable, listed, reading_of, scan_options, text_of
+from attnscan.api.arguments import (
+    Patterns,
+    check_callable,
+    listed,
+    note_unknown_words,
+    note_words,
+    opened,
+    opened_all,
+    reading_of,
+    scan_options,
+    text_of,
+)
 from attnscan.api.many_pairs import File, check_state, ranked_by, scanned, state_file
-from attnscan.api.opening import note_unknown_words, note_words, opened, opened_all
 from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, input_of, pairs_input
 from attnscan.errors import OptionError, SelectionError, TooLongError
 from attnscan.inputs.option import Option, check_known, check_within
@@ -32,8 +42,17 @@ from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.syntax import FEW, Syntax, check_relation
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
 from attnscan.results.trees import USUAL, ReadTree, TreesRead
-from attnscan.scan.options import AblationRequest, Engine, ScanOptions, asked_for_labels, check_engine
-from attnscan.scan.progress import OnProgress, note_inputs, silent, warn
+from attnscan.scan.options import (
+    AblationRequest,
+    Engine,
+    OnProgress,
+    ScanOptions,
+    asked_for_labels,
+    check_engine,
+    note_inputs,
+    silent,
+    warn,
+)
 from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
 
@@ -383,9 +402,7 @@ def syntax(
     counts += [_check_trees(bank, progress, subtypes=subtypes) for bank in banks[1:]]
     check_state(keeping)
     results: list[Syntax] = []
-    with opened(
-        asked.of_trees(subtypes=subtypes), model, tokenizer, silent if progress is None else progress
-    ) as scanner:
+    with opened(asked.of_trees(subtypes=subtypes), model, tokenizer, progress) as scanner:
         for number, (bank, count) in enumerate(zip(banks, counts, strict=True)):
             results.append(_against_trees(scanner, bank, count, None if number else keeping))
     return replace(results[0], held=results[1] if held is not None else None)
@@ -454,7 +471,7 @@ def read_trees(
     if (last := max(numbers)) > exists:
         raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}")
     trees: dict[int, ReadTree] = {}
-    with opened(options, model, tokenizer, silent if progress is None else progress) as scanner:
+    with opened(options, model, tokenizer, progress) as scanner:
         syntax = _against_trees(_tree_reader(scanner), bank, exists)
         from attnscan.scan import one_input as single
 

@@ -9,31 +9,30 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import (
     KINDS,
+    SCAN,
     check_callable,
     check_kind,
     file_of,
     listed,
-    of_kind,
     reading_of,
     scan_options,
     text_of,
     window_of,
 )
 from attnscan.api.many_pairs import ranked
-from attnscan.api.one_input import Weights, classified, weights_input
+from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Links, OnBad, Pairs, check_no_reading, pairs_input
 from attnscan.api.studies import read_trees, syntax
 from attnscan.errors import OptionError, needs
-from attnscan.inputs.frames import pair_of
 from attnscan.inputs.option import Option, check_known, check_within
-from attnscan.inputs.sentence import Pair, Sentence, Text
+from attnscan.inputs.sentence import Sentence, Text
 from attnscan.results.classification import Classification
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
 from attnscan.results.trees import sentence_numbers
-from attnscan.scan.progress import OnProgress, silent
+from attnscan.scan.options import OnProgress, silent
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def report(
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
     looks: dict[str, Any] = {"neurons": bool(neurons), "megabytes": size}
     if of_input:
-        results = _of_input(a, b, weights, options, kind, named, alignments, keep, how)
+        results = _of_input(a, b, weights, options, named, alignments, keep, how)
         step("writing the page", None, None)
         made = kinds_page(results, page_options(results[0], heads, **looks))
     elif treebank is not None:
@@ -162,23 +161,19 @@ def _of_input(
     b: Text | None,
     weights: Weights | None,
     options: Mapping[str, Any],
-    kind: str,
     heads: str | None,
     alignments: Links,
     keep: Selection | bool,
     how: Mapping[str, Any],
 ) -> list[Classification]:
     """One input by the attention that is read, or by each kind of an encoder-decoder's."""
-    how = {**how, "progress": silent if how["progress"] is None else how["progress"]}
-    held = pair_of(a, b) if weights is None else weights_input(weights, model=how["model"])
-    results: list[Classification] = []
-    for read in KINDS if kind == "all" else (None,):
-        own = options if read is None else of_kind(read, options)
-        links = alignments if read in (None, "cross") else None
-        _, asked = scan_options(how["model"], own, many=False, heads=heads, alignments=links)
-        given = held.source if read == "encoder" and isinstance(held, Pair) else held
-        results.append(classified(given, asked, links, keep=keep, **how))
-    return results
+    options = {name: value for name, value in options.items() if name in SCAN["classify"]}
+    read: Any = options.get("attention")
+    read = read if read == "all" else attention_named(heads or "", read)
+    result: Any = classify(
+        a, b, weights=weights, alignments=alignments, keep_attention=keep, **how, **{**options, "attention": read}
+    )
+    return list(result.values()) if read == "all" else [result]
 
 
 def plot(
@@ -246,7 +241,7 @@ def plot(
         result = syntax(treebank, held=held, on_bad=on_bad, **how, **scanned, **reading)
     elif a is not None or weights is not None:
         named = drawn_heads or None
-        (result,) = _of_input(a, b, weights, options, "", named, alignments, selection or False, how)
+        (result,) = _of_input(a, b, weights, options, named, alignments, selection or False, how)
     else:
         is_map = kind in (None, "map")
         named = drawn_heads or None
@@ -290,6 +285,8 @@ def _check_reading(reading: Mapping[str, Any], on_bad: OnBad | None, *, many: bo
 
 def _check_picture(kind: str | None, options: Mapping[str, Any], *, many: bool, treebank: object, held: object) -> None:
     """Raises: OptionError before the work for what the kind of picture does not go with."""
+    if options.get("attention") is not None:
+        check_known("attention", options["attention"], KINDS)
     if kind == "head" and many:
         raise OptionError("--kind head draws one input", "give a sentence, or two")
     if kind == "syntax" and treebank is None:

@@ -22,7 +22,7 @@ from attnscan.inputs.library_calls import distrust
 from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
-    from attnscan.scan.progress import OnProgress
+    from attnscan.scan.options import OnProgress
 
 _COULD_KEEP = "; with --state FILE the next run goes on from what is done"
 _BAR, _LEAST_BAR = 20, 5  # columns
@@ -120,7 +120,7 @@ class _Said(logging.Handler):
 @contextmanager
 def running(doing: str = "", *, bar: bool = True, skips: Mapping[str, str] = SKIPS) -> Iterator[OnProgress]:
     """What shows the progress of a call of the library; its notes and warnings are said in lines."""
-    from attnscan.scan.progress import LOG, Note, silent
+    from attnscan.scan.options import LOG, Note, silent
     from attnscan.views.pictures.look import LackingLetters
 
     shown, show_warning, level = _Said(), warnings.showwarning, LOG.level

@@ -346,7 +346,7 @@ class _Run:
             weights = torch.softmax(logits, dim=-1)
             if not last:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
-            self.show(
+            block = self.block(
                 layer,
                 inputs,
                 heads,
@@ -359,6 +359,8 @@ class _Run:
                 value=value[of_keys],
                 output=None if last else output[of_queries],
             )
+            with self.handing_over() as consume:
+                consume(block)
         if last:
             raise _Finished
         return output.transpose(1, 2)
@@ -389,7 +391,7 @@ class _Run:
         on_cpu = call.weights.device.type == "cpu"
         for inputs, some, _ in _blocks([(rows, columns)] * batch, heads, on_cpu=on_cpu):
             part = inputs, some
-            self.show(
+            block = self.block(
                 layer,
                 slice(self.first + inputs.start, self.first + inputs.stop),
                 some,
@@ -402,6 +404,8 @@ class _Run:
                 value=call.value[part] if self.calls.whole else None,
                 output=call.output[part] if self.calls.whole else None,
             )
+            with self.handing_over() as consume:
+                consume(block)
 
     def _visible(self, call: Call) -> Tensor:
         """What each query may see, by the numbers that the model adds to hide keys. Shape: [batch, query, key]."""
@@ -416,9 +420,10 @@ class _Run:
         self.visible = same_or(self.visible, visible)
         return self.visible
 
-    def show(self, layer: int, inputs: slice, heads: slice, weights: Tensor, visible: Tensor, **states: Any) -> None:
-        """Hand a block over, and remember whose fault it is if that fails."""
-        assert self.consume is not None
+    def block(
+        self, layer: int, inputs: slice, heads: slice, weights: Tensor, visible: Tensor, **states: Any
+    ) -> AttentionBlock:
+        """A block to be handed over."""
         place: dict[str, Any] = {"length": weights.shape[3]}
         seen: Any = visible
         if self.kind is AttentionKind.CROSS:  # a target's tokens stand behind its source's
@@ -426,11 +431,14 @@ class _Run:
             place = {"queries": slice(source, source + target), "keys": slice(0, source), "begins": source}
             place["length"] = source + target
             seen = self.behind.setdefault(id(visible), Behind(visible, self.sizes))
+        return AttentionBlock(self.calls.grid, layer, inputs, heads, weights, seen, kind=self.kind, **states, **place)
+
+    @contextmanager
+    def handing_over(self) -> Iterator[Consumer]:
+        """The consumer; whose fault it is if it fails is remembered."""
+        assert self.consume is not None
         try:
-            block = AttentionBlock(
-                self.calls.grid, layer, inputs, heads, weights, seen, kind=self.kind, **states, **place
-            )
-            self.consume(block)
+            yield self.consume
         except Exception:
             self.consumer_failed = True
             raise

@@ -1,7 +1,6 @@
 """Inputs through a model, to results.
 
-options.py        what a scan computes
-progress.py       what users are told while work runs
+options.py        what a scan computes, and what users are told meanwhile
 scanner.py        a model made ready: encode, run, score
 one_input.py      one input: its classification, its dependencies
 answers.py        what a model has said of predictive words before

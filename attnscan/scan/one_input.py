@@ -62,7 +62,7 @@ def classify(
         scanner.check_room(len(encoded.tokens), copies=int(keep))
     helps = scanner.asking([encoded])
     reading = InputReading(scanner, pair, encoded, helps, keep=bool(keep), chosen=chosen)
-    reading.run(reading.batch.model_inputs)
+    scanner.tap.run(reading.batch.model_inputs, reading.take)
     return reading.result()
 
 
@@ -112,9 +112,10 @@ class InputReading:
         `on_output` may change what heads put out; `restore` puts words that are read elsewhere back to their places.
         Raises: CaptureError.
         """
-        self._scanner.tap.run(model_inputs, restore(self._take), on_output)
+        self._scanner.tap.run(model_inputs, restore(self.take), on_output)
 
-    def _take(self, block: AttentionBlock) -> None:
+    def take(self, block: AttentionBlock) -> None:
+        """Take one block of attention while the model runs."""
         for scorers, own in self._read(block):
             scorers.words(own)
             if self._in_full and not self._in_two:

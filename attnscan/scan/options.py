@@ -1,8 +1,14 @@
-"""What a scan is asked to compute: one object, built by the command line and by the Python API alike."""
+"""What a scan is asked to compute, one object for the command line and the library; and what users are told meanwhile.
+
+A user of the library passes `progress`, sees warnings, and finds notes in the log `attnscan`; the command line shows
+all three on standard error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,8 +17,8 @@ from attnscan.inputs.option import Option, check_declared, check_known, declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
-from attnscan.results.signature import By, Reading, Special
-from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement
+from attnscan.results.signature import By, Reading, Signature, Special
+from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement, counted
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
@@ -237,3 +243,48 @@ class AblationRequest:
     def names_heads(self) -> bool:
         """Whether the sets are named, and not chosen by a scan."""
         return self.heads is not None or self.each
+
+
+OnProgress = Callable[[str, int | None, int | None], object]
+"""Called with what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
+LOG = logging.getLogger("attnscan")
+
+
+class Note(UserWarning):
+    """How a file or a checkpoint was read, where that was decided by its looks and could be wrong."""
+
+
+def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:
+    """Tell nobody."""
+
+
+def warn(text: str) -> None:
+    """Warn of how a file or a checkpoint is read."""
+    if text:
+        warnings.warn(text, Note, stacklevel=3)
+
+
+def note(text: str) -> None:
+    """Say what the user should know, and a program need not."""
+    if text:
+        LOG.info(text)
+
+
+def note_inputs(
+    signatures: Sequence[Signature], *, bad: int = 0, length: int | None = None, dtype: str = "auto"
+) -> None:
+    """Say how inputs were read: cut, or not at all. Of two models on the same pairs, the first counts.
+
+    `bad` records were skipped; `length` is that of a single input, as the model read it; `dtype` was asked for.
+    """
+    first = signatures[0]
+    if dtype not in ("auto", first.dtype):
+        note(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")
+    if bad:
+        note(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
+    if first.pairs_truncated and length is not None:
+        note(f"the input was cut to the {length} tokens that the model reads")
+    elif first.pairs_truncated:
+        note(f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads")
+    if first.pairs_skipped:
+        note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")

@@ -34,8 +34,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.answers import Answers, worth_keeping
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.progress import OnProgress, silent
+from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer

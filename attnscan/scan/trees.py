@@ -8,7 +8,7 @@ from typing import NamedTuple
 from attnscan.errors import InputError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.scan.progress import OnProgress, silent
+from attnscan.scan.options import OnProgress, silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.relation_sums import RelationSums, offsets_are_not_told

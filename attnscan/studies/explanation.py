@@ -31,7 +31,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import USUAL
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.local import OnBad, Stream
-from attnscan.scan.progress import silent
+from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
 from attnscan.scoring.classes import ClassScorer

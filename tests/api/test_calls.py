@@ -19,7 +19,7 @@ from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, 
 from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.scan import local
-from attnscan.scan.progress import note_inputs
+from attnscan.scan.options import note_inputs
 from attnscan.scan.scanner import Scanner
 
 A, B = "the cat sat on the mat .", "a dog ran ."

@@ -16,7 +16,7 @@ import pytest
 from toy import save_toy_bert
 
 from attnscan.cli.messages import running
-from attnscan.scan.progress import note, warn
+from attnscan.scan.options import note, warn
 
 PAIRS = "sentence_a,sentence_b\n" + "".join(
     f"the cat {verb},a dog {verb}\n" for verb in ("sat", "ran", "lay", "ate") * 3

@@ -57,11 +57,10 @@ def serve(
             import_module(package)
     if sys.stdout is None:  # the shell's `>&-`
         raise OutputError("standard output is closed", "leave it open: the address is printed there")
-    from attnscan.api.arguments import KINDS, SCAN, of_kind, scan_options
-    from attnscan.api.opening import opened_all
+    from attnscan.api.arguments import KINDS, SCAN, of_kind, opened_all, scan_options
     from attnscan.api.pairs import linked
     from attnscan.inputs.sentence import Pair
-    from attnscan.scan.progress import note_inputs
+    from attnscan.scan.options import note_inputs
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
     options = {"predictive": "off", **{name: given[name] for name in SCAN["serve"] if given.get(name) is not None}}
