@@ -20,7 +20,8 @@ from written import ROOT, Tally, command
 
 TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
 COUNT, FEWEST, LEAST_LEFT = 60, 30, 1e-6
-OFFSETS = [sign * far for far in range(1, 11) for sign in (-1, 1)]
+TAGS = tuple("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
+RULES = [(what, sign) for what in (*range(1, 11), *TAGS) for sign in (-1, 1)]
 Key = tuple[str, str]
 
 
@@ -94,11 +95,11 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
         path.write_text("\n\n".join("\n".join(block) for block, _ in read) + "\n\n", encoding="utf-8")
         rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name)
     known = [(tree, *_by_words(checkpoint, tree)) for _, tree in read]
-    offset = _rules([tree for _, tree in read])
+    rules = _rules([tree for _, tree in read])
     heads = sorted({(int(row["layer"]), int(row["head"])) for row in rows})
     tally = Tally("syntax: every row of every head")
     for layer, head in heads:
-        expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], offset)
+        expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], rules)
         for row in (row for row in rows if (int(row["layer"]), int(row["head"])) == (layer, head)):
             key = row["relation"], row["direction"]
             for name, value in expected[key].items():
@@ -128,18 +129,28 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def _rules(read: list[Tree]) -> dict[tuple[int, Key], int]:
-    """The best offset of each row for each half, by the other one."""
-    counts: dict[tuple[int, Key], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+def _pointed(tree: Tree, query: int, what: int | str, sign: int) -> int | None:
+    """The word to which a rule points."""
+    if isinstance(what, int):
+        return query + sign * what
+    words = range(query + 1, len(tree.upos)) if sign > 0 else range(query - 1, -1, -1)
+    return next((word for word in words if tree.upos[word] == what), None)
+
+
+def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
+    """The best rule of each row for each half, by the other one."""
+    counts: dict[tuple[int, Key], list[int]] = defaultdict(lambda: [0] * len(RULES))
     for tree in read:
         for row, query, targets in tree.items():
-            for target in targets:
-                counts[1 - tree.half, row][target - query] += 1
+            for number, rule in enumerate(RULES):
+                counts[1 - tree.half, row][number] += _pointed(tree, query, *rule) in targets
     rows = {row for _, row in counts}
-    return {(half, row): max(OFFSETS, key=lambda at: counts[half, row][at]) for row in rows for half in (0, 1)}
+    return {
+        (half, row): RULES[max(range(len(RULES)), key=counts[half, row].__getitem__)] for row in rows for half in (0, 1)
+    }
 
 
-def _of_head(known, offset):  # type: ignore[no-untyped-def]
+def _of_head(known, rules):  # type: ignore[no-untyped-def]
     """What one head's rows are, by name."""
     sums: dict[Key, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     documents: dict[Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
@@ -152,14 +163,14 @@ def _of_head(known, offset):  # type: ignore[no-untyped-def]
         for row, q, targets in tree.items():
             others = [k for k in range(len(a)) if k != q]
             seen = max(others, key=lambda k: a[q][k])
-            at = q + offset[tree.half, row]
+            at = _pointed(tree, q, *rules[tree.half, row])
             own, document = sums[row], documents[row][tree.document]
             own["n"] += 1
             met[row].add(number)
-            hit, by_offset = seen in targets, at in targets
-            document[0], document[1], document[2] = document[0] + hit, document[1] + by_offset, document[2] + 1
+            hit, by_rule = seen in targets, at in targets
+            document[0], document[1], document[2] = document[0] + hit, document[1] + by_rule, document[2] + 1
             own["hits"] += hit
-            own["offset"] += by_offset
+            own["rule"] += by_rule
             own["weight"] += sum(a[q][k] for k in targets)
             if sum(a[q]) >= LEAST_LEFT:
                 own["left"] += 1
@@ -171,12 +182,12 @@ def _of_head(known, offset):  # type: ignore[no-untyped-def]
 
 def _numbers(own: dict[str, float], documents: dict[str, list[int]], sentences: int) -> dict[str, float]:
     n = own["n"]
-    gain = (own["hits"] - own["offset"]) / n
+    gain = (own["hits"] - own["rule"]) / n
     count = len(documents)
     spread = sum((hit - right - gain * of) ** 2 for hit, right, of in documents.values())
     numbers = {
         "accuracy": own["hits"] / n,
-        "offset_accuracy": own["offset"] / n,
+        "rule_accuracy": own["rule"] / n,
         "weight": own["weight"] / n,
         "weight_among_words": own["among"] / own["left"] if own["left"] else math.nan,
         "chance": own["chance"] / n,

@@ -47,7 +47,7 @@ LISTED: dict[str, dict[str, tuple[str, str]]] = {
         "compare": ("Compare two models' heads on the same pairs.", ""),
         "syntax": (
             "Compare every head with the trees of a treebank.",
-            "It shows which relations heads follow, and how much better than a fixed distance.",
+            "It shows which relations heads follow, and how much better than fixed rules.",
         ),
     },
     "Pictures and pages": {

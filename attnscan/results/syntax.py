@@ -1,4 +1,4 @@
-"""Heads against a treebank: accuracies beside rules of distance, what holds, and what each head is said to do.
+"""Heads against a treebank: accuracies beside fixed rules, what holds, and what each head is said to do.
 
 After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended other word of a word is
 held against its head in a dependency tree, or against its dependents. Numpy, no torch.
@@ -27,10 +27,15 @@ HEAD, DEPENDENT = "dep->head", "head->dep"
 """Directions: from a word to its head, and from a head to its dependents."""
 NOT_ALL = ("punct", "root")
 """Relations that are not among `all`."""
-OFFSETS = tuple(offset for distance in range(1, 11) for offset in (-distance, distance))
-"""In words, from the query."""
-FAR = 11
-"""Words so far apart or farther count as one distance."""
+FARTHEST = 10
+"""Words, of a rule that goes by distance."""
+PARTS_OF_SPEECH = tuple(
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
+)
+"""Universal ones, of rules that go to the nearest word of one."""
+RULES = tuple(f"{what} {side}" for what in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
+"""Fixed rules that heads are held against: the word so many words before or behind, or the nearest of a part of speech
+on that side. Of equally good ones the first counts."""
 FEWEST, FEW = 30, 200
 """A relation in fewer sentences has no numbers; a treebank of fewer sentences comes with a warning."""
 LEVEL = 0.05
@@ -131,9 +136,9 @@ class RowNumbers:
     """Eligible queries."""
     sentences: IntArray
     """Those that have any."""
-    offset: IntArray
-    """The fixed distance that is best on the other half, in words; where the halves differ, that of more queries."""
-    offset_accuracy: FloatArray
+    rule: NDArray[np.str_]
+    """The one of `RULES` that is best on the other half; where the halves differ, that of more queries."""
+    rule_accuracy: FloatArray
     """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
 
 
@@ -157,7 +162,7 @@ class Syntax:
     chance: FloatArray
     """`weight` under even attention."""
     gain: FloatArray
-    """`accuracy` less `offset_accuracy`."""
+    """`accuracy` less `rule_accuracy`."""
     se: FloatArray
     """The gain's standard error, clustered by document, or by sentence where the treebank names none."""
     p_holm: FloatArray
@@ -306,8 +311,8 @@ class Syntax:
             "weight",
             "weight_among_words",
             "chance",
-            "offset",
-            "offset_accuracy",
+            "rule",
+            "rule_accuracy",
             "gain",
             "se",
             "p_holm",
@@ -317,12 +322,12 @@ class Syntax:
         for name in names:
             columns[name] = of_rows[name][row] if name in of_rows else own(getattr(self, name))
         if not known:
-            columns["offset"] = np.nan
+            columns["rule"] = None
         columns["holds"] = own(self.holds)
         columns |= {f"held_{name}": own(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
         columns["stated"] = own(self.stated)
         said = pd.DataFrame([self.said_of(self.grid[number]) for number in numbers])
-        return pd.concat([pd.DataFrame(columns), said], axis=1).astype({"offset": "Int64", "held_holds": "boolean"})
+        return pd.concat([pd.DataFrame(columns), said], axis=1).astype({"held_holds": "boolean"})
 
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""

@@ -1,7 +1,7 @@
 """Sums over sentences with trees, which add whatever rows they are of, and what they say of every head.
 
-The best distance is chosen on the other half of all sentences, which no part of a scan knows. So sums count every
-distance, and one is chosen once they are whole: shards, order and resumption change nothing.
+The best rule is chosen on the other half of all sentences, which no part of a scan knows. So sums count every rule, and
+one is chosen once they are whole: shards, order and resumption change nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from attnscan.errors import ModelError
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Signature
-from attnscan.results.syntax import FAR, FEWEST, OFFSETS, Row, RowNumbers, Syntax
+from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
 from attnscan.scoring.resampling import ROOM, BlockSums
 from attnscan.scoring.sums import added
 
-DISTANCES = 2 * FAR + 1
-"""Those that are distinguished, in words; all that are far are one."""
 _MOST_LOST = 0.05  # of words: with more in no token, the tokenizer's offsets are not those of the text
 _FEWEST_BLOCKS, _MOST_BLOCKS = 32, 1024  # of documents: errors are by document up to so many
 AXES = {
     "n": "row half",  # eligible queries
     "met": "row",  # sentences that have any
-    "offsets": "row half distance",  # targets at each distance
+    "rules": "row half rule",  # targets to which each of `RULES` points
     "hits": "row layer head",  # queries whose most attended other word is a target
     "weight": "row layer any_head",  # on targets, by the reading that is scored
     "on_words": "row layer any_head",  # on targets, among words
@@ -38,7 +36,7 @@ AXES = {
     "spelled": "kind",  # those with characters that the model was given, and of these those in no token
 }
 """The axes of each sum. Of `any_head` the last is even attention."""
-OF_DOCUMENTS = {"n": "row", "hits": "row layer head", "offsets": "row half distance"}
+OF_DOCUMENTS = {"n": "row", "hits": "row layer head", "rules": "row half rule"}
 """Likewise, of the sums of each document."""
 
 
@@ -131,7 +129,7 @@ def ordered(rows: Any) -> tuple[Row, ...]:
 def _shape(axes: str, rows: Sequence[Row], shape: tuple[int, int]) -> tuple[int, ...]:
     layers, heads = shape
     sizes = {"row": len(rows), "layer": layers, "head": heads, "any_head": heads + 1}
-    sizes |= {"half": 2, "distance": DISTANCES, "kind": 2}
+    sizes |= {"half": 2, "rule": len(RULES), "kind": 2}
     return tuple(sizes[axis] for axis in axes.split())
 
 
@@ -146,8 +144,8 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         raise offsets_are_not_told(signature.model, f"{lost:,} of {spelled:,} words are in no token")
     n_half, too_few = known["n"], known["met"] < FEWEST
     n, larger = n_half.sum(1), n_half.argmax(1)
-    at = _best_offset(known["offsets"])
-    offset = _at(known["offsets"], at).sum(1)
+    at = _best_rule(known["rules"])
+    by_rule = _at(known["rules"], at).sum(1)
     hits = known["hits"]
 
     def emptied(values: FloatArray) -> FloatArray:
@@ -165,8 +163,8 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         of_rows = RowNumbers(
             n=n.astype(np.int64),
             sentences=known["met"].astype(np.int64),
-            offset=np.take_along_axis(at, larger[:, None], 1)[:, 0] - FAR,
-            offset_accuracy=emptied(offset / n),
+            rule=np.array(RULES)[np.take_along_axis(at, larger[:, None], 1)[:, 0]],
+            rule_accuracy=emptied(by_rule / n),
         )
         return Syntax(
             sums.rows,
@@ -195,20 +193,19 @@ def offsets_are_not_told(model: str, why: str) -> ModelError:
     )
 
 
-def _best_offset(offsets: FloatArray) -> IntArray:
-    """The places of the offsets that each half of the sentences is measured by: those that are best on the other.
+def _best_rule(rules: FloatArray) -> IntArray:
+    """The numbers of the rules that each half of the sentences is measured by: those that are best on the other.
 
-    Of equally good ones the nearest, before the query. Shape: [row, half, distance] -> [row, half].
+    Shape: [row, half, rule] -> [row, half].
     """
-    places = np.array(OFFSETS) + FAR
-    best: IntArray = places[offsets[:, ::-1, places].argmax(-1)]
+    best: IntArray = rules[:, ::-1].argmax(-1)
     return best
 
 
 def _at(values: FloatArray, places: IntArray) -> FloatArray:
-    """The values at one distance of each row and half.
+    """The values of one rule of each row and half.
 
-    Shape: [row, half, distance, ...], [row, half] -> [row, half, ...].
+    Shape: [row, half, rule, ...], [row, half] -> [row, half, ...].
     """
     rows, halves = np.indices(places.shape)
     chosen: FloatArray = values[rows, halves, places]
@@ -224,9 +221,9 @@ def _gains(documents: BlockSums, at: IntArray) -> tuple[FloatArray, FloatArray, 
     stacked = documents.stacked()
     rows, halves = np.indices(at.shape)
     hits, n = np.moveaxis(stacked["hits"], 1, -1), stacked["n"]
-    offset = stacked["offsets"][:, rows, halves, at].sum(-1)
+    by_rule = stacked["rules"][:, rows, halves, at].sum(-1)
     clusters, total = (n > 0).sum(0).astype(float), n.sum(0)
-    gain = (hits - offset[:, None, None]).sum(0) / total
-    residual = hits - offset[:, None, None] - gain * n[:, None, None]
+    gain = (hits - by_rule[:, None, None]).sum(0) / total
+    residual = hits - by_rule[:, None, None] - gain * n[:, None, None]
     se: FloatArray = np.sqrt(clusters / (clusters - 1) * np.einsum("blhr,blhr->lhr", residual, residual)) / total
     return gain, np.where(clusters > 1, se, np.nan), clusters, len(n)

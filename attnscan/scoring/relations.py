@@ -22,10 +22,11 @@ from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
-from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, Row
+from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, RULES, Row
 from attnscan.scoring.merging import Units, exact
-from attnscan.scoring.relation_sums import DISTANCES, RelationSums, ordered
+from attnscan.scoring.relation_sums import RelationSums, ordered
 
+_NUMBERS = {rule: number for number, rule in enumerate(RULES)}
 _LEAST_LEFT = 1e-6  # as of all rows that are renormalised over words
 
 
@@ -144,7 +145,7 @@ class RelationScorer:
         hits = sums.pop("hits")[..., :-1]  # of even attention there is no most attended word
         words = np.array([_words(encoded) for encoded in inputs], dtype=np.float64).sum(0)
         sums |= {"words": words[:2], "spelled": words[2:], "hits": hits.sum(0), **layout.alike}
-        of_sentences = {"hits": hits, "n": layout.n, "offsets": layout.offsets}
+        of_sentences = {"hits": hits, "n": layout.n, "rules": layout.rules}
         return RelationSums.of(layout.rows, sums, list(map(_document, inputs)), of_sentences)
 
 
@@ -166,7 +167,7 @@ class _Layout:
         self._halves, count = np.array(halves), len(sentences)
         row_number = {row: at for at, row in enumerate(self.rows)}
         items: list[tuple[int, ...]] = []  # sentence, query, row
-        targets: list[tuple[int, ...]] = []  # sentence, query, row, key
+        targets: list[tuple[int, ...]] = []  # sentence, query, row, key, rule of a part of speech
         numbers, nodes = (np.full((count, width), -1) for _ in range(2))
         links, all_links = np.zeros((count, width, width), dtype=bool), np.zeros(2)  # and those of neighbours
         for number, (sentence, known) in enumerate(zip(sentences, words, strict=True)):
@@ -179,44 +180,43 @@ class _Layout:
             for row, query, words_of_item in items_of_all[number]:
                 keys = [place[word] for word in words_of_item if word in place]
                 if query in place and keys:
-                    targets += [(number, place[query], row_number[row], key) for key in keys]
+                    at = place[query]
+                    targets += [(number, at, row_number[row], key, _nearest_rule(tags, at, key)) for key in keys]
                     items.append((number, place[query], row_number[row]))
         self._numbers, self._nodes, self._links, self._half = (
             torch.from_numpy(values).to(device) for values in (numbers, nodes, links, self._halves)
         )
         self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3).T
-        self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 4).T
+        self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 5).T
         self._others = ~torch.eye(width, dtype=torch.bool, device=device) & (self._numbers >= 0)[:, None]
         self._count(all_links)
 
     def _count(self, links: FloatArray) -> None:
-        """What all heads have alike: queries and targets, by row and distance."""
+        """What all heads have alike: queries, and targets to which rules point, by row."""
         count, rows = len(self._halves), len(self.rows)
-        sentence, query, row, key = self._targets
+        sentence, query, row, key, nearest = self._targets
 
         def counted(bins: Tensor, *shape: int) -> FloatArray:
             counts = torch.bincount(bins, minlength=math.prod(shape)).reshape(shape)
             return counts.cpu().numpy().astype(np.float64)
 
         self.n = counted(self._items[0] * rows + self._items[2], count, rows)
-        at = (sentence * rows + row) * 2 + self._half[sentence]
-        at = at * DISTANCES + self._distances(sentence, query, key)
-        self.offsets = counted(at, count, rows, 2, DISTANCES)
+        at = ((sentence * rows + row) * 2 + self._half[sentence]) * len(RULES)
+        apart = self._numbers[sentence, key] - self._numbers[sentence, query]
+        near, known = apart.abs() <= FARTHEST, nearest >= 0
+        by_distance = 2 * (apart.abs() - 1) + (apart > 0)
+        pointed = torch.cat([(at + by_distance)[near], (at + nearest)[known]])
+        self.rules = counted(pointed, count, rows, 2, len(RULES))
         self.alike = {
             "n": self.by_half(self.n),
             "met": (self.n > 0).sum(0).astype(np.float64),
-            "offsets": self.offsets.sum(0),
+            "rules": self.rules.sum(0),
             "links": links,
         }
 
     def by_half(self, values: FloatArray) -> FloatArray:
         """Sums over the sentences of each half. Shape: [sentence, row, ...] -> [row, half, ...]."""
         return np.stack([values[self._halves == half].sum(0) for half in (0, 1)], axis=1)
-
-    def _distances(self, sentence: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The numbers of distances in words of the treebank; all that are far are one."""
-        apart = self._numbers[sentence, key] - self._numbers[sentence, query]
-        return apart.clip(-FAR, FAR) + FAR
 
     def sums(self, weights: Tensor, left: Tensor, there: Tensor, *, among: bool) -> dict[str, Tensor]:
         """What one layer says of those sentences that are `there`, as `AXES` names it; `hits` [sentence, row, head].
@@ -225,7 +225,7 @@ class _Layout:
         """
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
-        sentence, query, row, key = self._targets[:, there[self._targets[0]]]
+        sentence, query, row, key, _ = self._targets[:, there[self._targets[0]]]
         s, q, r = self._items
         rows, heads = len(self.rows), weights.shape[-1]
         seen = weights.masked_fill(~self._others[..., None], -1.0).argmax(2)  # the first of equals
@@ -268,6 +268,17 @@ class _Layout:
             parent = torch.where(of_node > nearest, node, parent)
             nearest = torch.maximum(of_node, nearest)
         return linked
+
+
+def _nearest_rule(tags: Sequence[str], query: int, key: int) -> int:
+    """The number of the rule that goes from a word to the nearest one of another's part of speech; -1 if it misses it.
+
+    >>> RULES[_nearest_rule(["DET", "ADJ", "NOUN"], 0, 2)], _nearest_rule(["DET", "NOUN", "NOUN"], 0, 2)
+    ('NOUN behind', -1)
+    """
+    tag, between = tags[key], tags[min(query, key) + 1 : max(query, key)]
+    rule = f"{tag} {'behind' if key > query else 'before'}"
+    return -1 if key == query or tag in between else _NUMBERS.get(rule, -1)
 
 
 def _link(sentence: Sentence, nodes: Sequence[int], links: NDArray[np.bool_]) -> tuple[int, int]:

@@ -52,13 +52,13 @@ def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
     det = at(result, "det", HEAD)
     place = (0, 0, det)
     assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
-    assert result.of_rows.offset_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
+    assert result.of_rows.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
     assert result.statements[Head(0, 0)] == "determiner → its noun"
     assert result.label(Head(0, 0)) == "det dep->head" and result.letter(Head(0, 0)) == "F"
 
 
 def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
-    """It is right as often as the offset is, which is a third of the time or always."""
+    """It is right as often as the rule is, which is a third of the time or always."""
     amod, subject = at(result, "det", DEPENDENT), at(result, "nsubj", DEPENDENT)
     assert 0.2 < result.accuracy[0, 1, amod] < 0.5 and result.accuracy[0, 1, subject] == 1
     for head in (Head(0, 1), Head(1, 0)):
@@ -109,7 +109,11 @@ def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted:
     )
     causal = attnscan.syntax(planted, model=str(tmp_path))
     assert Row("det", HEAD) not in causal.rows and Row("det", DEPENDENT) in causal.rows
-    assert (causal.of_rows.offset < 0).all() and not causal.stated.any() and not causal.statements
+    assert (
+        all(rule.endswith("before") for rule in causal.of_rows.rule)
+        and not causal.stated.any()
+        and not causal.statements
+    )
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 7}, {"batch_tokens": 4096}])
@@ -268,7 +272,7 @@ def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_
     with pytest.warns(UserWarning, match="29 sentences are few"):
         few = attnscan.syntax(tmp_path / "few.conllu", model=toy)
     assert np.isnan(few.accuracy).all() and not few.holds.any() and few.best().empty
-    assert (few.to_frame()["n"] > 0).all() and few.to_frame()["offset"].isna().all()
+    assert (few.to_frame()["n"] > 0).all() and few.to_frame()["rule"].isna().all()
 
 
 def test_a_sentence_that_is_cut_keeps_its_first_words(toy: str, planted: str, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from attnscan.errors import ModelError
-from attnscan.results.syntax import FAR, HEAD, OFFSETS, Row
-from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums, ordered, syntax_of
+from attnscan.results.syntax import HEAD, RULES, Row
+from attnscan.scoring.relation_sums import AXES, RelationSums, ordered, syntax_of
 
 LAYERS, HEADS = 1, 2
-SIZES = {"half": 2, "distance": DISTANCES, "kind": 2, "layer": LAYERS, "head": HEADS, "any_head": HEADS + 1}
+SIZES = {"half": 2, "rule": len(RULES), "kind": 2, "layer": LAYERS, "head": HEADS, "any_head": HEADS + 1}
 
 
 def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
@@ -24,40 +24,40 @@ def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     sums = {name: np.zeros([sizes[axis] for axis in axes.split()]) for name, axes in AXES.items()}
     sums |= {name: np.asarray(values, dtype=np.float64) for name, values in known.items()}
     sums["links"], sums["words"] = np.ones(2), np.array([2.0, 0])
-    of_sentence = {"n": sums["n"].sum(1), "hits": sums["hits"], "offsets": sums["offsets"]}
+    of_sentence = {"n": sums["n"].sum(1), "hits": sums["hits"], "rules": sums["rules"]}
     return RelationSums.of(rows, sums, [document], {name: values[None] for name, values in of_sentence.items()})
 
 
-def at_distances(**counts: int) -> np.ndarray[Any, Any]:
-    """Of one row: how many targets each half has at some distances, `a` before or `b` behind."""
-    offsets = np.zeros((1, 2, DISTANCES))
-    for name, count in counts.items():
-        half, side, distance = int(name[1]), {"a": -1, "b": 1}[name[2]], int(name[3:])
-        offsets[0, half, side * distance + FAR] = count
-    return offsets
+def pointed(*counts: tuple[int, str, int]) -> np.ndarray[Any, Any]:
+    """Of one row: to how many targets of a half a rule points."""
+    rules = np.zeros((1, 2, len(RULES)))
+    for half, rule, count in counts:
+        rules[0, half, RULES.index(rule)] = count
+    return rules
 
 
 @pytest.mark.parametrize(
     ("counts", "expected", "right"),
     [
-        (
-            {"h0a2": 9, "h0b1": 1, "h1b1": 8, "h1a2": 3},
-            -2,
+        (  # each half by the choice of the other; told is that of more queries
+            [(0, "2 before", 9), (0, "1 behind", 1), (1, "1 behind", 8), (1, "2 before", 3)],
+            "2 before",
             1 + 3,
-        ),  # each half by the choice of the other; told is that of more queries
-        ({"h0b3": 4, "h0a3": 4, "h1a3": 2, "h1b3": 2}, -3, 4 + 2),  # of equally good ones that before the query
-        ({"h0b3": 4, "h0a2": 4, "h1a2": 2}, -2, 4 + 2),  # and the nearest
-        ({"h0b10": 5, "h1b10": 5}, 10, 10),
-        ({"h0b11": 5, "h1b11": 5}, -1, 0),  # too far for a rule
+        ),
+        # of equally good ones that before the query, then the nearest, and a distance before a part of speech
+        ([(0, "3 behind", 4), (0, "3 before", 4), (1, "3 before", 2), (1, "3 behind", 2)], "3 before", 4 + 2),
+        ([(0, "3 behind", 4), (0, "2 before", 4), (1, "2 before", 2)], "2 before", 4 + 2),
+        ([(0, "10 behind", 5), (1, "10 behind", 5)], "10 behind", 10),
+        ([(0, "10 behind", 5), (0, "NOUN behind", 6), (1, "10 behind", 5), (1, "NOUN behind", 6)], "NOUN behind", 12),
     ],
 )
-def test_the_offset_is_chosen_on_the_other_half(counts: dict[str, int], expected: int, right: int) -> None:
-    offsets = at_distances(**counts)
-    n = offsets.sum(-1)
-    sums = sums_of([Row("obj", HEAD)], "a" * 64, offsets=offsets, n=n, met=[30])
+def test_the_rule_is_chosen_on_the_other_half(counts: list[tuple[int, str, int]], expected: str, right: int) -> None:
+    rules = pointed(*counts)
+    n = rules.sum(-1)
+    sums = sums_of([Row("obj", HEAD)], "a" * 64, rules=rules, n=n, met=[30])
     result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
-    assert result.of_rows.offset.tolist() == [expected]
-    assert result.of_rows.offset_accuracy[0] == pytest.approx(right / n.sum())
+    assert result.of_rows.rule.tolist() == [expected]
+    assert result.of_rows.rule_accuracy[0] == pytest.approx(right / n.sum())
 
 
 def test_too_many_words_in_no_token_are_no_offsets() -> None:
@@ -103,4 +103,3 @@ def test_damaged_sums_are_refused(damage: dict[str, Any]) -> None:
     RelationSums.unpacked(packed, (LAYERS, HEADS))
     with pytest.raises(ValueError, match=r"order|shape"):
         RelationSums.unpacked({**packed, **damage}, (LAYERS, HEADS))
-    assert sorted(OFFSETS) == [*range(-10, 0), *range(1, 11)]

@@ -18,8 +18,8 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
-from attnscan.results.syntax import DEPENDENT, FAR, HEAD, OFFSETS, Row
-from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums
+from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
+from attnscan.scoring.relation_sums import AXES, RelationSums
 from attnscan.scoring.relations import Asked, RelationScorer, items_of
 
 LAYERS, HEADS = 2, 3
@@ -133,7 +133,7 @@ def by_loops(
     among: bool,
 ) -> Mapping[str, Any]:
     """As the definitions say it, of heads without even attention."""
-    names = "n", "offsets", "hits", "weight", "on_words"
+    names = "n", "rules", "hits", "weight", "on_words"
     sums = {name: np.zeros(_without_even(name, ours.sums[name]).shape) for name in names}
     sums["linked"] = np.zeros((LAYERS, HEADS))
     places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
@@ -147,8 +147,8 @@ def by_loops(
         ]
         for r, query, targets in items:
             sums["n"][r, half] += 1
-            for target in targets:
-                sums["offsets"][r, half, _distance(query, target)] += 1
+            for number, rule in enumerate(RULES):
+                sums["rules"][r, half, number] += _pointed(rule, query, known.tags["upos"], of_word) in targets
         for layer, head in places:
             token = whole[layer, head]
             a = {
@@ -167,8 +167,18 @@ def by_loops(
     return sums
 
 
-def _distance(query: int, key: int) -> int:
-    return max(-FAR, min(FAR, key - query)) + FAR
+def _pointed(rule: str, query: int, tags: Sequence[Any], of_word: Mapping[int, Any]) -> int | None:
+    """The word to which a rule points."""
+    what, side = rule.split()
+    step = 1 if side == "behind" else -1
+    if what.isdigit():
+        return query + step * int(what)
+    word = query + step
+    while 0 <= word < len(tags):
+        if word in of_word and tags[word] == what:
+            return word
+        word += step
+    return None
 
 
 def _without_even(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -199,7 +209,7 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
     assert ours.sums["words"].tolist() == ours.sums["spelled"].tolist() == [4 + 8 + 1 + 3, 1]
     punct = ours.rows.index(Row("punct", HEAD))
     assert ours.sums["n"][punct].tolist() == [1, 0]  # the last word of BIG has no piece
-    assert ours.sums["offsets"].shape[-1] == DISTANCES and ours.shape == (LAYERS, HEADS)
+    assert ours.sums["rules"].shape[-1] == len(RULES) == 20 + 2 * 17 and ours.shape == (LAYERS, HEADS)
 
 
 def test_batches_and_their_order_change_nothing() -> None:
@@ -289,7 +299,3 @@ def _as_read(known: Sentence, owners: list[int], spans: list[list[int]]) -> Enco
         spans=tuple((first, last) for first, last in spans),
         words=tuple(owners),
     )
-
-
-def test_offsets_are_those_of_ten_words_on_both_sides() -> None:
-    assert sorted(OFFSETS) == [*range(-10, 0), *range(1, 11)]

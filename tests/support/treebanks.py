@@ -1,4 +1,7 @@
-"""A planted treebank in the toy checkpoint's words, in which a determiner stands one to three words before its noun."""
+"""A planted treebank in the toy checkpoint's words, in which a determiner's noun is no rule's word.
+
+It stands one to three words behind it, and a word of its part of speech may stand between.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def planted() -> str:
             at = straws + 2
             words = [
                 (article, "DET", at, "det"),
-                *[("straw", "ADJ", at, "amod")] * straws,
+                *[("straw", "NOUN", at, "amod")] * straws,
                 (noun, "NOUN", at + 1, "nsubj"),
             ]
             words += [

@@ -111,7 +111,7 @@ def said(syntax: Syntax, head: Head) -> str:
     best = syntax.main_row(head)
     if best is not None:
         of_rows, accuracy = syntax.of_rows, syntax.accuracy[(*head.place, best)]
-        distance = f"the word at {of_rows.offset[best]:+d} for {of_rows.offset_accuracy[best]:.2f}"
+        rule = f"the rule '{of_rows.rule[best]}' for {of_rows.rule_accuracy[best]:.2f}"
         row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
-        return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {distance}"
-    return "no relation beyond distance"
+        return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {rule}"
+    return "no relation beyond fixed rules"

@@ -22,7 +22,7 @@ from attnscan.views.pictures.map import (
 from attnscan.views.pictures.sheet import FAINT, LINE, LONGEST, MARGIN, Box, KeyEntry, Sheet, draw_key, height_of
 
 _PITCH = 0.182  # inches, of a relation's row
-_BARS = 0.095, 0.06  # how high: the best head, the best distance
+_BARS = 0.095, 0.06  # how high: the best head, the best fixed rule
 _OFFSET = "#8a8a8a"
 _GAP = 0.12  # between the two directions
 _MOST_MAP = 0.45  # of the longest picture's height
@@ -92,7 +92,7 @@ def _about(result: Syntax) -> str:
 def _bars_key() -> list[KeyEntry]:
     return [
         KeyEntry("best head, in its kind's colour", SYNTAX_COLORS["S"]),
-        KeyEntry("best distance", _OFFSET),
+        KeyEntry("best fixed rule", _OFFSET),
         KeyEntry("line: its gain over the distance, 95 %"),
         KeyEntry("*: it holds by Holm"),
     ]
@@ -137,7 +137,7 @@ def _row(sheet: Sheet, result: Syntax, row: int, box: Box) -> None:
         return
     head: Head = result.grid[int(order[0])]
     place = (*head.place, row)
-    values = result.accuracy[place], result.of_rows.offset_accuracy[row]
+    values = result.accuracy[place], result.of_rows.rule_accuracy[row]
     color, opacity, _ = _cell(result.rows[row].letter)
     y = box.y + 0.01
     for value, height, (shade, seen) in zip(values, _BARS, ((color, opacity), (_OFFSET, 1)), strict=True):

@@ -24,7 +24,7 @@ _MOST_CLASSES = 6
 _MOST = 38  # lines of a card: 45 of a screen with the model, what was read, and what to try next
 _ROOMS = ((5, 3, 2, 3), (5, 3, 1, 3), (3, 3, 1, 3), (3, 2, 1, 3), (3, 1, 1, 3), (1, 1, 1, 3), (1, 1, 1, 1))
 """How many links and examples are shown, in how many lines an example, and relations: the first that leave room."""
-_OF_RELATIONS = "relation", "right", "offset", "gain", "weight"
+_OF_RELATIONS = "relation", "right", "rule", "gain", "weight"
 _LEAST_SHARE = 0.05
 _BOUNDED = 80  # columns from which a card has a bound
 _BESIDE = 110  # columns from which links stand beside the scores
@@ -166,7 +166,7 @@ def _lost(card: Card) -> str:
 
 def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
-    said = syntax.statements.get(head, "no relation beyond distance")
+    said = syntax.statements.get(head, "no relation beyond fixed rules")
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
     of = counted(syntax.sentences, "sentence")
     yield from wrapped(

@@ -1,4 +1,4 @@
-"""The screens of `syntax`: the best head of each relation beside the best distance, and a map of what heads follow."""
+"""The screens of `syntax`: the best head of each relation beside the best rule, and a map of what heads follow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, n
 
 _LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
 _AROUND = 9  # lines at most: names of two treebanks, a blank line, the table's head and end, and what to try next
-_OF_HEAD = "head", "right", "offset", "gain", "weight"
+_OF_HEAD = "head", "right", "rule", "gain", "weight"
 
 
 def syntax_view(result: Syntax, width: int, relation: str | None = None, *, every: bool = False) -> RenderableType:
@@ -56,8 +56,8 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
 
 
 _KEY = (
-    "right: how often the most attended other word is the one. offset: the best fixed distance. gain: with its 95 % "
-    "interval, * if it holds by Holm. weight: on the targets, of all."
+    "right: how often the most attended other word is the one. rule: the best fixed rule, so many words away or the "
+    "nearest of a part of speech. gain: with its 95 % interval, * if it holds by Holm. weight: on the targets, of all."
 )
 
 
@@ -74,8 +74,8 @@ def _summary(result: Syntax) -> str:
     trees = "" if tree is None else f" Trees of {tree.name}: UUAS {number(float(result.uuas.max()))}, "
     trees += f"the chain {number(result.chain_uuas)}." if trees else ""
     return (
-        f"{holds:,} gains over a fixed distance hold by Holm ({counted(heads, 'head')}){again}; {follow} "
-        f"a relation beyond distance.{trees}"
+        f"{holds:,} gains over fixed rules hold by Holm ({counted(heads, 'head')}){again}; {follow} "
+        f"a relation beyond these.{trees}"
     )
 
 
@@ -123,7 +123,7 @@ def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Seq
             "relation": _row_name(result, row),
             "head": Text(head.name, style="bold" if result.stated[place] else ""),
             "right": number(result.accuracy[place]),
-            "offset": f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
+            "rule": f"{of_rows.rule[row]} {number(of_rows.rule_accuracy[row])}",
             "gain": f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
             "weight": number(result.weight[place]),
             "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",

@@ -83,8 +83,8 @@ def test_with_a_treebank_a_card_tells_the_heads_syntax(
     lines = run("head", "1-1", *over, "--treebank", trees, "--ablate").stdout.splitlines()
     screen = " ".join(" ".join(lines).split())
     assert len(lines) <= 45 and all(len(line) <= 80 for line in lines)
-    assert lines[1].startswith("treebank  ") and "Syntax: no relation beyond distance." in screen
-    assert "288 sentences" in screen and "relation right offset gain" in screen
+    assert lines[1].startswith("treebank  ") and "Syntax: no relation beyond fixed rules." in screen
+    assert "288 sentences" in screen and "relation right rule gain" in screen
     document = json.loads(run("head", "1-1", *over, "--treebank", trees, "--format", "json").stdout)
     (card,) = document["heads"]
     alone = json.loads(run("syntax", "--treebank", trees, *over[:2], "--heads", "1-1", "--format", "json").stdout)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from attnscan.cli.app import app
 
 COLUMNS = (
-    "model,layer,head,relation,direction,n,sentences,accuracy,weight,weight_among_words,chance,offset,offset_accuracy,gain,"
+    "model,layer,head,relation,direction,n,sentences,accuracy,weight,weight_among_words,chance,rule,rule_accuracy,gain,"
     "se,p_holm,holds,held_gain,held_p_holm,held_holds,stated,syntax_label,"
     "syntax_statement,letter,uuas,chain_uuas"
 )

@@ -45,8 +45,8 @@ def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read
     most = whole.steps_of("2:most-weight").reshape(2, 3, words)
     assert most[0, 0, 0] == last["heads"][0] + 1  # 0-0 attends from an article to its noun
     assert most[0, 1].tolist()[1:] == list(range(1, words))  # 0-1 to the word before
-    assert facts["syntax"][0].startswith("determiner → its noun; det dep → head right for 1.00, the word at +")
-    assert facts["syntax"][1] == "no relation beyond distance" and facts["syntaxOf"].startswith("288 sentences, by")
+    assert facts["syntax"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
+    assert facts["syntax"][1] == "no relation beyond fixed rules" and facts["syntaxOf"].startswith("288 sentences, by")
     assert {"table-bytes", "1:table-bytes", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
 
 

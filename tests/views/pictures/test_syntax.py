@@ -50,7 +50,7 @@ def test_bars_are_as_long_as_accuracies_and_the_line_is_the_interval_of_the_gain
     bars = _boxes(svg, f"fill: {SYNTAX_COLORS['F']}")
     left, whole = max(bars, key=lambda bar: bar[1])
     offsets = [width for x, width in _boxes(svg, "fill: #8a8a8a") if x == pytest.approx(left, abs=0.01)]
-    expected = whole * float(result.of_rows.offset_accuracy[row])
+    expected = whole * float(result.of_rows.rule_accuracy[row])
     assert any(width == pytest.approx(expected, rel=0.01) for width in offsets)
     half = float(half_width(0.05, result.clusters))
     lines = [width for _, width in _boxes(svg, "stroke: #111111")]
@@ -66,7 +66,9 @@ def test_a_small_treebank_has_the_map_and_says_why_there_are_no_bars(tmp_path: P
         few = attnscan.syntax(str(trees), model=model)
     shown = " ".join(texts(picture(few)))
     assert "Below 200 sentences, results may not hold in other texts." in shown
-    assert "No relation is in 30 sentences" in shown and "nothing of these (" in shown and "best distance" not in shown
+    assert (
+        "No relation is in 30 sentences" in shown and "nothing of these (" in shown and "best fixed rule" not in shown
+    )
 
 
 @pytest.mark.parametrize("mark", [*SYNTAX_COLORS, *"smfwcpd"])
