@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attnscan.model.in_memory import with_head
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import from_checkpoint
-from attnscan.model.running import quiet_transformers
+from attnscan.model.running import block_sparse_part, quiet_transformers
 
 TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 
@@ -47,6 +47,8 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
         whole, info = from_checkpoint(auto, loaded.source, config=sound, dtype=loaded.dtype)
     if info["missing_keys"] or info["mismatched_keys"]:
         return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
+    if (sparse := block_sparse_part(whole)) is not None:
+        sparse.set_attention_type("original_full")
     whole = whole.to(loaded.device).eval()
     whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
     return whole

@@ -26,6 +26,7 @@ from transformers import (
     BertForSequenceClassification,
     BertModel,
     BigBirdConfig,
+    BigBirdForSequenceClassification,
     BigBirdModel,
     DistilBertConfig,
     DistilBertModel,
@@ -41,6 +42,7 @@ from attnscan.inputs.library_calls import WhileInside
 from attnscan.model import running
 from attnscan.model.loading import load
 from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
+from attnscan.model.task_heads import task_head
 
 
 class TestLoading:
@@ -84,6 +86,9 @@ class TestLoading:
         model = loaded(save(tmp_path / "bird", BigBirdModel(BigBirdConfig(**SMALL, **sparse))))
         assert model.model.attention_type == "original_full"
         assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
+        classifier = save(tmp_path / "classifier", BigBirdForSequenceClassification(BigBirdConfig(**SMALL, **sparse)))
+        head: Any = task_head(loaded(classifier), "classifier")
+        assert head.base_model.attention_type == "original_full"
 
     def test_without_a_padding_token_any_token_pads(self, tmp_path: Path) -> None:
         assert loaded(save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), pad=None)).pad_id == 0
