@@ -1,4 +1,4 @@
-"""Files of pairs -> records. Names -> files -> lines or cells -> rows -> records with their file and line.
+"""Files of pairs -> records: names -> files -> lines or cells -> rows -> records with their file and line.
 
 A name is a path, a glob, a directory, `-` for standard input, or an address that fsspec opens; a file's suffix says its
 format, and how it is compressed. What is guessed, such as encodings, separators, quotes, or whether a first line names
@@ -15,12 +15,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Annotated, Any, Literal, NamedTuple, cast
+from typing import IO, Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from attnscan.errors import InputError, OptionError, PairsError, needs, out_of_memory
@@ -29,10 +30,8 @@ from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence, bad_record
 
 STDIN = "-"
-FORMATS = (
-    *(".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json"),
-    *(".parquet", ".pq", ".arrow", ".feather", ".xlsx", ".conllu"),
-)
+TABLES = (".parquet", ".pq", ".arrow", ".feather", ".xlsx")
+FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conllu")
 """The formats, by the suffixes of their files."""
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 """How a file is compressed, by a suffix that may follow these."""
@@ -61,23 +60,22 @@ OnBad = Callable[[PairsError], None]
 OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
 
-_FROM_THE_END = (".parquet", ".pq", ".arrow", ".feather", ".xlsx")
 _STORES = ("s3", "gs", "gcs", "http", "https")  # whose packages the extra `stores` installs
+_ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
 _MAX_TEXT = 16 << 20  # characters of a sentence, and of a cell that an open quote swallows
-_MAX_REREAD = 16 * _MAX_TEXT  # of one file: else one of open quotes alone would take quadratic time
-_SAMPLE = 1000, 1 << 18  # lines and bytes that show whether quotes are the writer's
+_MAX_REREAD = 16 * _MAX_TEXT  # bytes of one file: else one of open quotes alone would take quadratic time
+_SAMPLE = 1000  # lines behind the first quoted cell that show whether quotes are the writer's
 _WORDS, _LONGEST_NAME = 5, 60  # words that make a cell a sentence, and characters of a column's name
-_ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _REMEDY = "name one or two of them with --columns, or say which, counted from 1"
 _WIDE = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NO_TEXT = {
-    b"\x1f\x8b": ("gzip", "unpack it first, or let its name end in .gz"),
-    b"BZh": ("bzip2", "unpack it first, or let its name end in .bz2"),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", "unpack it first, or let its name end in .zst"),
-    b"\xfd7zXZ\0": ("xz", "unpack it first, or let its name end in .xz"),
-    b"PK\3\4": ("a zip file, as .xlsx is", "let its name end in .xlsx, or unpack it"),
-    b"PAR1\x15": ("Parquet", "name it as a file that ends in .parquet"),
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"BZh": ("bzip2", ".bz2"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
+    b"\xfd7zXZ\0": ("xz", ".xz"),
+    b"PK\3\4": ("a zip file, as .xlsx is", ".xlsx"),
+    b"PAR1\x15": ("Parquet", ".parquet"),
 }
 
 
@@ -139,8 +137,7 @@ def read_pairs(
 ) -> Iterator[Record]:
     """Read the pairs of files as a stream.
 
-    `on_note` is told how a file is read where that is a guess. A bad record is raised, or handed to `on_bad`, after
-    which reading goes on.
+    `on_note` is told how a file is read where that is a guess. A bad record is raised, or handed to `on_bad`.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
@@ -149,9 +146,9 @@ def read_pairs(
 
 def shipped_pairs() -> Iterator[Record]:
     """The 102 pairs that attnscan ships."""
+    name = "attnscan/inputs/data/pairs.csv"
     with resources.as_file(resources.files("attnscan.inputs").joinpath("data", "pairs.csv")) as path:
         for record in read_pairs([str(path)]):
-            name = "attnscan/inputs/data/pairs.csv"
             where = record.where.replace(str(path), name)
             yield replace(record, where=where, place=replace(record.place, file=name))
 
@@ -165,12 +162,8 @@ def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None
     """
     name = called(STDIN)
     with opened(STDIN) as stream:
-        lines = Lines(stream, name, note=on_note)
-        rows = (
-            line if isinstance(line, PairsError) else Row(lines.where, lines.number, tuple(_cut(line, "\t")))
-            for line in whole(lines, lines)
-            if isinstance(line, PairsError) or line.strip()
-        )
+        lines = enumerate(_lines(stream, name, None, on_note), 1)
+        rows = (Row(f"{name}:{at}", at, tuple(_cut(line, "\t"))) for at, line in lines if line.strip())
         yield from _good(rows, name, on_bad)
 
 
@@ -181,7 +174,8 @@ def about_how_many(names: Sequence[str], reading: FileReading = FileReading()) -
     if not names:
         return sum(1 for _ in shipped_pairs())
     files = local_files(names)
-    if files is None or any(format_of(file) in ("", ".conllu", *_FROM_THE_END) or packing_of(file) for file in files):
+    countable = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+    if files is None or any(format_of(file) not in countable or packing_of(file) for file in files):
         return None
     return sum(_about_rows(file, reading) for file in files)
 
@@ -192,14 +186,13 @@ def _about_rows(file: str, reading: FileReading) -> int:
     with Path(file).open("rb") as stream:
         for chunk in iter(partial(stream.read, _BUFFER), b""):
             ends, last = ends + chunk.count(b"\n"), chunk[-1:]
-        stream.seek(0)
-        lines = Lines(stream, file, reading.encoding)
-        try:
-            rows = _text_rows(lines, format_of(file), reading, lambda _: None)
-            first = next((row.number for row in rows if isinstance(row, Row)), lines.number)
-        except PairsError:  # it will be met again
-            return ends
-        return ends + (last != b"\n") - (lines.number - first)
+    try:
+        bad: list[PairsError] = []
+        first = next(_records_of([file], reading, bad.append, lambda _: None), None)
+    except PairsError:  # it will be met again
+        return ends
+    before = 1 if first is None else int(first.where.rpartition(":")[2]) - 1 - len(bad)
+    return max(0, ends + (last != b"\n") - before)
 
 
 def _records_of(files: Sequence[str], reading: FileReading, on_bad: OnBad | None, note: OnNote) -> Iterator[Record]:
@@ -208,10 +201,10 @@ def _records_of(files: Sequence[str], reading: FileReading, on_bad: OnBad | None
             name, suffix = called(file), format_of(file)
             if suffix == ".xlsx":
                 rows = _xlsx_rows(stream, name, reading, note)
-            elif suffix in _FROM_THE_END:
+            elif suffix in TABLES:
                 rows = _columnar_rows(stream, name, suffix, reading)
             else:
-                rows = _text_rows(Lines(stream, name, reading.encoding, note), suffix, reading, note)
+                rows = _text_rows(_lines(stream, name, reading.encoding, note), name, suffix, reading, note)
             yield from _good(rows, name, on_bad)
 
 
@@ -228,24 +221,23 @@ def _good(rows: Rows, name: str, on_bad: OnBad | None) -> Iterator[Record]:
 
 
 def _record(row: Row, name: str) -> Record:
-    for sentence, cell in zip("AB", row.sentences, strict=False):
-        if isinstance(cell, str | Sentence):
-            if isinstance(cell, str) and len(cell) > _MAX_TEXT:
-                raise bad_record(row.where, f"sentence {sentence} is longer than {_MAX_TEXT >> 20} MiB")
-        elif isinstance(cell, Mapping) and cell:
-            fields = ", ".join(map(str, list(cell)[:5]))
-            what = f"{row.where}: sentence {sentence} is an object with the fields {fields}"
+    where, sentences, _, row_id, row_label = row.where, row.sentences, row.number, row.id, row.label
+    for sentence, cell in zip("AB", sentences, strict=False):
+        if isinstance(cell, Mapping) and cell:
+            what = f"{where}: sentence {sentence} is an object with the fields {', '.join(map(str, list(cell)[:5]))}"
             raise PairsError(what, "name one or two with --columns, such as translation.en, or pass --skip-bad")
-        else:
-            raise bad_record(row.where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
-    if len(row.sentences) > 2:
-        raise bad_record(row.where, f"{len(row.sentences)} sentences, and one tab may stand between two")
+        if not isinstance(cell, str | Sentence):
+            raise bad_record(where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
+        if isinstance(cell, str) and len(cell) > _MAX_TEXT:
+            raise bad_record(where, f"sentence {sentence} is longer than {_MAX_TEXT >> 20} MiB")
+    if len(sentences) > 2:
+        raise bad_record(where, f"{len(sentences)} sentences, and one tab may stand between two")
     try:
-        pair = Pair(*cast(tuple[str, ...], row.sentences))
+        pair = Pair(*sentences)  # type: ignore[arg-type]
     except InputError as error:
-        raise bad_record(row.where, error.what) from None
-    label = None if row.label is None else str(row.label)
-    return Record(pair, row.where, label, Place(name, row.number, None if row.id is None else str(row.id)))
+        raise bad_record(where, error.what) from None
+    label, key = (None if cell is None else str(cell).encode(errors="replace").decode() for cell in (row_label, row_id))
+    return Record(pair, where, label, Place(name, row.number, key))
 
 
 # Names and files.
@@ -286,13 +278,19 @@ def _without_query(name: str) -> str:
     return re.split(pattern, name, maxsplit=1, flags=re.ASCII)[0] if scheme else name
 
 
+def _suffixes(name: str) -> tuple[str, str]:
+    """The suffixes that say format and packing, in lower case; the latter is empty if it is none of `PACKED`."""
+    path = PurePosixPath(_without_query(name).lower())
+    return (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
+
+
 def packing_of(name: str) -> str:
     """How a file is compressed, as fsspec calls it; empty if its name does not say.
 
     >>> packing_of("a.csv.GZ"), packing_of("https://host/a.csv?as=a.gz")
     ('gzip', '')
     """
-    return PACKED.get(PurePosixPath(_without_query(name).lower()).suffix, "")
+    return PACKED.get(_suffixes(name)[1], "")
 
 
 def format_of(name: str) -> str:
@@ -303,8 +301,7 @@ def format_of(name: str) -> str:
 
     Raises: PairsError if it is not known.
     """
-    path = PurePosixPath(_without_query(name).lower())
-    suffix = path.with_suffix("").suffix if packing_of(name) else path.suffix
+    suffix, _ = _suffixes(name)
     if name == STDIN or suffix in FORMATS or (not suffix and not scheme_of(name)):
         return suffix
     what = f"cannot tell the format of {shown(name)} from its suffix"
@@ -356,11 +353,11 @@ def _files(name: str) -> list[str]:
     try:
         if os.path.isdir(path):  # noqa: PTH112 (a name may be empty)
             files = list(_below(path))
-        elif not path or os.path.exists(path) or not re.search(r"[*?\[]", path):  # noqa: PTH110
+        elif not path or os.path.exists(path) or not (pattern := re.search(r"[*?\[]", path)):  # noqa: PTH110
             Path(path or "\0").stat()
             return [path]
         else:
-            start = path.rfind("/", 0, re.search(r"[*?\[]", path).start()) + 1  # type: ignore[union-attr]
+            start = path.rfind("/", 0, pattern.start()) + 1
             files = [str(file) for file in Path(path[:start]).glob(path[start:]) if file.is_file()]
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
@@ -380,9 +377,7 @@ def _below(start: str) -> Iterator[str]:
     for directory, below, names in os.walk(start, onerror=stop):
         below[:] = [name for name in below if not name.startswith(".")]
         for file in (os.path.join(directory, name) for name in names if not name.startswith(".")):  # noqa: PTH118
-            inner = PurePosixPath(file.lower())
-            suffix = inner.with_suffix("").suffix if packing_of(file) else inner.suffix
-            if suffix in FORMATS and os.path.isfile(file):  # noqa: PTH113
+            if _suffixes(file)[0] in FORMATS and os.path.isfile(file):  # noqa: PTH113
                 yield file
 
 
@@ -403,7 +398,7 @@ def opened(name: str) -> Iterator[IO[bytes]]:
                     what = f"reading {called(name)} needs backports.zstd, which is not installed"
                     raise PairsError(what, "run: pip install 'attnscan[zstd]'")
                 stream = compr[packing](stream, mode="rb")
-            if format_of(name) in _FROM_THE_END and (packing or not stream.seekable()):
+            if format_of(name) in TABLES and (packing or not stream.seekable()):
                 stream = io.BytesIO(stream.read())
             yield stream
     except Exception as error:  # each library and store raises its own kinds
@@ -418,7 +413,9 @@ def opened(name: str) -> Iterator[IO[bytes]]:
             raise
         missing = isinstance(error, ImportError) and scheme in _STORES
         remedy = "run: pip install 'attnscan[stores]'" if missing else "check the address, and that you may read it"
-        raise PairsError(f"cannot read {shown(name)}: {_without_secrets(error)}", remedy) from None
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        why = re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), why)[:200]
+        raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
 
 
 def _opened(name: str, stack: ExitStack) -> Any:
@@ -433,160 +430,56 @@ def _opened(name: str, stack: ExitStack) -> Any:
     return stack.enter_context(Path(name).open("rb"))
 
 
-def _without_secrets(error: Exception) -> str:
-    """What an error says in its first line, its addresses without passwords and signatures."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return re.sub(r"\w+://[^\s'\"]+", lambda uri: shown(uri[0]), line)[:200]
-
-
 # Lines.
 
 
-class Lines:
-    """The lines of a stream, decoded, with their ends; those of the current row are kept, and can be read again.
+def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
+    """The lines of a stream, decoded, with their ends.
 
     They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. A line that is not UTF-8
-    is Windows-1252, of which `note` is told, unless a line before it is UTF-8 beyond ASCII: then it is damaged.
+    is Windows-1252, of which `note` is told, unless a line before it is UTF-8 beyond ASCII: then it is damaged. Bytes
+    that cannot be decoded are kept as U+DC80 to U+DCFF, which no sentence may have.
+
+    Raises: PairsError for a file of another kind.
     """
-
-    def __init__(
-        self, stream: IO[bytes], name: str, encoding: str | None = None, note: OnNote = lambda _: None
-    ) -> None:
-        self.name = name
-        self.flaw = ""
-        """What is wrong with the bytes of the current row; empty if nothing is."""
-        self.number = 0
-        """The number of the last line that was read, from 1."""
-        self._stream, self._asked, self._note = stream, encoding, note
-        self._next: Callable[[], bytes] = self._first
-        self._wide, self._has_utf8, self._is_windows = "", False, False
-        self._row: list[bytes] = []
-        self._again: list[bytes] = []  # lines to be read again, the next one last
-        self._may_reread = _MAX_REREAD
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._again.pop() if self._again else self._next()
-        if not line:
-            raise StopIteration
-        self.number += 1
-        self._row.append(line)
-        return self._text(line)
-
-    def begin(self) -> None:
-        """Begin a new row with the next line."""
-        self._row, self.flaw = [], ""
-
-    def back(self, keep: int = 1) -> None:
-        """Read the lines of the current row again, but for the first `keep`: perhaps one only left a quote open."""
-        lines = self._row[keep:]
-        size = sum(map(len, lines))
-        if size <= self._may_reread:
-            self._may_reread -= size
-            self.number -= len(lines)
-            self._again.extend(reversed(lines))
-            del self._row[keep:]
-
-    @property
-    def where(self) -> str:
-        """The file and line where the current row starts."""
-        return f"{self.name}:{self.number - len(self._row) + 1}"
-
-    @property
-    def blank(self) -> bool:
-        """Whether the current row is white space."""
-        return not b"".join(self._row).strip()
-
-    def first(self) -> str:
-        """Peek at the first line that is not blank; empty if there is none."""
-        self.begin()
-        first = next((line for line in self if line.strip()), "")
-        self.back(keep=0)
-        return first
-
-    def ahead(self, most: int, size: int) -> tuple[list[str], bool]:
-        """Peek at the next lines, up to `most` lines and `size` bytes; return also whether there are more."""
-        lines: list[bytes] = []
-        while len(lines) < most and size > 0:
-            if not (line := self._again.pop() if self._again else self._next()):
-                most = 0
-                break
-            lines.append(line)
-            size -= len(line)
-        self._again.extend(reversed(lines))
-        return [line.decode(self._asked or "utf-8", "replace") for line in lines], bool(most)
-
-    def _first(self) -> bytes:
-        """The first line, which shows how all are read. Raises: PairsError for a file of another kind."""
-        line = self._stream.readline()
-        for mark, (kind, remedy) in _NO_TEXT.items():
-            if line.startswith(mark):
-                raise PairsError(f"{self.name} is {kind}", remedy)
-        wide = next((wide for mark, wide in _WIDE.items() if line.startswith(mark)), None)
-        if (
-            wide is None
-            and self._asked is not None
-            and codecs.lookup(self._asked).name.startswith(("utf-16", "utf-32"))
-        ):
-            wide = self._asked
-        if wide is not None:  # its line ends are no bytes, so it is read whole
-            text = (line + self._stream.read()).decode(wide, "replace")
-            self._stream, self._asked, self._wide = io.BytesIO(text.encode()), None, wide
-            line = self._stream.readline()
-        self._next = self._stream.readline
-        return line
-
-    def _text(self, line: bytes) -> str:
-        encoding = self._asked or "utf-8"
-        try:
-            text = line.decode(encoding)
-            if not self._has_utf8 and not line.isascii():
-                self._has_utf8 = True
+    line = stream.readline()
+    for mark, (kind, suffix) in _NO_TEXT.items():
+        if line.startswith(mark):
+            raise PairsError(f"{name} is {kind}", f"unpack it first, or let its name end in {suffix}")
+    wide = next((codec for mark, codec in _WIDE.items() if line.startswith(mark)), None)
+    if wide or codecs.lookup(encoding or "utf-8").name.startswith(("utf-16", "utf-32")):
+        codec = wide or encoding or ""
+        try:  # its line ends are no bytes, so it is read whole
+            yield from io.StringIO((line + stream.read()).decode(codec, "surrogatepass").lstrip("\ufeff"), newline="\n")
         except UnicodeDecodeError as error:
-            text = self._text_of_windows(line) or ""
-            if not text:  # the structure of the row is kept, so that the next one is found
-                text = line.decode("utf-8", "surrogateescape")
-                at = f"at byte {error.start + 1} of line {self.number}"
-                self.flaw = self.flaw or f"is not valid {encoding.upper()} {at}"
-        if "\0" in text:
-            self.flaw = self.flaw or f"has a NUL character in line {self.number}"
-        if self._wide and "\ufffd" in text:
-            self.flaw = self.flaw or f"is not valid {self._wide.upper()} in line {self.number}"
-        return text.removeprefix("\ufeff") if self.number == 1 else text
-
-    def _text_of_windows(self, line: bytes) -> str | None:
-        """A line as Windows-1252 has it; None if another encoding is known, or most of the line is UTF-8."""
-        beyond = [character for character in line.decode("utf-8", "surrogateescape") if character > "\x7f"]
-        damaged = sum("\udc80" <= character <= "\udcff" for character in beyond)
-        if self._asked or self._wide or self._has_utf8 or 2 * damaged <= len(beyond):
-            return None
+            what = f"{name} is not valid {codec.upper()} at byte {error.start + 1}"
+            raise PairsError(what, "save it again, or pass --encoding NAME") from None
+        return
+    line = line.removeprefix(b"\xef\xbb\xbf")
+    may_be_windows, is_windows = encoding is None, False
+    while line:
         try:
-            text = line.decode("cp1252")
+            text = line.decode(encoding or "utf-8")
+            may_be_windows = may_be_windows and line.isascii()
         except UnicodeDecodeError:
-            return None
-        if not self._is_windows:
-            self._is_windows = True
-            self._note(f"{self.name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
-        return text
+            windows = _as_windows(line) if may_be_windows else None
+            if windows and not is_windows:
+                is_windows = True
+                note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
+            text = windows or line.decode("ascii" if encoding else "utf-8", "surrogateescape")
+        yield text
+        line = stream.readline()
 
 
-def whole(lines: Lines, parsed: Iterator[Any]) -> Iterator[Any]:
-    """The rows of a parser over `lines`, with a PairsError in the place of each row that it fails on."""
-    while True:
-        lines.begin()
-        try:
-            row = next(parsed, None)
-        except csv.Error as error:
-            why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
-            remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
-            yield PairsError(f"{lines.where}: is not valid CSV: {why}", remedy)
-            lines.back()
-        else:
-            if row is None:
-                return
-            yield bad_record(lines.where, lines.flaw) if lines.flaw else row
+def _as_windows(line: bytes) -> str | None:
+    """A line that is not UTF-8 as Windows-1252 has it; None if that has no such bytes, or most of it is UTF-8."""
+    beyond = [character for character in line.decode("utf-8", "surrogateescape") if character > "\x7f"]
+    if 2 * sum("\udc80" <= character <= "\udcff" for character in beyond) <= len(beyond):
+        return None
+    try:
+        return line.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
 
 
 def _cut(line: str, between: str) -> list[str]:
@@ -646,13 +539,8 @@ class Picked(NamedTuple):
 
     def row(self, where: str, number: int, cells: Sequence[object] | Mapping[int, object]) -> Row:
         """The row of a file's cells, by index."""
-        return Row(
-            where,
-            number,
-            tuple([column.of(cells) for column in self.sentences]),
-            None if self.id is None else self.id.of(cells),
-            None if self.label is None else self.label.of(cells),
-        )
+        id_, label = (None if column is None else column.of(cells) for column in (self.id, self.label))
+        return Row(where, number, tuple([column.of(cells) for column in self.sentences]), id_, label)
 
 
 def picked(reading: FileReading, names: Sequence[str], fixed: bool = True) -> Picked:
@@ -660,7 +548,7 @@ def picked(reading: FileReading, names: Sequence[str], fixed: bool = True) -> Pi
 
     Raises: PairsError that lists the columns if there are none.
     """
-    wanted = reading.columns or known_among(names)
+    wanted = reading.columns or _known_among(names)
     sentences = tuple(_column(names, name) for name in wanted) if wanted else (_only(names, fixed),)
     id_column = None if reading.id is None else _column(names, reading.id, "--id")
     taken = [column.at for column in sentences]
@@ -668,8 +556,7 @@ def picked(reading: FileReading, names: Sequence[str], fixed: bool = True) -> Pi
     return Picked(sentences, id_column, labels[0] if reading.labelled and labels else None)
 
 
-def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The first of `COLUMNS` that are all among these names."""
+def _known_among(names: Sequence[str]) -> tuple[str, ...] | None:
     known = {_folded(name) for name in names}
     return next((columns for columns in COLUMNS if known.issuperset(columns)), None)
 
@@ -700,7 +587,7 @@ def _column(names: Sequence[str], column: str, option: str = "--columns") -> Col
         if (outer := ".".join(keys[:length])) in names:
             return Column(names.index(outer), tuple(keys[length:]))
     remedy = _REMEDY if option == "--columns" else f"name one of them with {option}, or say which, counted from 1"
-    raise PairsError(f"there is no column {column!r}; the columns are {_listed(names)}", remedy)
+    raise PairsError(f"there is no column {column!r:.60}; the columns are {_listed(names)}", remedy)
 
 
 def _number(text: str) -> int | None:
@@ -721,24 +608,30 @@ def _listed(names: Sequence[str]) -> str:
 # Text: CSV, TSV, JSON, CoNLL-U, a sentence a line.
 
 
-def _text_rows(lines: Lines, suffix: str, reading: FileReading, note: OnNote) -> Rows:
-    """The rows of a text by its format; without a suffix, the first line tells that."""
-    first = lines.first()
-    if suffix == ".txt":
-        suffix = ".tsv" if "\t" in first.strip() or reading.header else suffix
-    match suffix or _sniffed(first.lstrip()):
+def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReading, note: OnNote) -> Rows:
+    """The rows of a text by its format; without a suffix, the first line that is not blank tells that."""
+    start: list[str] = []
+    while not (start and start[-1].strip()) and (line := next(lines, "")):
+        start.append(line)
+    first = start[-1] if start else ""
+    if suffix == ".txt" and ("\t" in first.strip() or reading.header):
+        suffix = ".tsv"
+    suffix = suffix or _sniffed(first.lstrip())
+    ahead = [*start, *(islice(lines, 8) if suffix == ".json" else ())]
+    lines = chain(ahead, lines)
+    match suffix:
         case ".csv":
-            return _csv_rows(lines, first, reading, note)
+            return _csv_rows(lines, name, first, reading, note)
         case ".tsv":
-            return _table(lines, _tsv_cells(lines, reading.quoting, note), reading, note)
+            return _table(_tsv_cells(lines, name, reading.quoting, note), name, reading, note)
         case ".txt":
-            return _sentence_rows(lines, reading)
+            return _sentence_rows(lines, name, reading)
         case ".conllu":
-            return _conllu_rows(lines)
-        case ".json" if not _are_json_lines(lines):
-            return _document_rows(lines, reading)
+            return _conllu_rows(lines, name)
+        case ".json" if not _are_json_lines(ahead):
+            return _document_rows(lines, name, reading)
         case _:
-            return _json_rows(lines, reading)
+            return _rows_of_records(_json_lines(lines, name), name, reading)
 
 
 def _sniffed(first: str) -> str:
@@ -749,37 +642,40 @@ def _sniffed(first: str) -> str:
     return ".tsv" if "\t" in first else ".csv"
 
 
-def _conllu_rows(lines: Lines) -> Rows:
-    for block in sentences_of(whole(lines, blocks_of(lines)), lines.name):
+def _conllu_rows(lines: Iterator[str], name: str) -> Rows:
+    for block in sentences_of(blocks_of(lines), name):
         if isinstance(block, PairsError):
             yield block
         else:
-            number, line, sentence, name = block
-            yield Row(f"{lines.name}:{line}", number, (sentence,), name)
+            number, line, sentence, sent_id = block
+            yield Row(f"{name}:{line}", number, (sentence,), sent_id)
 
 
-def _sentence_rows(lines: Lines, reading: FileReading) -> Rows:
+def _sentence_rows(lines: Iterator[str], name: str, reading: FileReading) -> Rows:
     try:
         columns = picked(reading, ["sentence"])  # so --columns that name others are refused
     except PairsError as error:
-        raise PairsError(f"{lines.name}: {error.what}", error.remedy) from None
-    for line in whole(lines, lines):
-        if isinstance(line, PairsError):
-            yield line
-        elif line.strip():
-            yield columns.row(lines.where, lines.number, _cut(line, "\n"))
+        raise PairsError(f"{name}: {error.what}", error.remedy) from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield columns.row(f"{name}:{number}", number, _cut(line, "\n"))
 
 
-def _csv_rows(lines: Lines, first: str, reading: FileReading, note: OnNote) -> Rows:
+Cells = Iterator[tuple[int, list[str]] | PairsError]
+"""The line where each row of a table starts, and its cells; a PairsError in the place of a row that is none."""
+
+
+def _csv_rows(lines: Iterator[str], name: str, first: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a CSV file, whose cells may be separated by semicolons or tabs as well."""
     if said := re.fullmatch('"?sep=(.)"?\r?\n?', first):  # Excel's own first line, which says what separates the cells
         between = said[1]
-        next(line for line in lines if line.strip())
+        lines = ("" if line == first else line for line in lines)
     elif (between := _separator(first, reading)) != ",":
         named = "tabs" if between == "\t" else "semicolons"
-        note(f"{lines.name}: its columns are read as separated by {named}")
-    cells = _plain_cells(lines, between) if reading.quoting == "none" else _quoted_cells(lines, between)
-    return _table(lines, cells, reading, note)
+        note(f"{name}: its columns are read as separated by {named}")
+    numbered = enumerate(lines, 1)
+    cells = _plain_cells(numbered, between) if reading.quoting == "none" else _quoted_cells(numbered, name, between)
+    return _table(cells, name, reading, note)
 
 
 def _separator(first: str, reading: FileReading) -> str:
@@ -796,123 +692,109 @@ def _separator(first: str, reading: FileReading) -> str:
     return "," if len(cells[","]) > 1 else max(cells, key=lambda mark: len(cells[mark]))
 
 
-def _table(lines: Lines, table: Iterator[list[str] | PairsError], reading: FileReading, note: OnNote) -> Rows:
-    header = next(table, None)
-    if header is None:
-        raise PairsError(f"{lines.name} is empty", "its first line must name the columns")
-    if isinstance(header, PairsError):
-        raise PairsError(header.what, "the first line must name the columns")
-    columns, names_columns = _begun(lines.name, header, reading, note)
-    needed, number = 1 + max(columns.indexes), 0
-    if not names_columns:
-        number = 1
-        yield columns.row(lines.where, number, header)
-    for cells in table:
-        number += 1
-        if isinstance(cells, PairsError):
-            yield cells
-        elif names_columns and len(cells) != len(header):
-            why = f"its number of fields is {len(cells)}, and in the first line {len(header)}"
-            yield bad_record(lines.where, why)
-        elif len(cells) < needed:
-            yield bad_record(lines.where, f"its number of fields is {len(cells)}, and {needed} are needed")
-        else:
-            yield columns.row(lines.where, number, cells)
-
-
-def _quoted_cells(lines: Lines, between: str) -> Iterator[list[str] | PairsError]:
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_TEXT))  # an open quote must not take the whole file
-    for row in whole(lines, csv.reader(lines, delimiter=between, strict=True)):
-        if isinstance(row, PairsError) or len(row) > 1 or (row and not lines.blank):
+def _table(table: Cells, name: str, reading: FileReading, note: OnNote) -> Rows:
+    start = next(table, None)
+    if start is None:
+        raise PairsError(f"{name} is empty", "its first line must name the columns")
+    if isinstance(start, PairsError):
+        raise PairsError(start.what, "the first line must name the columns")
+    header = start[1]
+    if flaw := next((text for text in header if "\0" in text or re.search("[\ud800-\udfff]", text)), None):
+        why = "has a NUL character" if "\0" in flaw else "is not of its encoding"
+        raise PairsError(f"{name}: its first line {why}", "save it as UTF-8, or pass --encoding NAME")
+    columns, names_columns = _begun(name, header, reading, note)
+    needed = 1 + max(columns.indexes)
+    for number, row in enumerate(table if names_columns else chain([start], table), 1):
+        if isinstance(row, PairsError):
             yield row
+            continue
+        line, cells = row
+        if names_columns and len(cells) != len(header):
+            why = f"its number of fields is {len(cells)}, and in the first line {len(header)}"
+            yield bad_record(f"{name}:{line}", why)
+        elif len(cells) < needed:
+            yield bad_record(f"{name}:{line}", f"its number of fields is {len(cells)}, and {needed} are needed")
+        else:
+            yield columns.row(f"{name}:{line}", number, cells)
 
 
-def _plain_cells(lines: Lines, between: str) -> Iterator[list[str] | PairsError]:
-    for line in whole(lines, lines):
-        if isinstance(line, PairsError):
-            yield line
-        elif line.strip(" \r\n"):
-            yield _cut(line, between)
+def _plain_cells(lines: Iterator[tuple[int, str]], between: str) -> Cells:
+    return ((number, _cut(line, between)) for number, line in lines if line.strip(" \r\n"))
 
 
-def _tsv_cells(lines: Lines, quoting: Quoting, note: OnNote) -> Iterator[list[str] | PairsError]:
-    """Rows without quote processing, as GLUE's files need, unless the lines from the first quoted cell on show quoting.
+def _quoted_cells(lines: Iterator[tuple[int, str]], name: str, between: str) -> Cells:
+    """The rows of CSV. One that is not valid costs its first line alone: perhaps that only left a quote open."""
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_TEXT))  # an open quote must not take the whole file
+    row: list[tuple[int, str]] = []  # the lines of the current one
+    may_reread = _MAX_REREAD
 
-    A cell that looks quoted later is noted once.
-    """
-    if quoting != "auto":
-        yield from (_quoted_cells if quoting == "csv" else _plain_cells)(lines, "\t")
-        return
-    width: int | None = None
-    judged = warned = False
-    for cells in _plain_cells(lines, "\t"):
-        if isinstance(cells, list) and not warned and any(cell.startswith('"') for cell in cells):
-            doubtful = _shows_quoting(cells)
-            if not judged:
-                judged = True
-                sample, cut = lines.ahead(*_SAMPLE)
-                sample.insert(0, "\t".join(cells) + "\n")
-                if _is_quoted(sample, width, "\t", cut=cut):
-                    note(f"{lines.name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
-                    lines.back(keep=0)
-                    yield from _quoted_cells(lines, "\t")
-                    return
-                rows = _as_csv(sample, "\t", cut=False) or []
-                lines_in_cells = 0 < len(rows) < len(sample) and len({width or len(rows[0]), *map(len, rows)}) == 1
-                doubtful = doubtful or lines_in_cells
-            if doubtful:
-                warned = True
-                why = "a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)"
-                note(f"{lines.where}: {why}")
-        if isinstance(cells, list):
+    def texts(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+        for line in lines:
+            row.append(line)
+            yield line[1]
+
+    reader = csv.reader(texts(lines), delimiter=between, strict=True)
+    while True:
+        row.clear()
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
+            remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
+            yield PairsError(f"{name}:{row[0][0]}: is not valid CSV: {why}", remedy)
+            again = row[1:]
+            may_reread -= sum(len(line) for _, line in again)
+            if may_reread >= 0:
+                lines = chain(again, lines)
+            reader = csv.reader(texts(lines), delimiter=between, strict=True)
+            continue
+        if cells is None:
+            return
+        if len(cells) > 1 or (cells and any(line.strip() for _, line in row)):
+            yield row[0][0], cells
+
+
+def _tsv_cells(lines: Iterator[str], name: str, quoting: Quoting, note: OnNote) -> Cells:
+    """Rows whose quotes are text, as GLUE's files need, unless the lines from the first quoted cell on show quoting."""
+    numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
+    judged, width = quoting == "none", 0
+    while quoting != "csv" and (line := next(numbered, None)):
+        number, text = line
+        cells = _cut(text, "\t")
+        if not judged and (text.startswith('"') or '\t"' in text):
+            judged = True
+            sample = [line, *islice(numbered, _SAMPLE)]
+            if _is_quoted([text for _, text in sample], width):
+                note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
+                numbered = chain(sample, numbered)
+                break
+            numbered = chain(sample[1:], numbered)
+            note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
+        if text.strip(" \r\n"):
             width = width or len(cells)
-        yield cells
+            yield number, cells
+    yield from _quoted_cells(numbered, name, "\t")  # of none, where all were read above
 
 
-def _is_quoted(sample: Sequence[str], width: int | None, between: str, *, cut: bool) -> bool:
-    """Whether lines of a table of so many columns (None: unknown) were written with quotes as CSV has them.
+def _is_quoted(sample: Sequence[str], width: int) -> bool:
+    """Whether lines of a TSV file of so many columns (0: unknown) were written with quotes as CSV has them.
 
     They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
-    are doubled, or everything but numbers is quoted from the first line on. A sample that is `cut` may end within a
-    cell.
+    are doubled, or all is quoted from the first line on. The sample's last row may be cut.
     """
-    if (rows := _as_csv(sample, between, cut=cut)) is None:
-        return False
-    expected = width or (len(rows[0]) if rows else 0)
-    if any(len(row) != expected for row in rows):
-        return False
-    plain = [_cut(line, between) for line in sample if line.strip(" \r\n")]
-    if any(len(cells) != expected for cells in plain):
-        return True
-    all_quoted = all(_in_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell)
-    all_quoted = all_quoted or _as_csv(sample, between, cut=False, all_quoted=True) is not None
-    return any(map(_shows_quoting, plain)) or (width is None and all_quoted)
-
-
-def _as_csv(lines: Sequence[str], between: str, *, cut: bool, all_quoted: bool = False) -> list[list[str]] | None:
-    """The rows that lines are with quotes as CSV has them, without one that is `cut`; None if they are no CSV.
-
-    With `all_quoted`, they are none either where a cell that is no number has no quotes.
-    """
-    rows = list[list[str]]()
-    marked = csv.QUOTE_NONNUMERIC if all_quoted else csv.QUOTE_MINIMAL
-    reader = csv.reader(lines, delimiter=between, strict=True, quoting=marked)  # type: ignore[arg-type]
     try:
-        rows.extend(row for row in reader if row)
-    except (csv.Error, ValueError):  # ValueError: a cell that has no quotes and is no number
-        if not (cut and reader.line_num == len(lines)):
-            return None
-    return rows
-
-
-def _shows_quoting(cells: Sequence[str]) -> bool:
-    """Whether one of the cells has quotes around it, and all quotes within doubled."""
-    inner = [cell[1:-1] for cell in cells if _in_quotes(cell)]
-    return any('""' in text and '"' not in text.replace('""', "") for text in inner)
-
-
-def _in_quotes(cell: str) -> bool:
-    return len(cell) > 1 and cell[0] == cell[-1] == '"'
+        reader = csv.reader(sample, delimiter="\t", strict=True)
+        widths = [len(row) for row in reader if row]
+    except csv.Error:
+        if reader.line_num < len(sample) or len(sample) <= _SAMPLE:
+            return False
+        widths = [width]
+    plain = [_cut(line, "\t") for line in sample if line.strip(" \r\n")]
+    expected = {width or widths[0]}
+    if set(widths) != expected:
+        return False
+    doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
+    return set(map(len, plain)) != expected or doubled or (not width and all(cell[:1] == '"' for cell in plain[0]))
 
 
 def _begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Picked, bool]:
@@ -922,13 +804,13 @@ def _begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) 
     """
     names_columns = reading.header
     if names_columns is None:
-        open_to_doubt = _open_to_doubt(cells, reading)
+        doubtful = _doubtful(cells, reading)
         numbers = [_is_number(cell) for cell in cells]
-        is_data = any(map(_is_sentence, open_to_doubt)) or (any(numbers) and not all(numbers))
-        names_columns = not (open_to_doubt and is_data)
+        is_data = any(map(_is_sentence, doubtful)) or (any(numbers) and not all(numbers))
+        names_columns = not (doubtful and is_data)
         if not names_columns:
             note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
-        elif any(" " in cell.strip() for cell in open_to_doubt):
+        elif any(" " in cell.strip() for cell in doubtful):
             note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
     names = cells if names_columns else [str(number) for number in range(1, len(cells) + 1)]
     try:
@@ -945,10 +827,10 @@ def _begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) 
         raise PairsError(f"{name}: {error.what}", remedy) from None
 
 
-def _open_to_doubt(cells: Sequence[str], reading: FileReading) -> Sequence[str]:
+def _doubtful(cells: Sequence[str], reading: FileReading) -> Sequence[str]:
     """The cells of a first row that may be sentences or names of the columns that hold them; none if they are names."""
     if reading.columns is None:
-        return [] if len(cells) > 2 or known_among(cells) else cells
+        return [] if len(cells) > 2 or _known_among(cells) else cells
     numbers = [number for column in reading.columns if (number := _number(column)) is not None]
     if len(numbers) < len(reading.columns) or any(column in cells for column in reading.columns):
         return []
@@ -972,66 +854,66 @@ def _is_number(cell: str) -> bool:
 # JSON.
 
 
-def _are_json_lines(lines: Lines) -> bool:
+def _are_json_lines(start: Sequence[str]) -> bool:
     """Whether a .json file holds JSON lines: its first line is an object, and another line follows."""
-    start = [line for line in lines.ahead(8, 1 << 20)[0] if line.strip()]
+    full = [line for line in start if line.strip()]
+    with suppress(ValueError, RecursionError):
+        return len(full) > 1 and isinstance(json.loads(full[0]), dict)
+    return False
+
+
+def _loaded(text: str, where: str) -> Any:
+    """What a JSON text says. Raises: PairsError."""
     try:
-        return len(start) > 1 and isinstance(json.loads(start[0].removeprefix("\ufeff")), dict)
-    except (ValueError, RecursionError):
-        return False
+        return json.loads(text)
+    except RecursionError:
+        why = "is nested too deeply"
+    except json.JSONDecodeError as error:
+        why = f"is not valid JSON at character {error.pos + 1}: {error.msg}"
+    except ValueError:  # Python reads integers of 4,300 digits at most, since its time grows with their square
+        why = f"has a number of more than {sys.get_int_max_str_digits():,} digits"
+    raise bad_record(where, why)
 
 
-def _json_rows(lines: Lines, reading: FileReading) -> Rows:
-    def records() -> Iterator[tuple[str, object]]:
-        for line in whole(lines, lines):
-            if isinstance(line, PairsError):
-                yield lines.where, line
-            elif line.strip():
-                try:
-                    yield lines.where, json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    yield lines.where, bad_record(lines.where, _why_not_json(error))
-
-    return _rows_of_records(records(), lines.name, reading)
+def _json_lines(lines: Iterator[str], name: str) -> Iterator[tuple[str, object]]:
+    """The place and record of each line; a PairsError in the place of a bad one."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            where = f"{name}:{number}"
+            try:
+                yield where, _loaded(line, where)
+            except PairsError as error:
+                yield where, error
 
 
-def _document_rows(lines: Lines, reading: FileReading) -> Rows:
+def _document_rows(lines: Iterator[str], name: str, reading: FileReading) -> Rows:
     """The rows of a JSON document, which is held in memory as a whole. Raises: PairsError."""
-    name, text = lines.name, list[str]()
-    for line in lines:
-        if lines.flaw:
-            raise PairsError(f"{name} {lines.flaw}", "save it as UTF-8, or pass --encoding NAME")
-        text.append(line)
-        lines.begin()
-    if not "".join(text).strip():
+    text = "".join(lines)
+    if not text.strip():
         raise PairsError(f"{name} is empty", "it must hold a list of records")
     try:
-        document = json.loads("".join(text))
-    except (ValueError, RecursionError) as error:
-        raise PairsError(f"{name} {_why_not_json(error)}", "write it again") from None
+        document = _loaded(text, name)
+    except PairsError as error:
+        raise PairsError(error.what.replace(": ", " ", 1), "write it again") from None
     records = ((f"{name}: record {number}", record) for number, record in enumerate(_records_in(document), 1))
     return _rows_of_records(records, name, reading)
 
 
-def _records_in(document: object) -> Iterable[object]:
+def _records_in(document: Any) -> Iterable[object]:
     """The records of a document: a list's items, an object's columns or only list row by row, else the document.
 
     Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
     """
-    if isinstance(document, list):
-        return document
-    if not isinstance(document, dict):
-        return [document]
-    columns = list(document.values())
+    columns = list(document.values()) if isinstance(document, dict) else []
+    lists = [column for column in columns if isinstance(column, list)]
     if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
         keys = dict.fromkeys(key for column in columns for key in column)
         return ({name: column.get(key) for name, column in document.items()} for key in keys)
-    lists = [column for column in columns if isinstance(column, list)]
     if len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
         return lists[0]
     if lists and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
         return (dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True))
-    return [document]
+    return document if isinstance(document, list) else [document]
 
 
 def _rows_of_records(records: Iterator[tuple[str, object]], name: str, reading: FileReading) -> Rows:
@@ -1073,16 +955,6 @@ def _rows_of_records(records: Iterator[tuple[str, object]], name: str, reading: 
         raise PairsError(f"{name}: {unfit.what}", unfit.remedy)
 
 
-def _why_not_json(error: ValueError | RecursionError) -> str:
-    """What is wrong with a JSON text, after its name or place."""
-    if isinstance(error, RecursionError):
-        return "is nested too deeply"
-    if isinstance(error, json.JSONDecodeError):
-        return f"is not valid JSON at character {error.pos + 1}: {error.msg}"
-    # Python reads integers of 4,300 digits at most, since its time grows with their square
-    return f"has a number of more than {sys.get_int_max_str_digits():,} digits"
-
-
 # Parquet, Arrow, Excel.
 
 
@@ -1106,25 +978,27 @@ def _columnar_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading
         import pyarrow as pa
         import pyarrow.parquet
     kind = "Arrow" if suffix in (".arrow", ".feather") else "Parquet"
+    number, batches = 0, iter(())
     with _sound(name, kind):
         if kind == "Parquet":  # a checksum is seldom there, but where one is, a changed letter is found
             table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-            schema = table.schema_arrow
         else:
-            start = file.read(8)
+            start = file.read(6)
             file.seek(0)
-            table = pa.ipc.open_file(file) if start.startswith(b"ARROW1") else pa.ipc.open_stream(file)
-            schema = table.schema
-    with _sound(name, kind):
+            table = pa.ipc.open_file(file) if start == b"ARROW1" else pa.ipc.open_stream(file)
+        schema = table.schema_arrow if kind == "Parquet" else table.schema
         columns = picked(reading, schema.names)
         names = [schema.names[index] for index in columns.indexes]
         if twice := [column for column in names if schema.names.count(column) > 1]:
             raise PairsError(f"two columns are called {twice[0]!r}", "rename one of them")
-    number, batches = 0, _batches(table, names)
+        if kind == "Parquet":
+            batches = table.iter_batches(_ROWS, columns=names, use_threads=False)
+        else:
+            count = getattr(table, "num_record_batches", None)
+            batches = iter(table) if count is None else map(table.get_batch, range(count))
     while True:
         with _sound(name, kind):
-            batch = next(batches, None)
-            if batch is None:
+            if (batch := next(batches, None)) is None:
                 break
             if kind == "Arrow":
                 batch.validate(full=True)  # what is read of a file that lies about itself would be other memory
@@ -1133,21 +1007,12 @@ def _columnar_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading
             number += 1
             where = f"{name}: row {number}"
             try:
-                yield columns.row(
-                    where, number, {i: array[at].as_py() for i, array in zip(columns.indexes, arrays, strict=True)}
-                )
+                cells = {i: array[at].as_py() for i, array in zip(columns.indexes, arrays, strict=True)}
+                yield columns.row(where, number, cells)
             except UnicodeDecodeError as error:
                 yield bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
     if kind == "Parquet" and number != table.metadata.num_rows:
         raise PairsError(f"{name} has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
-
-
-def _batches(table: Any, names: Sequence[str]) -> Iterator[Any]:
-    if hasattr(table, "iter_batches"):
-        return cast(Iterator[Any], table.iter_batches(_ROWS, columns=names, use_threads=False))
-    if hasattr(table, "num_record_batches"):
-        return (table.get_batch(number) for number in range(table.num_record_batches))
-    return iter(table)
 
 
 def _xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
@@ -1159,26 +1024,20 @@ def _xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -
         from python_calamine import SheetTypeEnum, SheetVisibleEnum
     import pandas as pd
 
-    remedy = "save it again, as .xlsx and without a password"
-    with _sound(name, ".xlsx", remedy):
+    with _sound(name, ".xlsx", "save it again, as .xlsx and without a password"):
         book = pd.ExcelFile(file, engine="calamine")
         sheets = book.book.sheets_metadata
-    shown_ones = [s for s in sheets if s.typ == SheetTypeEnum.WorkSheet and s.visible == SheetVisibleEnum.Visible]
-    if not shown_ones:
+        visible = [s for s in sheets if s.typ == SheetTypeEnum.WorkSheet and s.visible == SheetVisibleEnum.Visible]
+        sheet = pd.read_excel(book, visible[0].name if visible else 0, header=None, dtype=object, keep_default_na=False)
+    if not visible:
         raise PairsError(f"{name} has no sheet of cells that is visible", "unhide the one with the table")
     if len(sheets) > 1:
-        which = "first sheet" if shown_ones[0] is sheets[0] else "first visible sheet of cells"
-        note(f"{name}: its {which} is read, {shown_ones[0].name!r}")
-    with _sound(name, ".xlsx", remedy):
-        sheet = pd.read_excel(book, shown_ones[0].name, header=None, dtype=object, keep_default_na=False)
+        note(f"{name}: its first visible sheet of cells is read, {visible[0].name!r}")
     table = ([None if cell == "" else cell for cell in row] for row in sheet.itertuples(index=False))
     rows = ((number, cells) for number, cells in enumerate(table, 1) if any(cell is not None for cell in cells))
     first, header = next(rows, (0, []))
     if not header:
         raise PairsError(f"{name} is empty", "its first row must name the columns")
     columns, names_columns = _begun(name, ["" if cell is None else str(cell) for cell in header], reading, note)
-    start = first if names_columns else first - 1
-    if not names_columns:
-        yield columns.row(f"{name}: row {first}", 1, header)
-    for number, cells in rows:
-        yield columns.row(f"{name}: row {number}", number - start, cells)
+    for number, cells in rows if names_columns else chain([(first, header)], rows):
+        yield columns.row(f"{name}: row {number}", number - first + (not names_columns), cells)

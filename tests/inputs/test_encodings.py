@@ -75,11 +75,31 @@ def test_json_of_every_layout(make: Make) -> None:
 @pytest.mark.parametrize(
     ("codec", "line", "asked", "why"),
     [
-        ("utf-8", b"c,d\xff\n", None, "is not valid UTF-8 at byte 4 of line 4"),
-        ("ascii", b"c,d\x81\n", None, "is not valid UTF-8 at byte 4 of line 4"),  # nor Windows-1252
-        ("ascii", b"c,d\xff\n", "utf-8", "is not valid UTF-8 at byte 4 of line 4"),
-        ("cp1252", b"c,d\x81\n", "cp1252", "is not valid CP1252 at byte 4 of line 4"),
-        ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "is not valid UTF-16 in line 4"),
+        ("utf-8", b"c,d\xff\n", None, "sentence B is not valid Unicode: its character 2 is a byte that is not UTF-8"),
+        (
+            "ascii",
+            b"c,d\x81\n",
+            None,
+            "sentence B is not valid Unicode: its character 2 is a byte that is not UTF-8",
+        ),  # nor Windows-1252
+        (
+            "ascii",
+            b"c,d\xff\n",
+            "utf-8",
+            "sentence B is not valid Unicode: its character 2 is a byte that is not UTF-8",
+        ),
+        (
+            "cp1252",
+            b"c,d\x81\n",
+            "cp1252",
+            "sentence B is not valid Unicode: its character 2 is a byte that is not UTF-8",
+        ),
+        (
+            "utf-16-le",
+            b"c\0,\0\0\xd8d\0\n\0",
+            None,
+            "sentence B is not valid Unicode: its character 1 is half of a pair",
+        ),
     ],
 )
 def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked: str | None, why: str) -> None:

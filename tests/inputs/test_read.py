@@ -146,10 +146,10 @@ BAD = {
         ("nothing", ",", "sentence A is empty"),
         ("empty quotes", '""', "its number of fields is 1"),
         ("white space", "c,\u3000\xa0", "sentence B is empty"),
-        ("not UTF-8", "éé".encode() + b",d\xff", "is not valid UTF-8 at byte 7 of line 3"),
-        ("half a character", "éé".encode() + b",\xc3", "is not valid UTF-8 at byte 6 of line 3"),
-        ("a coded surrogate", "éééé".encode() + b",\xed\xa0\x80", "is not valid UTF-8"),
-        ("NUL", "c,d\0", "has a NUL character in line 3"),
+        ("not UTF-8", "éé".encode() + b",d\xff", "sentence B is not valid Unicode: its character 2 is a byte"),
+        ("half a character", "éé".encode() + b",\xc3", "sentence B is not valid Unicode: its character 1 is a byte"),
+        ("a coded surrogate", "éééé".encode() + b",\xed\xa0\x80", "sentence B is not valid Unicode"),
+        ("NUL", "c,d\0", "sentence B has a NUL character"),
         ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
         ("an open quote", '"c,d', "is not valid CSV: unexpected end"),
         ("a lone carriage return", "c\rx,d", "is not valid CSV: new-line character"),
@@ -159,9 +159,9 @@ BAD = {
         ("three fields", "c\td\te", "its number of fields is 3"),
         ("no second sentence", "c\t", "sentence B is empty"),
         ("nothing", "\t", "sentence A is empty"),
-        ("not UTF-8", "éé".encode() + b"\t\xe9t", "is not valid UTF-8 at byte 6 of line 3"),
-        ("neither UTF-8 nor Windows-1252", b"c\t\x81", "is not valid UTF-8 at byte 3 of line 3"),
-        ("NUL", "c\0\td", "has a NUL character in line 3"),
+        ("not UTF-8", "éé".encode() + b"\t\xe9t", "sentence B is not valid Unicode"),
+        ("neither UTF-8 nor Windows-1252", b"c\t\x81", "sentence B is not valid Unicode"),
+        ("NUL", "c\0\td", "sentence A has a NUL character"),
     ],
     "jsonl": [
         ("no field", '{"sentence_a": "c"}', "has no field 'sentence_b'"),
@@ -174,8 +174,12 @@ BAD = {
         ("blank", '{"sentence_a": "c", "sentence_b": " \\n"}', "sentence B is empty"),
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
         ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
-        ("a NUL byte", '{"sentence_a": "c\0", "sentence_b": "d"}', "has a NUL character in line 3"),
-        ("not UTF-8", "{'éé': \"".encode() + b'\xff"}', "is not valid UTF-8"),
+        (
+            "a NUL byte",
+            '{"sentence_a": "c\0", "sentence_b": "d"}',
+            "is not valid JSON at character 18: Invalid control character",
+        ),
+        ("not UTF-8", '{"sentence_a": "éé'.encode() + b'\xff", "sentence_b": "d"}', "sentence A is not valid Unicode"),
         ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not valid JSON at character 39"),
         ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON at character 21: Extra data"),
         ("an array", '["c", "d"]', "is not a JSON object"),
@@ -215,7 +219,7 @@ class TestBadRecords:
     def test_bad_bytes_in_a_row_of_lines_are_of_that_row(self, make: Make) -> None:
         good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\x81\ny",z\nc,d\n'))
         assert [record.pair for record in good] == [CD]
-        assert bad == ["p.csv:2: is not valid UTF-8 at byte 1 of line 3"]
+        assert bad == ["p.csv:2: sentence A is not valid Unicode: its character 3 is a byte that is not UTF-8"]
 
     def test_the_longest_line_is_read(self, make: Make) -> None:
         longest = "x" * (MAX_BYTES - 1)
@@ -297,7 +301,7 @@ class TestStdin:
         ("content", "why"),
         [
             (b"\n\n", "standard input is empty"),
-            (b"a\0b\n", "standard input:1: has a NUL"),
+            (b"a\0b\n", "its first line has a NUL"),
             (parquet({"text": ["a"]}), "standard input is Parquet"),
             (b"x,y\n1,2\n", "the columns are 'x', 'y'"),
             (b'{"text": }\n', "standard input:1: is not valid JSON"),
