@@ -16,7 +16,7 @@ from typing import Any
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
+from attnscan.inputs.library_calls import TokenizerFailed, asked, explained, hushed, is_panic
 from attnscan.inputs.sentence import NO_WORD, Pair, Span
 from attnscan.inputs.tokens import (
     WORD_END,
@@ -197,9 +197,9 @@ def check_reads_sentences(tokenizer: Any) -> None:
     with explained(failed):
         try:
             tokenized(tokenizer, Pair(_PLAIN))
-        except TokenizerPanicked:
-            raise
-        except TokenizerFailed:
+        except TokenizerFailed as error:
+            if error.__cause__ is not None and is_panic(error.__cause__):
+                raise
             own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
             tokenized(tokenizer, Pair(min(own, default=_PLAIN)))
 

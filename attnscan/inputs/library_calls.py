@@ -1,4 +1,4 @@
-"""Calls into other people's libraries: a timeout, one line for what they raise, and nothing of what they print.
+"""Calls into other people's libraries: one line for what they raise, and nothing of what they print.
 
 Fast tokenizers are written in Rust. Where that gives up, it prints a report to the process's standard error and raises
 a `PanicException`, which is no `Exception`.
@@ -27,23 +27,17 @@ class NoAnswer(Exception):
 def within(seconds: float, work: Callable[[], R], name: str) -> R:
     """Run some work in a thread and return its result.
 
-    Raises: NoAnswer if that takes longer; whatever the work raises.
+    Raises: NoAnswer if that takes longer, or the work raises.
     """
-    from concurrent.futures import Future, wait  # with them comes logging, which `--help` does without
-
-    result: Future[R] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # it belongs to whoever waits
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True, name=f"attnscan-{name}").start()
-    if not wait([result], seconds).done:
+    results: list[R] = []
+    thread = threading.Thread(target=lambda: results.append(work()), daemon=True, name=f"attnscan-{name}")
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
         _left_alone.append(name)
+    if not results:
         raise NoAnswer(name)
-    return result.result()
+    return results[0]
 
 
 def distrust(name: str) -> None:
@@ -62,11 +56,7 @@ def leave(code: object) -> None:
 
 
 class TokenizerFailed(Exception):
-    """A tokenizer raised something; the text is the reason, in one line."""
-
-
-class TokenizerPanicked(TokenizerFailed):
-    """It gave up inside its library, as one with a regular expression that explodes does."""
+    """A tokenizer raised something, or gave up inside its library; the text is the reason, in one line."""
 
 
 def asked(do: Callable[..., R], *arguments: Any, **options: Any) -> R:
@@ -76,32 +66,21 @@ def asked(do: Callable[..., R], *arguments: Any, **options: Any) -> R:
     """
     try:
         return do(*arguments, **options)
-    except MemoryError:
-        raise
     except BaseException as error:
-        if is_panic(error):
-            raise TokenizerPanicked(reason(error)) from error
-        if not isinstance(error, Exception):
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic(error)):
             raise
-        raise TokenizerFailed(reason(error)) from error
+        line = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        reason = line if len(line.split()) > 1 else f"{type(error).__name__}: {line}"
+        raise TokenizerFailed(reason) from error
 
 
 @contextmanager
 def explained(as_error: Callable[[str], AttnscanError]) -> Iterator[None]:
-    """Where a tokenizer fails, say what that means.
-
-    Raises: what `as_error` makes of the reason.
-    """
+    """Where a tokenizer fails, raise what `as_error` makes of the reason."""
     try:
         yield
     except TokenizerFailed as failed:
         raise as_error(str(failed)) from failed
-
-
-def reason(error: BaseException) -> str:
-    """The first line of what an error says, with its class where the words alone say too little."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-    return line if len(line.split()) > 1 else f"{type(error).__name__}: {line}"
 
 
 def is_panic(error: BaseException) -> bool:
@@ -150,7 +129,7 @@ without_stderr = WhileInside(_shut, _open)
 def hushed() -> Iterator[None]:
     """Hide what is not Python's own on standard error, if Python writes elsewhere: nothing of its own is to be lost.
 
-    It takes some 40 microseconds, so only loading and tokenizers that are known to give up at times are hushed.
+    It takes some 40 microseconds.
     """
     with ExitStack() as stack:
         if not _python_writes_to_it():

@@ -764,23 +764,26 @@ def _tsv_cells(lines: Iterator[str], name: str, quoting: Quoting, note: OnNote) 
         if not judged and (text.startswith('"') or '\t"' in text):
             judged = True
             sample = [line, *islice(numbered, _SAMPLE)]
-            if _is_quoted([text for _, text in sample], width):
+            quoted = _is_quoted([text for _, text in sample], width)
+            if quoted:
                 note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
                 numbered = chain(sample, numbered)
                 break
             numbered = chain(sample[1:], numbered)
-            note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
+            if quoted is None:
+                note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
         if text.strip(" \r\n"):
             width = width or len(cells)
             yield number, cells
     yield from _quoted_cells(numbered, name, "\t")  # of none, where all were read above
 
 
-def _is_quoted(sample: Sequence[str], width: int) -> bool:
+def _is_quoted(sample: Sequence[str], width: int) -> bool | None:
     """Whether lines of a TSV file of so many columns (0: unknown) were written with quotes as CSV has them.
 
     They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
-    are doubled, or all is quoted from the first line on. The sample's last row may be cut.
+    are doubled, or all is quoted from the first line on; else, where both ways give that, it is open: None. The
+    sample's last row may be cut.
     """
     try:
         reader = csv.reader(sample, delimiter="\t", strict=True)
@@ -794,7 +797,8 @@ def _is_quoted(sample: Sequence[str], width: int) -> bool:
     if set(widths) != expected:
         return False
     doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
-    return set(map(len, plain)) != expected or doubled or (not width and all(cell[:1] == '"' for cell in plain[0]))
+    all_quoted = not width and all(cell[:1] == '"' for cell in plain[0])
+    return set(map(len, plain)) != expected or doubled or all_quoted or None
 
 
 def _begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Picked, bool]:
@@ -1032,7 +1036,8 @@ def _xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -
     if not visible:
         raise PairsError(f"{name} has no sheet of cells that is visible", "unhide the one with the table")
     if len(sheets) > 1:
-        note(f"{name}: its first visible sheet of cells is read, {visible[0].name!r}")
+        which = "first sheet" if visible[0] is sheets[0] else "first visible sheet of cells"
+        note(f"{name}: its {which} is read, {visible[0].name!r}")
     table = ([None if cell == "" else cell for cell in row] for row in sheet.itertuples(index=False))
     rows = ((number, cells) for number, cells in enumerate(table, 1) if any(cell is not None for cell in cells))
     first, header = next(rows, (0, []))

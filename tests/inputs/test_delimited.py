@@ -221,7 +221,8 @@ class TestQuoting:
     def test_quotes_that_are_read_as_text_are_told_once(self, make: Make, row: str) -> None:
         pairs, notes = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n{row}\n"))
         assert pairs[1:] == [Pair(*row.split("\t"))] * 2
-        assert notes == ["p.tsv:3: quotes around cells are read as text (--quoting csv if they are not)"]
+        told = ["p.tsv:3: quotes around cells are read as text (--quoting csv if they are not)"]
+        assert notes == (told if row != '"a" b\tc' else [])  # which CSV cannot be
 
     def test_quotes_around_everything(self, make: Make) -> None:
         pairs, notes = read(make("p.tsv", '"n"\t"sentence1"\t"sentence2"\n1\t"a"\t"b"\n2\t"c"\t"d"\n'))
