@@ -4,8 +4,7 @@
 - A dict is a row, whose columns are told by their names, as those of files are; so is a data frame's row.
 - A dict of lists is a table, if it is all that is given; in a list or a stream, a dict is a row.
 
-No library of data frames is imported but pyarrow, for what hands its columns over as Arrow: frames are told by what
-they offer.
+Frames are told by what they offer: `iloc` as pandas does, or their columns as Arrow, as polars and DuckDB do.
 """
 
 from __future__ import annotations
@@ -66,12 +65,24 @@ class Objects:
         return replace(self, items=list(self.items)) if isinstance(self.items, Iterator) else self
 
 
-class _Frame(NamedTuple):
-    """A table: the names of its columns, and row by row the cells of those that are picked."""
+class _Table(NamedTuple):
+    """A table: the names of its columns, and their cells."""
 
     names: Sequence[str]
-    rows: Callable[[Picked], Iterable[Sequence[object]]]
-    total: int | None
+    columns: Sequence[Any]
+    total: int
+
+    def rows(self, picked: Picked) -> Iterable[Sequence[object]]:
+        """The cells of the picked columns, row by row. Raises: InputError for a column that is none."""
+        columns = {self.names[i]: self.columns[i] for i in picked.indexes}
+        for name, cells in columns.items():
+            if not _is_column(cells):
+                what = f"pairs: column {name!r} is of the class {type(cells).__name__}, not a list"
+                raise InputError(what, "give a list of texts")
+        if len({len(cells) for cells in columns.values()}) > 1:
+            sizes = ", ".join(f"{name!r} has {len(cells)}" for name, cells in columns.items())
+            raise InputError(f"pairs: columns are not of one length: {sizes}", "give each row a cell in every column")
+        return zip(*columns.values(), strict=True)
 
 
 def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
@@ -79,23 +90,23 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
 
     Raises: InputError if not; PairsError if it is a data frame without such columns.
     """
-    frame = _frame_of_lists(pairs) if isinstance(pairs, Mapping) else _frame_of(pairs)
     try:
-        if frame is not None:
-            picked(reading, frame.names)
-            return Objects([frame], reading, frame.total)
         if hasattr(pairs, "select_columns"):  # a data set of Hugging Face: so no image is decoded
             names, total = pairs.column_names, len(pairs) if hasattr(pairs, "__len__") else None
             is_custom = (getattr(pairs, "format", None) or {}).get("type") == "custom"  # a function makes its rows
             if names is not None and not is_custom:
                 pairs = pairs.select_columns([names[at] for at in picked(reading, names).indexes])
             return Objects(pairs, reading, total)
+        table = _table_of_lists(pairs) if isinstance(pairs, Mapping) else _table_of(pairs)
+        if table is not None:
+            picked(reading, table.names)
+            return Objects([table], reading, table.total)
     except PairsError as error:
         raise _spelled(error) from None
     kind = f"pairs is of the class {type(pairs).__name__}, which holds no pairs"
     if isinstance(pairs, os.PathLike | io.IOBase) or (isinstance(pairs, str) and os.path.isfile(pairs[:4096])):  # noqa: PTH113
         raise InputError(kind, "give the path of a file")
-    if _is_lazy(pairs) or hasattr(pairs, "iter_rows"):  # the latter of Ray
+    if any(hasattr(pairs, name) for name in ("compute", "collect", "iter_rows")):  # of Dask, Spark, polars, Ray
         raise InputError(kind, "compute or collect it first, or give its rows one by one")
     if getattr(pairs, "batch_sampler", None) is not None:
         raise InputError(f"{kind}: a batch of it may be texts, a pair, pairs or columns", "give its dataset")
@@ -120,27 +131,26 @@ def _read(items: Iterable[object], reading: FileReading) -> Iterator[Record | In
     except TypeError as error:  # some classes say so only when they are asked
         raise InputError(f"pairs cannot be read one by one: {error}", _TEXTS) from None
     for item in map(_plain, iterator):
-        frame = item if isinstance(item, _Frame) else _frame_of(item)
-        if frame is None and not isinstance(item, Mapping):
+        table = item if isinstance(item, _Table) else _table_of(item)
+        if table is None and not isinstance(item, Mapping):
             number += 1
             yield _pair(item, number, reading, asked)
             continue
-        own = frame.names if frame is not None else list(map(str, item))
+        own = table.names if table is not None else list(map(str, item))
         if columns is None or own != names:
             try:
-                columns = picked(reading, own, fixed=frame is not None)
+                columns, names = picked(reading, own, fixed=table is not None), own
             except PairsError as error:
-                if frame is not None:
+                if table is not None:
                     raise _spelled(error) from None
                 number += 1
                 unfit = unfit or _spelled(error, f"row {number}: ")
                 yield _spelled(error, f"row {number}: ")
                 continue
-            names = own
             if reading.columns is None:  # later rows must have these columns, and may have others
                 reading = replace(reading, columns=tuple(own[column.at] for column in columns.sentences))
         values = list(item.values()) if isinstance(item, Mapping) else []
-        for cells in [[values[i] for i in columns.indexes]] if frame is None else frame.rows(columns):
+        for cells in [[values[i] for i in columns.indexes]] if table is None else table.rows(columns):
             number += 1
             by_index = dict(zip(columns.indexes, map(_plain, cells), strict=True))
             yield _record(columns.row(f"row {number}", number, by_index))
@@ -160,15 +170,15 @@ def _pair(item: Any, number: int, reading: FileReading, asked: bool) -> Record |
     names: Sequence[str] = getattr(item, "_fields", ())
     if names[:1] == ("Index",):  # of DataFrame.itertuples
         item, names = item[1:], names[1:]
+    fits = len(item) in (1, 2)
     if names or asked:
         try:
             columns = picked(reading, names or [str(place + 1) for place in range(len(item))])
-        except PairsError as error:
-            if asked or len(item) not in (1, 2):
-                return _spelled(error, f"{where}: ")
-        else:
             return _record(columns.row(where, number, item))
-    if len(item) not in (1, 2):
+        except PairsError as error:
+            if asked or not fits:
+                return _spelled(error, f"{where}: ")
+    if not fits:
         remedy = "give a text, or two in a tuple, or say which with columns=, counted from 1"
         return InputError(f"{where} is a {type(item).__name__} of {len(item)}", remedy)
     return _record(Row(where, number, tuple(item[:1] if item[-1] is None else item)))
@@ -204,65 +214,40 @@ def _spelled(error: PairsError, where: str = "") -> PairsError:
     return PairsError(f"{where}{error.what}", remedy)
 
 
-def _is_lazy(thing: object) -> bool:
-    """Whether its rows are not there yet: of Dask, Spark, polars or Ray."""
-    return hasattr(thing, "compute") or hasattr(thing, "collect")
-
-
-def _frame_of(thing: Any) -> _Frame | None:
-    """A data frame of any library, told by what it offers; None for all else, as for a stream of them."""
-    if isinstance(thing, str | tuple | Sentence | type | Iterator) or _is_lazy(thing):
-        return None
-    total = len(thing) if hasattr(thing, "columns") and isinstance(thing, Sized) else getattr(thing, "num_rows", None)
+def _table_of(thing: Any) -> _Table | None:
+    """A data frame of any library; None for all else, as for a stream of them."""
     if hasattr(thing, "iloc") and hasattr(thing, "columns"):  # pandas, and what is like it
+        if hasattr(thing, "compute"):  # Dask, whose rows are not there yet
+            return None
         names = list(map(str, thing.columns))
-        return _Frame(names, lambda columns: zip(*(thing.iloc[:, i] for i in columns.indexes), strict=True), total)
-    if hasattr(thing, "schema") and hasattr(thing, "column"):  # a table of Arrow, or a batch of one
-        return _Frame(list(thing.schema.names), lambda columns: _cells(thing, columns), total)
-    if not hasattr(thing, "columns") or not hasattr(thing, "__arrow_c_stream__"):  # polars, DuckDB and others
+        return _Table(names, [thing.iloc[:, i] for i in range(len(names))], len(thing))
+    if not any(hasattr(thing, name) for name in ("__arrow_c_stream__", "__arrow_c_array__")):
+        return None
+    if not (hasattr(thing, "columns") or hasattr(thing, "schema")):  # an array of Arrow is no table
         return None
     with needs(f"reading a {type(thing).__name__} needs pyarrow", "parquet", InputError):
         import pyarrow as pa
-
-    def rows(columns: Picked) -> Iterator[Sequence[object]]:
-        for batch in pa.RecordBatchReader.from_stream(thing):
-            yield from _cells(batch, columns)
-
-    return _Frame(list(thing.columns), rows, total)
+    table = pa.table(thing)
+    return _Table(table.column_names, table.columns, len(table))
 
 
-def _cells(table: Any, columns: Picked) -> Iterable[Sequence[object]]:
-    return zip(*(table.column(i).to_pylist() for i in columns.indexes), strict=True)
-
-
-def _frame_of_lists(columns: Mapping[Any, Any]) -> _Frame:
-    """The frame of a dict of lists. Raises: InputError."""
-    names, values, kind = list(map(str, columns)), list(columns.values()), type(columns).__name__
+def _table_of_lists(columns: Mapping[Any, Any]) -> _Table:
+    """The table of a dict of lists. Raises: InputError."""
+    values, kind = list(columns.values()), type(columns).__name__
     if any(hasattr(value, "select_columns") for value in values):
         raise InputError(f"pairs is of the class {kind}, which holds splits", f"choose one: [{next(iter(columns))!r}]")
-    lengths = {name: len(value) for name, value in zip(names, values, strict=True) if _is_column(value)}
+    lengths = [len(value) for value in values if _is_column(value)]
     if not lengths:
         what = f"pairs is of the class {kind}, and none of its values is a list"
         raise InputError(what, "give a list of dicts, or a dict of lists")
-
-    def rows(columns: Picked) -> Iterable[Sequence[object]]:
-        for name in (names[i] for i in columns.indexes):
-            if name not in lengths:
-                what = f"pairs: column {name!r} is of the class {type(values[names.index(name)]).__name__}, not a list"
-                raise InputError(what, "give a list of texts")
-        if len({lengths[names[i]] for i in columns.indexes}) > 1:
-            sizes = ", ".join(f"{names[i]!r} has {lengths[names[i]]}" for i in columns.indexes)
-            raise InputError(f"pairs: columns are not of one length: {sizes}", "give each row a cell in every column")
-        return zip(*(values[i] for i in columns.indexes), strict=True)
-
-    return _Frame(names, rows, next(iter(lengths.values())))
+    return _Table(list(map(str, columns)), values, lengths[0])
 
 
 def _is_column(value: object) -> bool:
     """Whether a value has many cells: a list, a tuple, an array, a Series."""
     if isinstance(value, str | bytes | Mapping) or getattr(value, "ndim", 1) != 1:
         return False
-    return isinstance(value, Iterable) and isinstance(value, Sized) and _frame_of(value) is None
+    return isinstance(value, Iterable) and isinstance(value, Sized) and _table_of(value) is None
 
 
 def _plain(item: Any) -> Any:
