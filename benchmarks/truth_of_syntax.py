@@ -93,7 +93,7 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "sixty.conllu"
         path.write_text("\n\n".join("\n".join(block) for block, _ in read) + "\n\n", encoding="utf-8")
-        rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name)
+        rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in")
     known = [(tree, *_by_words(checkpoint, tree)) for _, tree in read]
     rules = _rules([tree for _, tree in read])
     heads = sorted({(int(row["layer"]), int(row["head"])) for row in rows})

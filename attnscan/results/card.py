@@ -84,7 +84,7 @@ class Look:
     measure: Measure
     """What the head is told by."""
     distance: FloatArray
-    """Mean share of attention at each of `DISTANCES`, over words that have a word there. Shape: [distance]."""
+    """Mean share of attention at each of `DISTANCES`, over all words. Shape: [distance]."""
     average_distance: FloatArray
     """That of the average head."""
     links: tuple[Link, ...]
@@ -136,6 +136,13 @@ class Card:
         """Its alignment error rate over all pairs, in [0, 1]; NaN without gold links."""
         known = self.ranking.alignment
         return float("nan") if known is None else float(known.overall[self.head.place])
+
+    @property
+    def looked_at(self) -> str:
+        """How many pairs were looked at word by word, if these are not all; else empty."""
+        signature = self.ranking.signature
+        every = signature.pairs_read - signature.pairs_skipped
+        return f" (the first {self.look.pairs:,} of {every:,} pairs)" if self.look.pairs < every else ""
 
     @property
     def numbers(self) -> Numbers:

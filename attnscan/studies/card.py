@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from attnscan.errors import InputError
@@ -34,9 +33,9 @@ from attnscan.scoring.statements import habits_of
 from attnscan.scoring.sums import RatioSums
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import changed, positions_of, why_no_segments
-from attnscan.studies.similarity import divergences
+from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
-LOOKED_AT = 64
+LOOKED_AT = 128
 """Pairs, at most, that are looked at word by word."""
 EXPLAINED_BY = 16
 """Pairs, at most, that are read with something changed."""
@@ -103,8 +102,8 @@ class _Seen:
         """Of each pair of words, the average head's share and those of the heads. Shape: [1 + head, cell]."""
         self._cells = 0
         self._distance = np.zeros((1 + len(measures), len(DISTANCES)))
-        self._at_distance = np.zeros(len(DISTANCES))
-        self._apart: FloatArray | None = None
+        self._words = 0
+        self._apart: FloatArray | float = 0.0
         self._queries = 0
 
     def take(self, numbers: Sequence[int]) -> None:
@@ -112,8 +111,12 @@ class _Seen:
         inputs = [self.inputs[number] for number in numbers]
         measurer = _Measurer.of(self.scanner, inputs, self.measures)
         keepers = [AttentionKeeper(chosen=self._rows(encoded)) for encoded in inputs]
+        options = self.scanner.options
+        queries = [queries_of(encoded, QUERIES, options.seed) for encoded in inputs]
+        rows = RowKeeper(queries, inputs, options.reading)
 
         def consume(block: AttentionBlock) -> None:
+            rows(block)
             bare = replace(block, query=None, key=None)
             if block.layer in measurer.layers:
                 measurer(bare)
@@ -125,6 +128,9 @@ class _Seen:
         self.scanner.run(measurer.batch.model_inputs, consume)
         for head, measured in self.measured.items():
             measured[:, numbers] = measurer.of_pairs(head)
+        for own, asked in zip(rows.rows(), queries, strict=True):
+            self._apart = self._apart + divergences(own).numpy()
+            self._queries += len(asked)
         for number, keeper in zip(numbers, keepers, strict=True):
             self._look_at(number, keeper.attention(self.inputs[number]).in_words(self.inputs[number].units))
 
@@ -154,7 +160,6 @@ class _Seen:
             self._add_distances(_from_same_place(sentence, words, keys), shares)
         else:
             self._count_distances(sentence[keys], queries, shares)
-        self._compare(rows)
         second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
         for own, (head, measured) in zip(shares[1:], self.measured.items(), strict=True):
             total, n, _ = measured[:, number]
@@ -185,21 +190,13 @@ class _Seen:
         for number, distance in enumerate(DISTANCES):
             there = offset == distance
             self._distance[:, number] += (shares * there).sum((1, 2))
-            self._at_distance[number] += there.sum()
-
-    def _compare(self, rows: FloatArray) -> None:
-        heads, length, keys = rows.shape[0] * rows.shape[1], *rows.shape[2:]
-        queries = np.unique(np.linspace(0, length - 1, min(length, QUERIES)).astype(int))
-        drawn = torch.from_numpy(np.ascontiguousarray(rows.reshape(heads, length, keys)[:, queries])).float()
-        apart = divergences(drawn.flatten(1)).numpy()
-        self._apart = apart if self._apart is None else self._apart + apart
-        self._queries += len(queries)
+        self._words += shares.shape[1]
 
     def look(self, head: Head, why: HeadExplanation, not_available: Mapping[str, str]) -> Look:
         """What all pairs together say of a head."""
         number = 1 + list(self.measures).index(head)
         with np.errstate(invalid="ignore", divide="ignore"):
-            distance = self._distance / self._at_distance
+            distance = self._distance / self._words
         return Look(
             measure=self.measures[head],
             distance=distance[number],
@@ -238,9 +235,8 @@ class _Seen:
         ]
 
     def _alike(self, head: Head) -> list[tuple[Head, float]]:
-        assert self._apart is not None
         grid = self.scanner.grid()
-        apart = self._apart[grid.index(head)] / self._queries
+        apart = np.asarray(self._apart)[grid.index(head)] / self._queries
         order = [number for number in np.argsort(apart, kind="stable") if grid[number] != head]
         return [(grid[number], float(apart[number])) for number in order[:_ALIKE]]
 

@@ -67,14 +67,17 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
     yield from wrapped(_profile(card), width, style="")
     yield from wrapped(_aligned(card), width, style="")
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
-    yield from wrapped(f"Most alike, by divergence in nats: {alike}.", width, style="") if alike else ()
+    yield from wrapped(f"Most alike, by divergence in nats{card.looked_at}: {alike}.", width, style="") if alike else ()
     yield from wrapped(card.look.reason, width, style="")
     yield from wrapped(_lost(card), width, style="")
     if card.syntax is not None:
         yield from _syntax(card.syntax, card.head, width, relations)
     if card.look.examples:
         yield ""
-        yield Text("Strongest in these inputs; ‹from› «to» are the words that it links most there", style="dim")
+        yield Text(
+            f"Strongest in these inputs{card.looked_at}; ‹from› «to» are the words that it links most there",
+            style="dim",
+        )
         yield from (_example(example, width, lines) for example in card.look.examples[:examples])
 
 
@@ -93,7 +96,7 @@ def _scores(card: Card) -> Table:
 
 
 def _links(card: Card, count: int) -> Table:
-    grid = columns(("links most, from → to",), ("share", "average", "times"))
+    grid = columns((f"links most, from → to{card.looked_at}",), ("share", "average", "times"))
     for link in card.look.links[:count]:
         words = Text(f"{plain(link.query)} → {plain(link.key)}")
         words.truncate(30, overflow="ellipsis")
@@ -107,6 +110,8 @@ def _distances(card: Card, width: int) -> Iterator[Text]:
     every = 1 if cell == 4 else 4
     ruler = "".join((f"{d:+}" if d else "0").rjust(cell) if d % every == 0 else " " * cell for d in DISTANCES)
     name = "from place" if card.head.kind is AttentionKind.CROSS else "distance"
+    if card.looked_at:
+        yield Text(f"Mean share of attention by distance{card.looked_at}", style="dim")
     yield Text(f"{name:<10}{ruler}".rstrip(), style="dim")
     look = card.look
     most = float(np.nanmax([np.nan_to_num(look.distance), np.nan_to_num(look.average_distance)]))
