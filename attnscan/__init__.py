@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnscan.results.grid import Head
     from attnscan.results.ranking import Ranking
     from attnscan.scoring.patterns import PATTERNS, Pattern
+    from attnscan.server.serving import serve
 
 __all__ = [
     "PATTERNS",
@@ -54,6 +55,7 @@ __all__ = [
     "predictive",
     "profile",
     "report",
+    "serve",
     "shard",
     "show",
     "similar",
@@ -75,6 +77,7 @@ _HOMES = {
     "results.grid": ("Head",),
     "results.ranking": ("Ranking",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
+    "server.serving": ("serve",),
 }
 
 

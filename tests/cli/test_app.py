@@ -196,11 +196,12 @@ OF_RESULTS = {
     "--heads": "of classify, profile and syntax, what is listed",
     "--header": "with --no-header, `header`",
     "--help-all": "help",
+    "--open": "of serve, what is done with its address",
 }
 """Options of commands that are none of their functions, and why."""
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "serve"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
     """And what a function takes of the options of scans, its command takes, too."""
     taken = {*inspect.signature(getattr(attnscan, command)).parameters, *SCAN.get(command, ())}

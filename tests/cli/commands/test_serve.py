@@ -22,6 +22,7 @@ import pytest
 from hostile.runs import served_for_a_moment
 from typer.testing import CliRunner, Result
 
+import attnscan
 from attnscan.cli.app import app
 from attnscan.cli.commands import serve as command
 
@@ -104,6 +105,14 @@ def test_stdout_is_the_address_alone() -> None:
     done = _ran(*BUNDLED)
     assert done.exit_code == 0 and URL.fullmatch(done.stdout.strip())
     assert done.stderr == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it\n"
+
+
+def test_the_function_serves_until_it_is_closed() -> None:
+    with attnscan.serve("the cat sat", model="bundled") as server:
+        assert URL.fullmatch(server.url) and server.titles == ("all-MiniLM-L6-v2",)
+        assert _asked(server.url)[0] == 200
+    with pytest.raises(OSError):
+        _asked(server.url)
 
 
 def test_tokens_and_ports_are_drawn_anew() -> None:
