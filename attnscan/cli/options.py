@@ -104,7 +104,6 @@ B = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_d
 HeadsArgument = Annotated[
     str, typer.Argument(metavar="HEADS", autocompletion=complete_heads, help=HEADS_HELP, show_default=False)
 ]
-Model = Annotated[str | None, declared_option("model", "--model", "-m", metavar="NAME", autocompletion=complete_models)]
 Pattern = Annotated[
     list[str] | None,
     typer.Option(
@@ -116,24 +115,6 @@ Pattern = Annotated[
         help="Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
     ),
 ]
-Weights = Annotated[
-    Path | None,
-    typer.Option("--weights", metavar="FILE.npz", help="Read saved attention weights in place of a model's."),
-]
-PairFiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pairs", metavar="FILE", help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin. May repeat."
-    ),
-]
-Columns = Annotated[str | None, declared_option("columns", metavar="A[,B]")]
-Header = Annotated[bool, typer.Option("--header", help="The first line names the columns. [default: detected]")]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is data.")]
-Quotes = Annotated[Quoting | None, declared_option("quoting")]
-Encoding = Annotated[str | None, declared_option("encoding", metavar=_DECLARED["encoding"].option.metavar)]
-Id = Annotated[str | None, declared_option("id", metavar="COLUMN")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Report and count bad records instead of stopping.")]
-OnLong = Annotated[OnLongName | None, declared_option("on_long", default="cut pairs, refuse others")]
 Treebank = Annotated[
     list[str] | None,
     typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat."),
@@ -142,65 +123,15 @@ Held = Annotated[
     list[str] | None,
     typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
 ]
-WordsOption = Annotated[Words | None, declared_option("words")]
-UnitOption = Annotated[Unit | None, declared_option("unit")]
-By = Annotated[ByName | None, declared_option("by")]
-Special = Annotated[SpecialName | None, declared_option("special")]
-NoRelated = Annotated[bool, declared_option("related", "--no-related")]
-Threshold = Annotated[float | None, declared_option("threshold", metavar="X")]
-Split = Annotated[bool, declared_option("split")]
-Seed = Annotated[int | None, declared_option("seed", metavar="N")]
-Device = Annotated[DeviceName | None, declared_option("device")]
-Dtype = Annotated[DtypeName | None, declared_option("dtype")]
-BatchTokens = Annotated[int | None, declared_option("batch_tokens", metavar="N")]
-Predictive = Annotated[PredictiveName | None, declared_option("predictive")]
-PredictiveOff = Annotated[PredictiveName | None, declared_option("predictive", default="off")]
-PredictiveWords = Annotated[int | None, declared_option("predictive_words", metavar="N")]
-PredictivePairs = Annotated[int | None, declared_option("predictive_pairs", metavar="N")]
 _ATTENTION = (
     "Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
     "[default: encoder, or by the letter of heads]"
 )
-Attention = Annotated[AttentionName | None, typer.Option("--attention", help=_ATTENTION)]
-AnyAttention = Annotated[
-    Literal["encoder", "decoder", "cross", "all"] | None, typer.Option("--attention", help=_ATTENTION)
-]
-Query = Annotated[QuerySide | None, declared_option("query")]
-Alignments = Annotated[
-    Path | None,
-    typer.Option("--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."),
-]
-MaxTargetTokens = Annotated[int | None, declared_option("max_target_tokens", metavar="N")]
-SourceLanguage = Annotated[str | None, declared_option("source_language", metavar="L")]
-TargetLanguage = Annotated[str | None, declared_option("target_language", metavar="L")]
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
 ]
 Window = Annotated[str | None, typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J.")]
-State = Annotated[str | None, typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it.")]
-Engine = Annotated[EngineName | None, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="FORMAT",
-        autocompletion=completing(*_TABLES),
-        help="Print table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
-    ),
-]
-Csv = Annotated[bool, typer.Option("--csv", help="Print CSV; short for --format csv.")]
-DecimalComma = Annotated[
-    bool, typer.Option("--decimal-comma", help="Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells.")
-]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
-]
-SignatureFile = Annotated[
-    Path | None,
-    typer.Option("--signature", metavar="FILE.json", help="Also write model, versions, options and input hash."),
-]
 
 Given: TypeAlias = Mapping[str, Any]
 """All that a command was given, by the names of its options."""
@@ -232,53 +163,99 @@ _OFF = ("show", "explain", "head", "serve")  # commands that ask for no predicti
 
 
 def _shared(
-    pairs: PairFiles = None,
-    weights: Weights = None,
-    columns: Columns = None,
-    header: Header = False,
-    no_header: NoHeader = False,
-    quoting: Quotes = None,
-    encoding: Encoding = None,
-    id: Id = None,
-    skip_bad: SkipBad = False,
-    on_long: OnLong = None,
-    model: Model = None,
-    by: By = None,
-    special: Special = None,
-    unit: UnitOption = None,
-    words: WordsOption = None,
-    no_related: NoRelated = False,
-    threshold: Threshold = None,
-    split: Split = False,
-    seed: Seed = None,
-    attention: Attention = None,
-    query: Query = None,
-    alignments: Alignments = None,
-    max_target_tokens: MaxTargetTokens = None,
-    source_language: SourceLanguage = None,
-    target_language: TargetLanguage = None,
-    predictive: Predictive = None,
-    predictive_words: PredictiveWords = None,
-    predictive_pairs: PredictivePairs = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_tokens: BatchTokens = None,
-    state: State = None,
-    engine: Engine = None,
-    format: Format = None,
-    csv: Csv = False,
-    decimal_comma: DecimalComma = False,
-    output: Output = None,
-    signature: SignatureFile = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pairs", metavar="FILE", help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin. May repeat."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE.npz", help="Read saved attention weights in place of a model's."),
+    ] = None,
+    columns: Annotated[str | None, declared_option("columns", metavar="A[,B]")] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="The first line names the columns. [default: detected]")
+    ] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.")] = False,
+    quoting: Annotated[Quoting | None, declared_option("quoting")] = None,
+    encoding: Annotated[str | None, declared_option("encoding", metavar=_DECLARED["encoding"].option.metavar)] = None,
+    id: Annotated[str | None, declared_option("id", metavar="COLUMN")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Report and count bad records instead of stopping.")
+    ] = False,
+    on_long: Annotated[OnLongName | None, declared_option("on_long", default="cut pairs, refuse others")] = None,
+    model: Annotated[
+        str | None, declared_option("model", "--model", "-m", metavar="NAME", autocompletion=complete_models)
+    ] = None,
+    by: Annotated[ByName | None, declared_option("by")] = None,
+    special: Annotated[SpecialName | None, declared_option("special")] = None,
+    unit: Annotated[Unit | None, declared_option("unit")] = None,
+    words: Annotated[Words | None, declared_option("words")] = None,
+    no_related: Annotated[bool, declared_option("related", "--no-related")] = False,
+    threshold: Annotated[float | None, declared_option("threshold", metavar="X")] = None,
+    split: Annotated[bool, declared_option("split")] = False,
+    seed: Annotated[int | None, declared_option("seed", metavar="N")] = None,
+    attention: Annotated[AttentionName | None, typer.Option("--attention", help=_ATTENTION)] = None,
+    query: Annotated[QuerySide | None, declared_option("query")] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            "--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."
+        ),
+    ] = None,
+    max_target_tokens: Annotated[int | None, declared_option("max_target_tokens", metavar="N")] = None,
+    source_language: Annotated[str | None, declared_option("source_language", metavar="L")] = None,
+    target_language: Annotated[str | None, declared_option("target_language", metavar="L")] = None,
+    predictive: Annotated[PredictiveName | None, declared_option("predictive")] = None,
+    predictive_words: Annotated[int | None, declared_option("predictive_words", metavar="N")] = None,
+    predictive_pairs: Annotated[int | None, declared_option("predictive_pairs", metavar="N")] = None,
+    device: Annotated[DeviceName | None, declared_option("device")] = None,
+    dtype: Annotated[DtypeName | None, declared_option("dtype")] = None,
+    batch_tokens: Annotated[int | None, declared_option("batch_tokens", metavar="N")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it.")
+    ] = None,
+    engine: Annotated[
+        EngineName | None, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            autocompletion=completing(*_TABLES),
+            help="Print table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
+        ),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; short for --format csv.")] = False,
+    decimal_comma: Annotated[
+        bool,
+        typer.Option("--decimal-comma", help="Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", metavar="FILE.json", help="Also write model, versions, options and input hash."),
+    ] = None,
 ) -> None:
     """Declares the options that commands share."""
 
 
-def _any_attention(attention: AnyAttention = None) -> None:
+def _any_attention(
+    attention: Annotated[
+        Literal["encoder", "decoder", "cross", "all"] | None, typer.Option("--attention", help=_ATTENTION)
+    ] = None,
+) -> None:
     """Declares the option of commands that read all kinds of attention at once."""
 
 
-def _predictive_off(predictive: PredictiveOff = None) -> None:
+def _predictive_off(
+    predictive: Annotated[PredictiveName | None, declared_option("predictive", default="off")] = None,
+) -> None:
     """Declares the option of commands that ask for no predictive words by themselves."""
 
 

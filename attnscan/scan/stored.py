@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -33,7 +32,6 @@ from attnscan.scoring.relation_sums import RelationSums
 from attnscan.scoring.resampling import BlockSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-State = TypeVar("State")
 _FORMAT = 16
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
 _MAX_TEXT = 1 << 16
@@ -155,21 +153,6 @@ def _signature_read(said: Any) -> Signature:
         if not right or len(str(value)) > _MAX_TEXT:
             raise ValueError(f"a signature with {field.name} of another type")
     return Signature(**said)
-
-
-class Keeper(Generic[State]):
-    """Writes how far a scan is, now and then and at the end."""
-
-    def __init__(self, write: Callable[[State], None], every: float, first: State) -> None:
-        """`every` is in seconds; the `first` state needs no writing."""
-        self._write, self._every, self._kept, self._when = write, every, first, time.monotonic()
-
-    def __call__(self, state: State, *, last: bool = False) -> None:
-        """Write a state, if it is another one, and time for that or the `last`. Raises: OutputError."""
-        if state is self._kept or not (last or time.monotonic() - self._when > self._every):
-            return
-        self._write(state)
-        self._kept, self._when = state, time.monotonic()
 
 
 def arrays_of(sums: ScanSums) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, sampled
-from attnscan.scan.stored import Keeper, load_state, save_state
+from attnscan.scan.stored import load_state, save_state
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -202,14 +202,3 @@ def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
         for record in some:
             seen = seen.and_then(record, ScanOptions())
         assert [place for _, place, _ in seen.sample] == [first[1]]
-
-
-def test_a_state_is_written_when_it_is_another_and_at_the_last() -> None:
-    written: list[int] = []
-    keep, rarely = (Keeper(written.append, every, 0) for every in (-1.0, 3600.0))
-    for state in (0, 1, 1, 2):
-        keep(state)
-    rarely(3)
-    rarely(4, last=True)
-    rarely(4, last=True)
-    assert written == [1, 2, 4]
