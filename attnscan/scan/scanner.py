@@ -252,7 +252,7 @@ class Scanner:
     def answering(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
-        answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
+        answers = self.answers if worth_keeping(self.loaded, questions) else Answers()
         known = {
             asked.digest: answer for asked in questions if (answer := answers.get(asked, self.measure)) is not None
         }
@@ -265,7 +265,7 @@ class Scanner:
             if total:
                 self.tell(doing or "predictive words: hidden sequences", done, total)
         if rest:
-            answers.cache.prune()
+            answers.prune()
         return [known[asked.digest] for asked in questions]
 
     @cached_property

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +23,7 @@ from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
-from attnscan.scan.answers import Answers, Cache, cache_directory, switched_off, worth_keeping
+from attnscan.scan.answers import Answers, cache_directory, worth_keeping
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
@@ -33,9 +31,6 @@ from attnscan.scoring.predictive import Questions
 
 PAIR, OTHER = Pair("the cat sat on the mat", "a cat"), Pair("the mat sat")
 OPTIONS = ScanOptions()
-KEY, OTHER_KEY = "a" * 64, "b" * 64
-NUMBERS = np.array([0.1, 2.0, -3.5])
-FILE = f"{KEY}.npz"
 
 
 @pytest.fixture(autouse=True)
@@ -205,30 +200,6 @@ def test_what_others_have_written_is_asked_each_time(
     assert sorted(place.iterdir()) == kept
 
 
-def test_a_file_that_is_damaged_is_asked_for_and_mended(model: LoadedModel, asked: list[int], place: Path) -> None:
-    first = _help(model)
-    (file,) = place.iterdir()
-    _one_bit(file)
-    asked.clear()
-    assert _same(_help(model), first) and asked
-    asked.clear()
-    assert _same(_help(model), first) and not asked
-
-
-def test_it_is_bounded(model: LoadedModel, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Answers.of.__func__  # type: ignore[attr-defined]
-
-    def small(cls: type[Answers], *given: Any) -> Answers:
-        own = made(cls, *given)
-        return replace(own, cache=replace(own.cache, most_bytes=2000))
-
-    monkeypatch.setattr(Answers, "of", classmethod(small))
-    for words in range(2, 9):
-        _help(model, predictive_words=words)
-        assert sum(file.stat().st_size for file in place.iterdir()) <= 2000
-    assert list(place.iterdir())
-
-
 def test_no_text_is_kept(model: LoadedModel, place: Path) -> None:
     _help(model)
     (file,) = place.iterdir()
@@ -270,139 +241,13 @@ def test_a_second_run_of_a_command_says_the_same_and_asks_nothing(command: list[
     assert not asked
 
 
-@pytest.mark.parametrize("bad", ["/dev/null/cache", "/proc/attnscan"])
+@pytest.mark.parametrize("bad", ["/dev/null/cache", "/proc/attnscan", "x" * 300])
 def test_a_place_that_cannot_be_written_is_no_trouble(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["predictive", "I like tea.", "--model", "bundled", "--csv"]
     good = CliRunner().invoke(app, arguments)
     monkeypatch.setenv("ATTNSCAN_CACHE", bad)
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, done.stdout, done.stderr) == (0, good.stdout, good.stderr)
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Cache:
-    """A cache that holds one array."""
-    cache = Cache(tmp_path / "deep" / "cache")
-    cache.put(KEY, NUMBERS)
-    return cache
-
-
-def _path(cache: Cache, name: str = FILE) -> Path:
-    assert cache.place is not None
-    return cache.place / name
-
-
-def test_what_is_kept_is_found_again_to_the_last_bit(kept: Cache) -> None:
-    found = kept.get(KEY, 3)
-    assert found is not None and found.tolist() == NUMBERS.tolist()
-    assert kept.get(OTHER_KEY, 3) is kept.get(KEY, 2) is kept.get(KEY, 4) is None
-    assert [path.name for path in _path(kept).parent.iterdir()] == [FILE]
-
-
-def test_nothing_is_kept_where_that_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    cache = Cache(None)
-    cache.put(KEY, NUMBERS)
-    cache.prune()
-    assert cache.get(KEY, 3) is None and not list(tmp_path.iterdir())
-
-
-def _one_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def _of_another_key(path: Path) -> None:
-    Cache(path.parent).put(OTHER_KEY, NUMBERS)
-    path.with_name(f"{OTHER_KEY}.npz").replace(path)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.write_bytes(path.read_bytes()[:-1]),
-        lambda path: path.write_bytes(b"\x80\x04\x95" + b"\0" * 53),  # a pickle
-        lambda path: Cache(path.parent).put(KEY, np.array([1.0, np.inf, 2.0])),
-        lambda path: os.mkfifo(path.rename(path.with_name("aside")).with_name(path.name)),
-        _one_bit,
-        _of_another_key,
-        Path.unlink,
-    ],
-    ids=["truncated", "pickle", "infinite", "pipe", "one bit", "of another key", "none"],
-)
-def test_what_is_not_whole_is_as_good_as_nothing_and_is_written_anew(
-    kept: Cache, damage: Callable[[Path], None]
-) -> None:
-    damage(_path(kept))
-    assert kept.get(KEY, 3) is None
-    kept.put(KEY, NUMBERS)
-    found = kept.get(KEY, 3)
-    assert found is not None and found.tolist() == NUMBERS.tolist()
-
-
-def test_a_directory_in_a_files_place_costs_nothing_but_the_answer(kept: Cache) -> None:
-    _path(kept).unlink()
-    _path(kept).mkdir()
-    kept.put(KEY, NUMBERS)
-    assert kept.get(KEY, 3) is None
-    assert [path.name for path in _path(kept).parent.iterdir()] == [FILE]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no /proc")
-@pytest.mark.parametrize("place", ["/proc/attnscan", "/dev/null/cache", "name\0with", "x" * 300])
-def test_a_place_that_cannot_be_written_costs_nothing(place: str) -> None:
-    cache = Cache(Path(place))
-    cache.put(KEY, NUMBERS)
-    cache.prune()
-    assert cache.get(KEY, 3) is None
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device that is always full")
-def test_a_full_disk_leaves_nothing_behind(kept: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "write_bytes", lambda _, content: os.write(os.open("/dev/full", 1), content))
-    kept.put(OTHER_KEY, np.zeros(100_000))
-    assert [path.name for path in _path(kept).parent.iterdir()] == [FILE]
-
-
-def test_what_was_used_last_stays_and_what_is_not_the_caches_own_is_left_alone(tmp_path: Path) -> None:
-    Cache(tmp_path).put(KEY, np.zeros(10))
-    cache = Cache(tmp_path, most_bytes=3 * (tmp_path / FILE).stat().st_size)
-    (tmp_path / FILE).unlink()
-    keys = [f"{number:064x}" for number in range(6)]
-    for number, key in enumerate(keys):
-        cache.put(key, np.zeros(10))
-        os.utime(tmp_path / f"{key}.npz", (1000 + number, 1000 + number))
-    begun = tmp_path / f".{keys[0][:50]}.abc"  # by a process that was killed
-    for path in (begun, tmp_path / "notes.txt"):
-        path.write_bytes(b"x" * 1000)
-        os.utime(path, (1000, 1000))
-    assert cache.get(keys[0], 10) is not None  # used now
-    cache.prune()
-    assert [key for key in keys if cache.get(key, 10) is not None] == [keys[0], *keys[4:]]
-    assert not begun.exists() and (tmp_path / "notes.txt").exists()
-
-
-@pytest.mark.long
-def test_processes_that_write_and_prune_at_once_never_read_what_is_not_there(tmp_path: Path) -> None:
-    code = """
-import sys
-import numpy as np
-from pathlib import Path
-from attnscan.scan.answers import Cache
-cache = Cache(Path(sys.argv[1]), most_bytes=20_000)
-for turn in range(300):
-    key = f"{turn % 40:064x}"
-    cache.put(key, np.full(100, float(turn % 40)))
-    cache.prune()
-    for other in range(40):
-        found = cache.get(f"{other:064x}", 100)
-        assert found is None or (found == other).all()
-"""
-    workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(3)]
-    assert [worker.wait() for worker in workers] == [0, 0, 0]
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000
-    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize(
@@ -428,7 +273,6 @@ def test_where_it_lies(
     monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
     found = cache_directory(environment, platform)
     assert found == (None if place is None else Path(place))
-    assert switched_off(environment) == (place is None)
 
 
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,4 +281,52 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Path, "home", nowhere)
     assert cache_directory({}, "linux") is None
-    assert not switched_off({})
+
+
+def _one_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _infinite(path: Path) -> None:
+    with np.load(path) as arrays:
+        numbers = {name: array + np.inf for name, array in arrays.items()}
+    np.savez(path, **numbers)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(b"\x80\x04\x95" + b"\0" * 53),  # a pickle
+        _one_bit,
+        _infinite,
+        Path.unlink,
+    ],
+    ids=["truncated", "pickle", "one bit", "infinite", "none"],
+)
+def test_what_is_not_whole_is_asked_for_and_written_anew(
+    model: LoadedModel, asked: list[int], place: Path, damage: Callable[[Path], None]
+) -> None:
+    first = _help(model)
+    (file,) = place.iterdir()
+    damage(file)
+    for is_asked in (True, False):
+        asked.clear()
+        assert _same(_help(model), first) and bool(asked) is is_asked
+    assert [*place.iterdir()] == [file]
+
+
+def test_it_is_bounded_what_was_used_last_stays_and_what_is_not_its_own_is_left_alone(
+    model: LoadedModel, place: Path
+) -> None:
+    for words in range(2, 8):
+        _help(model, predictive_words=words)
+    files = sorted(place.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    for number, file in enumerate(files):
+        os.utime(file, (1000 + number, 1000 + number))
+    (place / "notes.txt").write_text("mine")
+    _help(model, predictive_words=2)  # used now
+    Answers("", place, sum(file.stat().st_size for file in (files[0], *files[4:]))).prune()
+    assert {*place.iterdir()} == {files[0], *files[4:], place / "notes.txt"}
