@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,14 +199,11 @@ class Measured:
     """What of the weight lies on the query itself."""
     whole: float = 0.0
     """The weight of the same queries on the wider target that this one is a part of."""
-    whole_chance: float = 0.0
-    """The same of even attention."""
 
 
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
     """Their sums, each so many times."""
-    times = times or [1.0] * len(parts)
-    names = ("weight", "n", "chance", "itself", "whole", "whole_chance")
+    times, names = times or [1.0] * len(parts), ("weight", "n", "chance", "itself", "whole")
     return Measured(*(sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True)) for name in names))
 
 
@@ -219,27 +215,39 @@ def on_target(pattern: str, weights: Sequence[float], target: Mapping[int, float
 
 
 def by_query(
-    one: Input, matrix: Sequence[Sequence[float]], rows: Rows, *, words_only: bool = False
+    one: Input,
+    matrix: Sequence[Sequence[float]],
+    rows: Rows,
+    special: str = "out",
+    lengths: Sequence[float] | None = None,
 ) -> dict[str, dict[int, Measured]]:
-    """One head's eligible queries, pattern by pattern; with `words_only`, without weight on special tokens."""
+    """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter` alone, or of all.
+
+    Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries, key by key.
+    """
     found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
     for i in one.words:
-        keys = [j for j, seen in enumerate(one.visible[i]) if seen and (one.sentence[j] >= 0 or not words_only)]
-        left = sum(matrix[i][j] for j in keys) if words_only else 1.0
-        if left < 1e-6:
-            continue
-        weights, even = [0.0] * len(matrix), [0.0] * len(matrix)
-        for j in keys:
-            weights[j] = matrix[i][j] / left
-            even[j] = len(one.pieces[j]) / sum(len(one.pieces[key]) for key in keys)  # over tokens, then merged
+        seen = [j for j, visible in enumerate(one.visible[i]) if visible]
+        of_words = seen if special == "in" else [j for j in seen if one.sentence[j] >= 0]
         for pattern, of_query in rows.items():
+            keys = seen if pattern == "delimiter" else of_words
             target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
-            if target:
-                weight, chance = on_target(pattern, weights, target), on_target(pattern, even, target)
-                itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
-                wider = rows["identical"][i] if pattern == "cross-sentence" else target
-                whole, whole_chance = (on_target(pattern, values, wider) for values in (weights, even))
-                found[pattern][i] = Measured(weight, 1.0, chance, itself, whole, whole_chance)
+            left = sum(matrix[i][j] for j in keys)
+            if not target or left < 1e-6:
+                continue
+            weights, even = [0.0] * len(matrix), [0.0] * len(matrix)
+            evenly = {j: len(one.pieces[j]) * (lengths[j] if lengths else 1) for j in keys}  # over tokens, then merged
+            for j in keys:
+                weights[j], even[j] = matrix[i][j] / left, evenly[j] / sum(evenly.values())
+            itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
+            wider = rows["identical"][i] if pattern == "cross-sentence" else target
+            found[pattern][i] = Measured(
+                on_target(pattern, weights, target),
+                1.0,
+                on_target(pattern, even, target),
+                itself,
+                on_target(pattern, weights, wider),
+            )
     return found
 
 
@@ -272,16 +280,8 @@ class Score:
     @property
     def share(self) -> float:
         """What of the weight on the wider target lies on this one."""
-        return self._of_whole("weight", "whole")
-
-    @property
-    def share_chance(self) -> float:
-        """The same of even attention."""
-        return self._of_whole("chance", "whole_chance")
-
-    def _of_whole(self, part: str, whole: str) -> float:
-        total = sum(getattr(each, whole) for each in self.of_pairs)
-        return sum(getattr(each, part) for each in self.of_pairs) / total if total else NAN
+        whole = sum(each.whole for each in self.of_pairs)
+        return sum(each.weight for each in self.of_pairs) / whole if whole else NAN
 
     def covariance(self, other: Score) -> float:
         """Of the two means over the same pairs; NaN below two pairs."""
@@ -316,59 +316,20 @@ class Score:
         return low, high
 
 
-def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:
-    """The pattern that a head follows most, then the next one."""
-    return [name if above >= threshold else "mixed" for name, above in race(scores)[:2]]
-
-
-def race(scores: Mapping[str, Score]) -> list[tuple[str, float]]:
-    """The patterns that compete for a head and how far each is above chance, the best first."""
-    above = _above(scores)
-    part = above.pop("cross-sentence")
-    name = {pattern: pattern for pattern in above}
-    if part > above["identical"] or scores["cross-sentence"].share >= 2 / 3:
-        name["identical"] = "cross-sentence"
-    above["identical"] = max(above["identical"], part)
-    order = sorted(above, key=lambda pattern: -above[pattern])
-    return [(name[pattern], above[pattern]) for pattern in order]
-
-
-def _above(scores: Mapping[str, Score]) -> dict[str, float]:
+def followed(scores: Mapping[str, Score], special: str = "out", threshold: float = 0.25) -> str:
+    """The pattern that a head follows, or nothing; among words, `delimiter` does not compete."""
     above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
-    same = scores["identical"]
+    same, part = scores["identical"], above.pop("cross-sentence")
     if same.mean("itself") > 2 / 3 * same.mean():
         above["identical"] = -math.inf
-    return above
-
-
-def decided_by_share(scores: Mapping[str, Score], label: str) -> bool:
-    """Whether `identical` and `cross-sentence` did not part by which is farther above chance."""
-    above = _above(scores)
-    known = not math.isnan(scores["cross-sentence"].share)
-    return label in ("identical", "cross-sentence") and known and above["cross-sentence"] <= above["identical"]
-
-
-def stays(
-    words: Sequence[int], of_head: Mapping[str, Mapping[int, Measured]], label: str, drawn: Sequence[Sequence[int]]
-) -> float:
-    """In what share of the drawings of an input's words a head keeps its label; NaN if it rests on fewer than 5."""
-    if (len(words) if label == "mixed" else len(of_head[label])) < 5:
-        return NAN
-    kept = 0
-    for times in drawn:
-        again = {
-            pattern: Score([added(list(found.values()), [times[words.index(i)] for i in found])])
-            for pattern, found in of_head.items()
-        }
-        kept += labels(again)[0] == label
-    return kept / len(drawn)
-
-
-def drawings(count: int, many: int) -> list[list[int]]:
-    """How often each of so many words comes in each drawing of as many words, with replacement."""
-    chance = random.Random(1)
-    places = [[chance.randrange(count) for _ in range(count)] for _ in range(many)]
-    return [[each.count(word) for word in range(count)] for each in places]
+    if special == "out":
+        above.pop("delimiter")
+    is_part = part > above["identical"] or scores["cross-sentence"].share >= 2 / 3
+    above["identical"] = max(above["identical"], part)
+    best = max(above, key=lambda pattern: above[pattern])
+    if above[best] < threshold:
+        return ""
+    return "cross-sentence" if best == "identical" and is_part else best
 
 
 def false_discovery_rates(p: Sequence[float]) -> list[float]:
@@ -383,13 +344,13 @@ def false_discovery_rates(p: Sequence[float]) -> list[float]:
 
 
 def every_head(
-    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], rows: Rows, *, words_only: bool = False
+    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], rows: Rows, special: str = "out"
 ) -> dict[Head, dict[str, Measured]]:
     """Every head's sums over the eligible queries of one input, pattern by pattern."""
     found = {}
     for layer, heads in enumerate(matrices):
         for head, matrix in enumerate(heads):
-            queries = by_query(one, matrix, rows, words_only=words_only)
+            queries = by_query(one, matrix, rows, special)
             found[layer, head] = {pattern: added(list(own.values())) for pattern, own in queries.items()}
     return found
 

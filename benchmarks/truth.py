@@ -4,7 +4,7 @@
 
 attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote; `truth_of_studies.py`, `truth_of_explain.py`, `truth_of_statements.py` and
+the command wrote; `truth_of_studies.py`, `truth_of_explain.py`, `truth_of_labels.py` and
 `truth_of_syntax.py` do so for the rest. Where
 attnscan draws at random, its draw is made again, or a draw of one's own is compared within its error.
 `coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more than its bound makes the exit
@@ -20,7 +20,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +28,6 @@ import coverage_of_intervals
 import torch
 import truth_of_studies as studies
 from by_loops import (
-    NAN,
     PATTERNS,
     Checkpoint,
     Head,
@@ -37,15 +36,10 @@ from by_loops import (
     Score,
     added,
     by_query,
-    decided_by_share,
-    drawings,
     every_head,
     helps,
-    labels,
     near_enough,
-    race,
     related,
-    stays,
     targets,
     whole_words,
 )
@@ -53,71 +47,34 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
-from truth_of_statements import statements
+from truth_of_labels import labels
 from truth_of_syntax import syntax
-from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
+from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, over, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 HEADS_PAIRS, ASKED = 12, 4
 """Pairs that `heads` reads, and pairs among them that `predictive` asks the model about."""
 LONG = 12
 """Pairs whose sentences make one long pair, in which words are related."""
-DRAWN = 500
-RESAMPLED = 1_000
-"""Bootstrap drawings here, and in attnscan."""
 
 
 def classify(checkpoint: Checkpoint, name: str = "") -> Iterator[Tally]:
-    """Scores, entropy and labels of one input, and in how many resamplings of its words each label stays."""
-    rows = {head_of(row): row for row in command("classify", *PAIR, *asked_of(checkpoint), "--no-related")}
+    """Scores and entropy of one input, among words and over all keys."""
     one = checkpoint.read(PAIR)
     asked = helps(checkpoint, one) if checkpoint.tokenizer.mask_token_id is not None else None
     target, matrices = targets(one, asked), checkpoint.weights(one)
-    tally, drawn = Tally(f"classify{name}"), drawings(len(one.words), DRAWN)
-    shares = Tally(f"classify{name}, labels stay", 1.0, "in 4.5 standard errors + 0.002")
-    tally.same("heads", sorted(rows), sorted(every_head(one, matrices, target)))
-    for (layer, head), row in rows.items():
-        what, matrix = f"{layer}-{head}", matrices[layer][head]
-        for kind, words_only in (("label", False), ("content_label", True)):
-            of_head = by_query(one, matrix, target, words_only=words_only)
-            scores = {pattern: Score([added(list(found.values()))]) for pattern, found in of_head.items()}
-            first, second = labels(scores)
-            tally.same(f"{what} {kind}", row[kind], first)
-            _compare_shares(shares, f"{what} {kind}", row[f"{kind}_stays"], stays(one.words, of_head, first, drawn))
-            if not words_only:
-                tally.same(f"{what} runner_up", row["runner_up"], second)
-                for pattern in PATTERNS:
-                    tally.compare(f"{what} {pattern}", row[pattern], scores[pattern].mean())
-                tally.row(row, what, identical_self=scores["identical"].mean("itself"), entropy=_entropy(one, matrix))
-    yield tally
-    yield shares
-    told = json.loads(written("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--format", "json"))
-    kinds = [every_head(one, matrices, target, words_only=words_only) for words_only in (False, True)]
-    yield _compare_deciding(f"classify{name}, shares that decide", told, *([kind] for kind in kinds))
-
-
-def _compare_deciding(table: str, told: Mapping[str, list[Row]], every_key: OfPairs, words_only: OfPairs) -> Tally:
-    """Of each label that two thirds of the weight decide, that share and its chance; what heads carry is left out."""
-    tally, expected = Tally(table), {}
-    for column, of_pairs, rank in (
-        ("label", every_key, 0),
-        ("runner_up", every_key, 1),
-        ("content_label", words_only, 0),
-    ):
-        for head in of_pairs[0]:
-            scores = {pattern: Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS}
-            if decided_by_share(scores, labels(scores)[rank]):
-                expected[column, head] = scores["cross-sentence"]
-    rows = {
-        (row["column"], head_of(row)): row
-        for row in told["shares"]
-        if row["column"] not in ("carried_label", "map_label")
-    }
-    tally.same("heads", sorted(rows), sorted(expected))
-    for place in rows.keys() & expected.keys():
-        tally.compare(f"{place} share", str(rows[place]["share"]), expected[place].share)
-        tally.compare(f"{place} chance", str(rows[place]["chance"]), expected[place].share_chance)
-    return tally
+    for special in ("out", "in"):
+        told = command("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--special", special)
+        rows = {head_of(row): row for row in told}
+        tally, expected = Tally(f"classify{name}, special {special}"), every_head(one, matrices, target, special)
+        tally.same("heads", sorted(rows), sorted(expected))
+        for (layer, head), row in rows.items():
+            what = f"{layer}-{head}"
+            tally.same(f"{what} name", row["name"], f"L{layer}H{head}")
+            for pattern in PATTERNS:
+                tally.compare(f"{what} {pattern}", row[pattern], Score([expected[layer, head][pattern]]).mean())
+            tally.row(row, what, entropy=_entropy(one, matrices[layer][head]))
+        yield tally
 
 
 def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -129,16 +86,6 @@ def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
 def _entropy(one: Input, matrix: Sequence[Sequence[float]]) -> float:
     """Of a word's row on average, in nats."""
     return sum(-w * math.log(w) for i in one.words for w in matrix[i] if w > 0) / len(one.words)
-
-
-def _compare_shares(tally: Tally, what: str, cell: str, expected: float) -> None:
-    """Two bootstraps' shares, in units of what they may differ by."""
-    found, both = number(cell), math.nan
-    if not math.isnan(found) and not math.isnan(expected):
-        p = (found * RESAMPLED + expected * DRAWN) / (RESAMPLED + DRAWN)
-        both = abs(found - expected) / (4.5 * math.sqrt(p * (1 - p) * (1 / RESAMPLED + 1 / DRAWN)) + 0.002)
-    absent = math.isnan(found) and math.isnan(expected)
-    tally.compare(what, "" if absent else "0", NAN if absent else (math.inf if math.isnan(both) else both))
 
 
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -203,75 +150,35 @@ OfPairs = list[dict[Head, dict[str, Measured]]]
 """What every head has in every pair."""
 
 
-def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> tuple[OfPairs, OfPairs]:
-    """With every key, and with words alone; `predictive` for the pairs that are `asked` about."""
-    every_key, words_only = [], []
+def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> dict[str, OfPairs]:
+    """With special tokens out and in; `predictive` for the pairs that are `asked` about."""
+    found: dict[str, OfPairs] = {"out": [], "in": []}
     for pair in pairs:
         one = checkpoint.read(pair, unit)
         target, matrices = targets(one, helps(checkpoint, one) if pair in asked else None), checkpoint.weights(one)
-        every_key.append(every_head(one, matrices, target))
-        words_only.append(every_head(one, matrices, target, words_only=True))
-    return every_key, words_only
+        for special, of_pairs in found.items():
+            of_pairs.append(every_head(one, matrices, target, special))
+    return found
 
 
 def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The ranking over pairs: plain, by words alone, and ranked by one half and scored by the other."""
+    """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
     asked = sorted(pairs, key=_hash)[:ASKED]
-    every_key, words_only = scanned(checkpoint, pairs, asked)
+    scores = scanned(checkpoint, pairs, asked)
     every = (*asked_of(checkpoint), "--predictive-pairs", str(ASKED))
-    tally = Tally("heads")
-    _compare_ranking(tally, over(pairs, "heads", "--best", *every), every_key)
-    yield tally
-    tally = Tally("heads --without-delimiters")
-    _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--special=out"), words_only)
-    yield tally
-    yield from _compare_labels(over(pairs, "heads", *every), every_key, words_only)
-    yield _compare_deciding(
-        "heads --labels, shares that decide",
-        json.loads(over_file(pairs, "heads", *every, "--format", "json")),
-        every_key,
-        words_only,
-    )
     merged = scanned(checkpoint, pairs, unit="word")
-    asked = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
-    for what, of_pairs in zip(("", "--special=out"), merged, strict=True):
-        tally = Tally(f"heads --unit word {what}".rstrip())
-        _compare_ranking(tally, over(pairs, "heads", "--best", *asked, *what.split()), of_pairs)
-        yield tally
+    by_word = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
+    for options, expected in ((every, scores), (by_word, merged)):
+        for special, of_pairs in expected.items():
+            tally = Tally(f"heads {' '.join(options[2:4])} --special {special}")
+            _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs)
+            yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
-    of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
+    of_half = [[own for own, which in zip(scores["out"], half, strict=True) if which == number] for number in (0, 1)]
     _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--split"), *of_half[::-1])
     yield tally
-
-
-def _compare_labels(rows: Sequence[Row], every_key: OfPairs, words_only: OfPairs) -> Iterator[Tally]:
-    """What heads are called over pairs, how many pairs say the same alone, and how often pairs drawn anew do."""
-    tally, drawn = Tally("heads --labels"), drawings(len(every_key), DRAWN)
-    shares = Tally("heads --labels, labels stay", 1.0, "in 4.5 standard errors + 0.002")
-    tally.same("heads", [head_of(row) for row in rows], sorted(every_key[0]))
-    for row in rows:
-        head = head_of(row)
-        for kind, of_pairs in (("label", every_key), ("content_label", words_only)):
-            own = [of_pair[head] for of_pair in of_pairs]
-            runners = race({pattern: Score([each[pattern] for each in own]) for pattern in PATTERNS})
-            label = runners[0][0] if runners[0][1] >= 0.25 else "mixed"
-            tally.same(f"{head} {kind}", row[kind], label)
-            if kind == "label":
-                margin = runners[0][1] - runners[1][1]
-                tally.row(row, f"{head}", above_chance=runners[0][1], margin=margin)
-            able = [each for each in own if label == "mixed" or each[label].n > 0]
-            alone = [labels({pattern: Score([each[pattern]]) for pattern in PATTERNS})[0] for each in able]
-            tally.compare(f"{head} {kind}_agree", row[f"{kind}_agree"], alone.count(label) / len(alone))
-            again = (
-                {pattern: Score([added([each[pattern] for each in own], times)]) for pattern in PATTERNS}
-                for times in drawn
-            )
-            stay = sum(labels(scores)[0] == label for scores in again) / len(drawn) if len(able) >= 5 else math.nan
-            _compare_shares(shares, f"{head} {kind}", row[f"{kind}_stays"], stay)
-    yield tally
-    yield shares
 
 
 def _hash(pair: Sequence[str], seed: int = 0) -> str:
@@ -300,14 +207,11 @@ def _compare_ranking(
         tally.same(f"{pattern} ranks", [row["rank"] for row in own], ranks)
         below = [by[b] - by[a] > 1e-7 for a, b in itertools.pairwise(order)]
         tally.same(f"{pattern} order", any(below), False)
-        for place, (head, row) in enumerate(zip(order, own, strict=True)):
-            score, following = scores[head], scores[order[place + 1]] if place + 1 < len(order) else None
+        for head, row in zip(order, own, strict=True):
+            score = scores[head]
             low, high = score.interval
             expected = {name: getattr(score, name) for name in ("above_chance", "se", "n", "pairs")}
-            expected |= {"score": score.mean(), "chance": score.mean("chance"), "self_": score.mean("itself")}
-            expected |= {"low": low, "high": high}
-            expected["lead"] = score.mean() - following.mean() if following else NAN
-            expected["lead_se"] = score.se_beside(following) if following else NAN
+            expected |= {"score": score.mean(), "chance": score.mean("chance"), "low": low, "high": high}
             tally.row(row, f"{pattern} {head}", **expected)
 
 
@@ -316,9 +220,9 @@ def causal(_another: Checkpoint) -> Iterator[Tally]:
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = random_decoder(Path(directory))
         yield from classify(checkpoint, " of a GPT-2")
-        tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
-        rows = over(shipped(4), "heads", "--model", directory)
-        _compare_ranking(tally, rows, every_key)
+        tally, of_pairs = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))["out"]
+        rows = over(shipped(4), "heads", "--best", "--model", directory, "--predictive", "off")
+        _compare_ranking(tally, rows, of_pairs)
         tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
         yield tally
 
@@ -345,7 +249,7 @@ TABLES = {
     "show": show,
     "predictive": predictive,
     "heads": heads,
-    "statements": statements,
+    "labels": labels,
     "syntax": syntax,
     "causal": causal,
     "similar": studies.similar,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Rows, Score, added, every_head, labels, targets
+from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Rows, Score, added, every_head, targets
+from truth_of_labels import label_of
 from truth_of_studies import PAIRS, scores_over
 from written import Row, Tally, head_of, number, over, shipped
 
@@ -41,15 +42,16 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     scores = scores_over(
         [every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)]
     )
+    called = label_of(checkpoint, pairs)
     again = {name: _changed(checkpoint, inputs, target, change) for name, change in CHANGES.items()}
     seen = [_queries_and_keys(checkpoint, one) for one in inputs]
     tally.same("heads", [head_of(row) for row in rows], sorted(scores))
     for place, row in enumerate(rows):
         head, pattern = head_of(row), row["pattern"]
-        score, label = scores[head][pattern], labels(scores[head])[0]
+        score, label = scores[head][pattern], called[head]
         tally.same(f"{head} label", row["label"], label)
         nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
-        tally.same(f"{head} pattern", pattern, nearest if label == "mixed" else label)
+        tally.same(f"{head} pattern", pattern, label if label in PATTERNS else nearest)
         expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
         for name in CHANGES:

@@ -19,10 +19,10 @@ from by_loops import (
     Score,
     every_head,
     false_discovery_rates,
-    labels,
     targets,
 )
 from scipy.stats import t as student
+from truth_of_labels import label_of
 from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
@@ -31,7 +31,7 @@ CONTROLS = 8
 
 
 def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, dict[str, Score]]:
-    """Every head's scores with every key; `predictive` is not asked for."""
+    """Every head's scores among words; `predictive` is not asked for."""
     of_pairs = []
     for pair in pairs:
         one = checkpoint.read(pair)
@@ -51,7 +51,7 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     pairs, tally = shipped(PAIRS), Tally("similar")
     asked = ("--model", checkpoint.name, "--queries", "999", "--nearest", "71")
     rows = {head_of(row): row for row in over(pairs, "similar", *asked)}
-    scores, order = scores_of(checkpoint, pairs), sorted(rows)
+    labels, order = label_of(checkpoint, pairs), sorted(rows)
     apart = _divergences(checkpoint, pairs)
     between = np.zeros((len(order), len(order)))
     for a, b in itertools.combinations(range(len(order)), 2):
@@ -65,7 +65,7 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
         for i, other in enumerate(others, 1):
             score = apart[min(head, other), max(head, other)]
             tally.row(row, what, **{f"divergence_{i}": score.mean(), f"se_{i}": score.se})
-        tally.same(f"{what} label", row["label"], labels(scores[head])[0])
+        tally.same(f"{what} label", row["label"], labels[head])
         tally.same(f"{what} group", int(row["group"]), 1 + next(i for i, own in enumerate(groups) if place in own))
         for axis, column in enumerate("xy"):  # an axis may point either way
             tally.compare(f"{what} {column}", row[column].removeprefix("'").removeprefix("-"), places[place, axis])
@@ -130,6 +130,7 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
         other.tokenizer.save_pretrained(directory)
         rows = over(pairs, "compare", checkpoint.name, directory)
     ours, theirs = scores_of(checkpoint, pairs), scores_of(other, pairs)
+    labels_a, labels_b = label_of(checkpoint, pairs), label_of(other, pairs)
     p = [_p_value(row, ours, theirs) for row in rows]
     rates = false_discovery_rates(p)
     tally.same("rows", len(rows), len(ours) * (len(PATTERNS) - 1))  # `predictive` is not compared
@@ -141,8 +142,8 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
         if "p" in row:
             expected |= {"p": p[place], "fdr": rates[place]}
         tally.row(row, f"{head} {pattern}", **expected)
-        tally.same(f"{head} label_a", row["label_a"], labels(ours[head])[0])
-        tally.same(f"{head} label_b", row["label_b"], labels(theirs[head])[0])
+        tally.same(f"{head} label_a", row["label_a"], labels_a[head])
+        tally.same(f"{head} label_b", row["label_b"], labels_b[head])
     if "p" not in rows[0]:
         tally.table += " (without p, fdr)"
     yield tally

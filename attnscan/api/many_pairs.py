@@ -232,7 +232,7 @@ def scanned(
 
     def save() -> None:
         nonlocal saved, when
-        if path is not None and reached is not saved and reached.sums.any is not None:
+        if path is not None and reached is not saved and reached.sums.shape is not None:
             save_state(path, reached, scanner)
         saved, when = reached, time.monotonic()
 

@@ -48,7 +48,7 @@ class Ranking:
         for p, pattern in enumerate(self.scores.patterns):
             for number in self.order(pattern)[:1]:
                 head = self.scores.grid[number]
-                best.append(f"{pattern} {scored(head, float(self.scores.every_key.score[(*head.place, p)]))}")
+                best.append(f"{pattern} {scored(head, float(self.table.score[(*head.place, p)]))}")
         labels = [] if self.labels is None else [f"labels: {tallied(self.label)}"]
         return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
@@ -182,7 +182,6 @@ class Leads:
         """Of some heads above as many others, by their numbers."""
         score, effective = table.score[..., pattern].ravel(), table.effective_pairs[..., pattern].ravel()
         difference: FloatArray = score[heads] - score[others]
-        between = table.se_between
-        se: FloatArray = np.full(heads.shape, np.nan) if between is None else between[pattern, heads, others]
+        se = table.se_between(pattern, heads, others)
         width = half_width(se, np.minimum(effective[heads], effective[others]))
         return cls(difference, se, difference > width)

@@ -37,15 +37,15 @@ class ScoreTable:
     pairs: IntArray
     """Pairs that had any."""
     effective_pairs: FloatArray
-    """So many pairs of one size would tell as much: (Σn)² / Σn², n being a pair's eligible queries; NaN without one."""
+    """So many pairs, or blocks of many pairs, of one size would tell as much: (Σn)² / Σn², n being eligible queries."""
     share: FloatArray
     """For a pattern that is a part of a wider one: its part of that one's weight, on the same queries."""
     itself: FloatArray
     """How much of the score is a word's weight on itself."""
-    se_between: FloatArray | None = None
-    """Standard error of the difference between any two heads' scores, paired; None if it was not kept.
+    residual: FloatArray | None = None
+    """What each pair, or block of many, adds to the error: those of a difference of two scores are their difference.
 
-    Shape: [pattern, layer x head, layer x head]."""
+    Shape: [block, layer, head, pattern]; None where they were not kept."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -58,6 +58,17 @@ class ScoreTable:
     def interval(self) -> tuple[FloatArray, FloatArray]:
         """The score's 95 % interval, within [0, 1]: by t, on the logit scale. NaN below two pairs."""
         return score_interval(self.score, self.se, self.pairs, self.effective_pairs)
+
+    def se_between(self, pattern: int, heads: IntArray, others: IntArray) -> FloatArray:
+        """Standard errors of differences between heads' scores, paired, by the heads' numbers; NaN if not kept.
+
+        Shape: [comparison] twice -> [comparison].
+        """
+        if self.residual is None:
+            return np.full(heads.shape, np.nan)
+        of_heads = self.residual[..., pattern].reshape(len(self.residual), -1)
+        se: FloatArray = np.sqrt(((of_heads[:, heads] - of_heads[:, others]) ** 2).sum(0))
+        return se
 
     def ranked(self, pattern: int) -> IntArray:
         """The numbers of the heads that have a score on a pattern, best first. Shape: [ranked head]."""

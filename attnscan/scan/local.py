@@ -24,11 +24,10 @@ from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
 from attnscan.scoring.alignment import AlignmentScorer
+from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import ALIGNED
-from attnscan.scoring.labels import LabelSums, no_classes, units_of
 from attnscan.scoring.predictive import Questions, within_budget
-from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
@@ -215,7 +214,7 @@ def scan(
     Raises: InputError, which says where the pair stands.
     """
     state = start or ScanState(scanner.options)
-    sums, stream = state.sums, Stream(scanner, records, on_bad, state.seen)
+    stream, window = Stream(scanner, records, on_bad, state.seen), ScanSums()
     work = partial(_scored, scanner, pair_scores=on_pairs is not None)
     with closing(stream.worked(work)) as scored:
         for results, window_done in scored:
@@ -223,10 +222,11 @@ def scan(
                 for places, own in of_pairs:
                     if on_pairs is not None:
                         on_pairs(places, own)
-                sums += batch_sums
+                window += batch_sums
             scanner.tell(doing, stream.done, total)
             if window_done:
-                state = ScanState(scanner.options, stream.seen, sums)
+                state = ScanState(scanner.options, stream.seen, state.sums + window)
+                window = ScanSums()
                 if keep is not None:
                     keep(state)
     return state
@@ -234,7 +234,7 @@ def scan(
 
 def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
     """A state that says which model ran, if a pair was scored."""
-    if state.signature is not None or state.sums.any is None:
+    if state.signature is not None or state.sums.shape is None:
         return state
     return replace(state, signature=scanner.signature(Seen(), fingerprint=True))
 
@@ -281,36 +281,25 @@ def summed(
     if scanner.options.relations is not None:
         return ScanSums(relations=tree_sums(scanner, inputs))
     if not scanner.options.split:
-        return _told(scanner, inputs, helps, on_pairs, only)
+        return ScanSums(_blocks(scanner, inputs, helps, on_pairs, only))
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
     for encoded in inputs:
         halves[half(encoded.known_pair, scanner.options.seed)].append(encoded)
-    to_choose, to_tell = halves
-    sums = _told(scanner, to_tell, helps, on_pairs, only) if to_tell else ScanSums()
-    if not to_choose:
-        return sums
-    aligners = list[AlignmentScorer]()
-
-    def beside(targets: Targets) -> Consumer:
-        aligners.append(AlignmentScorer(targets.batch, [0] * len(to_choose)))
-        return aligners[0]
-
-    also = beside if ALIGNED in scanner.options.patterns else None
-    ranked = scanner.score(to_choose, helps, also, on_pairs, only, products=True)
-    return sums + ScanSums(ranked=ranked, alignment=aligners[0].sums() if aligners else None)
+    to_choose, to_tell = (_blocks(scanner, own, helps, on_pairs, only) if own else None for own in halves)
+    return ScanSums(to_tell, to_choose)
 
 
-def _told(
+def _blocks(
     scanner: Scanner,
     inputs: Sequence[EncodedInput],
     helps: Sequence[Help],
     on_pairs: OnPairs | None,
     only: Sequence[str] | None,
-) -> ScanSums:
-    """The sums of inputs that scores are told by, with those for labels."""
-    options, keys = scanner.options, [encoded.known_pair.key for encoded in inputs]
-    special = not options.reading.among_words
-    classes, own, aligners = list[ClassScorer](), list[PairSums](), list[AlignmentScorer]()
+) -> Blocks:
+    """What inputs say of scores and, if that was asked for, of labels and of links."""
+    options = scanner.options
+    special, halves = not options.reading.among_words, [half(encoded.known_pair, options.seed) for encoded in inputs]
+    classes, aligners = list[ClassScorer](), list[AlignmentScorer]()
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
@@ -318,26 +307,18 @@ def _told(
             classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
             consumers.append(classes[0])
         if ALIGNED in options.patterns:
-            halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
             aligners.append(AlignmentScorer(targets.batch, halves))
             consumers.append(aligners[0])
         return partial(each, consumers)
 
-    def keep(places: Sequence[Place], sums: PairSums) -> None:
-        own.append(sums)
-        if on_pairs is not None:  # with the sums by class, which labels need
-            on_pairs(places, {**sums, **(classes[0].sums() if classes else {})})
-
-    told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
-    labels = None
-    if options.labelled:
-        by_class = classes[0].sums() if classes else no_classes(own[0])
-        labels = LabelSums.of(units_of(own[0], by_class, options.reading), told.scored, keys)
-    return ScanSums(
-        told,
-        labels=labels,
-        alignment=aligners[0].sums() if aligners else None,
-    )
+    sums = dict(scanner.score(inputs, helps, beside, only))
+    for of_classes in classes:
+        sums |= of_classes.sums()
+    if aligners:
+        sums["links"] = aligners[0].sums()
+    if on_pairs is not None:
+        on_pairs([encoded.place for encoded in inputs], sums)
+    return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
 
 
 def each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:

@@ -23,17 +23,17 @@ from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import Behind, same_or, visible_keys
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.behaviour import Labels
 from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
-from attnscan.scoring.labels import labels_of, units_of
+from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
@@ -161,7 +161,10 @@ class InputReading:
         result = _classification(encoded, self._by_weight, signature, scanner.options, before)
         unmeasured = None if self._helps else scanner.why_no_measure
         if self._carried is not None:
-            result = self._carried.added(result, encoded, scanner.options, before)
+            if before is not None:
+                before()
+            result = self._carried.added(result, "carried", scanner.options, in_full=before is not None)
+            result = replace(result, output=self._carried.output(encoded))
         (related,) = self.batch.related_pairs
         notes = (
             *(help_of_words.description for help_of_words in self._helps),
@@ -273,18 +276,17 @@ class _Scorers:
         for classes in self._classes.values():
             classes(block)
 
-    def labels(
-        self, by: By, options: ScanOptions, layers: tuple[int, ...], *, in_full: bool
-    ) -> dict[Reading, Callable[[], Labels]]:
-        """What tells what every head does, by reading; without `in_full`, neither habits nor how sure labels are."""
-        scores, words = self.words.sums().finish(options.kind, layers), self.words.word_sums()
-        makers: dict[Reading, Callable[[], Labels]] = {}
+    def added(self, result: Classification, by: By, options: ScanOptions, *, in_full: bool) -> Classification:
+        """Add scores and labels to a result; without `in_full`, neither habits nor how sure labels are."""
+        layers = result.signature.layers
+        scores = scores_of(self.words.sums(), [pattern.scored for pattern in options.patterns], options.kind, layers)
+        words, labels_by = self.words.word_sums(), dict(result.labels_by)
         for special in self._readings:
             reading, known = Reading(by, special), in_full and special in self._classes
-            units = units_of(words, self._classes[special].sums(), reading) if known else {}
+            units = units_of(words | self._classes[special].sums(), reading) if known else {}
             work = partial(labels_of, scores, units, reading, options.threshold, options.seed, of_pairs=False)
-            makers[reading] = Deferred(work)
-        return makers
+            labels_by[reading] = Deferred(work)
+        return replace(result, scores_by={**result.scores_by, by: scores}, labels_by=labels_by)
 
 
 class _CarriedScorers(_Scorers):
@@ -298,24 +300,17 @@ class _CarriedScorers(_Scorers):
             self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
         self._outputs[block.layer, block.heads, block.rows] = outputs
 
-    def added(
-        self, result: Classification, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None
-    ) -> Classification:
-        """Add what heads carry to a result, once every block has come; what a word puts out is the mean of its pieces'.
+    def output(self, encoded: EncodedInput) -> FloatArray:
+        """How much each head puts out, once every block has come; of a word, the mean of its pieces.
 
-        `before` is called before what takes longest, which is left out without.
+        Shape: [layer, head].
         """
         unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
         lengths = self._outputs.cpu().numpy().astype(np.float64)
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
-            output = together / together.sum(-1, keepdims=True)
-        layers = result.signature.layers
-        scores_by = {**result.scores_by, "carried": self.words.sums().finish(options.kind, layers)}
-        if before is not None:
-            before()
-        labels = self.labels("carried", options, layers, in_full=before is not None)
-        return replace(result, scores_by=scores_by, labels_by={**result.labels_by, **labels}, output=output)
+            output: FloatArray = together / together.sum(-1, keepdims=True)
+        return output
 
 
 def _classification(
@@ -325,17 +320,11 @@ def _classification(
     options: ScanOptions,
     before: Callable[[], None] | None = lambda: None,
 ) -> Classification:
-    """What heads do by their weights; `before` as for `_CarriedScorers.added`."""
+    """What heads do by their weights; `before` is called before what takes longest, which is left out without."""
     if before is not None:
         before()
-    return Classification(
-        units=encoded.units,
-        sentence=encoded.unit_sentence,
-        scores_by={"weight": scorers.words.sums().finish(options.kind, signature.layers)},
-        signature=signature,
-        labels_by=scorers.labels("weight", options, signature.layers, in_full=before is not None),
-        shown=options.shown,
-    )
+    result = Classification(encoded.units, encoded.unit_sentence, {}, signature, shown=options.shown)
+    return scorers.added(result, "weight", options, in_full=before is not None)
 
 
 def _not_measured(options: ScanOptions, why: str | None) -> dict[str, str]:

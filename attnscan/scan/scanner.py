@@ -37,8 +37,7 @@ from attnscan.scan.answers import Answers, worth_keeping
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
-from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.scorer import PairSums, Scorer
 from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
@@ -279,16 +278,12 @@ class Scanner:
         inputs: Sequence[EncodedInput],
         helps: Sequence[Help] = (),
         also: Callable[[Targets], Consumer] | None = None,
-        on_pairs: OnPairs | None = None,
         only: Sequence[str] | None = None,
-        products: bool = False,
-    ) -> ScoreSums:
-        """Run one batch and score every head on it; on `predictive` too, given each input's help.
+    ) -> PairSums:
+        """Run one batch and score every head on it; on `predictive` too, given each input's help: each pair's sums.
 
-        What `also` makes of the batch's targets is shown every block of attention as well; `on_pairs` is given each
-        pair's own sums.
+        What `also` makes of the batch's targets is shown every block of attention as well.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
-        With `products`, the sums tell how the scores of every two heads vary together.
         """
         self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)
@@ -301,10 +296,8 @@ class Scanner:
                 other(block)
 
         self.run(batch.model_inputs, consume)
-        if on_pairs is not None:
-            on_pairs([encoded.place for encoded in inputs], scorer.pair_sums())
-        sums = scorer.sums(products=products)
-        return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=sums.words * 0)
+        sums = scorer.sums()
+        return sums if only is None else sums | {name: sums[name] * 0 for name in ("entropy", "rows")}
 
     def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from attnscan.__version__ import __version__
@@ -20,15 +21,15 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.alignment import AlignmentSums
+from attnscan.scoring.alignment import alignment_errors
+from attnscan.scoring.blocks import Adding, Blocks
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.labels import LabelSums, labels_of
+from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
-from attnscan.scoring.sums import Adding, ScoreSums
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
-_FORMAT = 5  # rises whenever what a pickled state holds has other fields
+_FORMAT = 6  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -164,20 +165,23 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
 class ScanSums(Adding):
     """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
 
-    told: ScoreSums | None = None
-    ranked: ScoreSums | None = None
-    """None unless options say `split`."""
-    labels: LabelSums | None = None
-    """Of the pairs that scores are told by; None unless options say `labelled`."""
-    alignment: AlignmentSums | None = None
-    """Beside the scores of `aligned`."""
+    told: Blocks | None = None
+    """As `Scorer.sums` and, for labels, `ClassScorer.sums` name them; with `links` beside the scores of `aligned`."""
+    ranked: Blocks | None = None
+    """Likewise; None unless options say `split`."""
     relations: RelationSums | None = None
     """In place of all others: of sentences with trees; None unless options say `relations`."""
 
     @property
-    def any(self) -> ScoreSums | RelationSums | None:
-        """Sums that there are; None if nothing has been summed."""
-        return self.told or self.ranked or self.relations
+    def shape(self) -> tuple[int, int] | None:
+        """How many layers and heads the sums are of; None if nothing has been summed."""
+        if self.relations is not None:
+            return self.relations.shape
+        scores = self.told or self.ranked
+        if scores is None:
+            return None
+        layers, heads = scores.sums["entropy"].shape[1:3]
+        return layers, heads
 
 
 @dataclass(frozen=True)
@@ -255,20 +259,27 @@ class ScanState:
         if self.options.relations is not None:
             raise OptionError("the shard is of a treebank", "give it to `syntax`")
         sums, options = self.sums if asked is None else self.sums + asked, self.options
-        if self.signature is None or sums.any is None:
+        if self.signature is None or sums.shape is None:
             raise no_pair("to score")
         if sums.told is None or (options.split and sums.ranked is None):
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
-        scores, labels = sums.told.finish(options.kind, signature.layers), None
-        if sums.labels is not None:
-            labels = labels_of(scores, sums.labels.units(), options.reading, options.threshold, options.seed)
+        scored, blocks = [pattern.scored for pattern in options.patterns], sums.told.sums
+        scores, labels = scores_of(blocks, scored, options.kind, signature.layers), None
+        if options.labelled:
+            labels = labels_of(
+                scores, units_of(blocks, options.reading), options.reading, options.threshold, options.seed
+            )
+        links = None
+        if "links" in blocks:
+            halves = [blocks_of_half for blocks_of_half in (sums.told, sums.ranked) if blocks_of_half is not None]
+            links = np.concatenate([blocks_of_half.sums["links"] for blocks_of_half in halves])
         return Ranking(
             scores,
             signature,
-            sums.ranked.finish(options.kind, signature.layers) if sums.ranked else None,
+            scores_of(sums.ranked.sums, scored, options.kind, signature.layers) if sums.ranked else None,
             labels=labels,
-            alignment=None if sums.alignment is None else sums.alignment.finish(),
+            alignment=None if links is None else alignment_errors(links),
         )
 
 

@@ -8,7 +8,6 @@ damaged sum would go on into every later one: zip keeps a CRC of every array.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from io import BytesIO
@@ -16,24 +15,20 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscan.errors import StateError
 from attnscan.inputs.option import words_of
 from attnscan.results.files import write_file
-from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen
-from attnscan.scoring.alignment import AlignmentSums
-from attnscan.scoring.labels import LabelSums
+from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.relation_sums import RelationSums
-from attnscan.scoring.resampling import BlockSums
-from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 16
-_MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
+_FORMAT = 17
+_MAX_BYTES = 512 << 20  # the blocks of 384 heads x 7 patterns take 64 MiB; split, twice that
 _MAX_TEXT = 1 << 16
 _ABOUT = "about"
 _OF_MODEL = {
@@ -48,16 +43,15 @@ _OF_ATTENTION = ("attention", "query")  # told first: with them, patterns and th
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
     state = with_signature(scanner, state)
-    assert state.signature is not None and state.sums.any is not None
+    assert state.signature is not None and state.sums.shape is not None
     told = {
         "format": _FORMAT,
         "scan": _about(scanner),
         "signature": asdict(state.signature),
-        "grid": state.sums.any.shape,
         "seen": state.seen.dumped(),
     }
     file = BytesIO()
-    np.savez(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(told))}, **arrays_of(state.sums))
+    np.savez(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(told))}, **dict(_arrays("sums", state.sums)))
     write_file(path, file.getvalue())
 
 
@@ -74,9 +68,7 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
             raise _of_another_version(path)
         _check_about(path, told["scan"], _about(scanner))
         signature = _signature_read(told["signature"])
-        layers, heads = told["grid"]
-        sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums()
-        return ScanState(options, Seen.loaded(**told["seen"]), sums, signature)
+        return ScanState(options, Seen.loaded(**told["seen"]), _sums(arrays), signature)
     except StateError:
         raise
     except OSError as error:
@@ -155,78 +147,28 @@ def _signature_read(said: Any) -> Signature:
     return Signature(**said)
 
 
-def arrays_of(sums: ScanSums) -> dict[str, Any]:
-    """All arrays of sums, each by the names of the fields that it is in."""
-    return dict(_arrays("sums", sums))
-
-
-def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, np.ndarray):
-        yield name, value
-        return
-    if isinstance(value, BlockSums | RelationSums):
-        value = value.packed()
+def _arrays(name: str, value: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of blocks, or of records of them, each by the names of the fields that it is in."""
+    if isinstance(value, Blocks):
+        yield f"{name}.keys", value.keys
+        yield f"{name}.limits", np.array([value.most, value.bits])
+        yield from ((f"{name}.sums.{key}", values) for key, values in value.sums.items())
     elif is_dataclass(value):
-        value = {f.name: getattr(value, f.name) for f in fields(value)}
-    for key, part in value.items() if isinstance(value, Mapping) else ():
-        yield from _arrays(f"{name}.{key}", part)
+        for of in fields(value):
+            yield from _arrays(f"{name}.{of.name}", getattr(value, of.name))
 
 
-class _Arrays:
-    """The arrays of a file, each of which has to be of the shape that is expected."""
+def _blocks(arrays: Mapping[str, Any], name: str) -> Blocks | None:
+    """The blocks that a file has by a name. Raises: KeyError, ValueError if they are damaged."""
+    if f"{name}.keys" not in arrays:
+        return None
+    start, (most, bits) = f"{name}.sums.", arrays[f"{name}.limits"].tolist()
+    sums = {key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)}
+    return Blocks(arrays[f"{name}.keys"], sums, most, bits)
 
-    def __init__(self, arrays: Mapping[str, Any], scored: tuple[Scored, ...], shape: tuple[int, int]) -> None:
-        self._arrays, self._scored, self._shape = arrays, scored, shape
 
-    def sums(self) -> ScanSums:
-        shape = self._shape
-        return ScanSums(
-            told=self._scores("sums.told"),
-            ranked=self._scores("sums.ranked"),
-            labels=self._labels("sums.labels"),
-            alignment=self._record(AlignmentSums, "sums.alignment", (2, *shape))
-            if self._has("sums.alignment")
-            else None,
-            relations=self._relations("sums.relations"),
-        )
-
-    def _has(self, name: str) -> bool:
-        return any(key.startswith(f"{name}.") for key in self._arrays)
-
-    def _array(self, name: str, shape: tuple[int, ...]) -> FloatArray:
-        values: FloatArray = self._arrays[name]
-        if values.shape != shape or values.dtype != np.float64 or not np.isfinite(values).all():
-            raise ValueError(f"{name} of another shape")
-        return values
-
-    def _record(self, kind: Any, name: str, shape: tuple[int, ...]) -> Any:
-        return kind(*(self._array(f"{name}.{f.name}", shape) for f in fields(kind)))
-
-    def _scores(self, name: str) -> ScoreSums | None:
-        if not self._has(name):
-            return None
-        shape, patterns, heads = self._shape, len(self._scored), math.prod(self._shape)
-        every_key, words_only = (self._record(Sums, f"{name}.{kind}", (*shape, patterns)) for kind in KINDS)
-        entropy, words = (self._array(f"{name}.{of_rows}", shape) for of_rows in ("entropy", "words"))
-        products, of_heads = None, (patterns, heads, heads)
-        if self._has(f"{name}.products"):
-            products = {kind: self._record(HeadProducts, f"{name}.products.{kind}", of_heads) for kind in KINDS}
-        return ScoreSums(self._scored, every_key, words_only, entropy, words, products)
-
-    def _labels(self, name: str) -> LabelSums | None:
-        if not self._has(name):
-            return None
-        return LabelSums(self._scored, self._unpacked(f"{name}.blocks")).checked(self._shape)
-
-    def _blocks(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> BlockSums | None:
-        return self._unpacked(name).checked(shapes) if self._has(name) else None
-
-    def _relations(self, name: str) -> RelationSums | None:
-        return RelationSums.unpacked(self._below(name), self._shape) if self._has(name) else None
-
-    def _unpacked(self, name: str) -> BlockSums:
-        return BlockSums.unpacked(self._below(name))
-
-    def _below(self, name: str) -> dict[str, Any]:
-        start = f"{name}."
-        return {key.removeprefix(start): values for key, values in self._arrays.items() if key.startswith(start)}
+def _sums(arrays: Mapping[str, Any]) -> ScanSums:
+    """What `_arrays` made arrays of."""
+    whole, documents = (_blocks(arrays, f"sums.relations.{name}") for name in ("whole", "documents"))
+    relations = None if whole is None or documents is None else RelationSums(whole, documents)
+    return ScanSums(_blocks(arrays, "sums.told"), _blocks(arrays, "sums.ranked"), relations)

@@ -7,7 +7,6 @@ Source: Och and Ney, "A Systematic Comparison of Various Statistical Alignment M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,26 +17,18 @@ from attnscan.inputs.sentence import NO_WORD
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.alignment import AlignmentErrors
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.sums import Adding
 
 
-@dataclass(frozen=True)
-class AlignmentSums(Adding):
-    """Sums over the pairs of two halves. Shape: each [half, layer, head]; they add."""
+def alignment_errors(links: FloatArray) -> AlignmentErrors:
+    """The error rates of every head, by each half of the pairs and by all.
 
-    right: FloatArray
-    """Of links that are gold, too."""
-    made: FloatArray
-    """Of links."""
-    gold: FloatArray
-    """Of gold links."""
-
-    def finish(self) -> AlignmentErrors:
-        """The error rates of every head."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            halves = 1 - 2 * self.right / (self.made + self.gold)
-            overall = 1 - 2 * self.right.sum(0) / (self.made + self.gold).sum(0)
-        return AlignmentErrors(halves, overall)
+    Shape: `links` [block, layer, head, half x (right, made, gold)], as `AlignmentScorer.sums` gives them of pairs.
+    """
+    right, made, gold = np.moveaxis(links.sum(0).reshape(*links.shape[1:3], 2, 3), (2, 3), (1, 0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        halves = 1 - 2 * right / (made + gold)
+        overall = 1 - 2 * right.sum(0) / (made + gold).sum(0)
+    return AlignmentErrors(halves, overall)
 
 
 class AlignmentScorer:
@@ -76,9 +67,12 @@ class AlignmentScorer:
         right = [sum((word, sources[place]) in gold for word, place in zip(targets, row, strict=True)) for row in best]
         return np.array([right, [len(targets)] * len(best), [len(gold)] * len(best)], dtype=np.float64)
 
-    def sums(self) -> AlignmentSums:
-        """The batch's sums, once every block has come."""
-        total = np.zeros((3, 2, *self._shape))
+    def sums(self) -> FloatArray:
+        """Each pair's links in the half that it counts in, once every block has come.
+
+        Shape: [pair, layer, head, half x (right, made, gold)].
+        """
+        links = np.zeros((len(self._batch), *self._shape, 2, 3))
         for (number, layer), values in self._sums.items():
-            total[:, self._halves[number], layer] += values
-        return AlignmentSums(*total)
+            links[number, layer, :, self._halves[number]] = values.T
+        return links.reshape(*links.shape[:3], 6)

@@ -1,4 +1,4 @@
-"""Labels of heads from sums of pairs or of words, and in how many bootstrap resamples each stays. Numpy.
+"""What sums of pairs or of words say of every head: its scores, its label, and in how many resamples this stays. Numpy.
 
 What is drawn are pairs or, of one input, its words. A resample's label follows the rules of the label itself: a head
 rests on special tokens, else follows a pattern, else has a habit.
@@ -7,20 +7,19 @@ rests on special tokens, else follows a pattern, else has a habit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import COLUMNS, FEWEST, MOST_HEADS, RESAMPLINGS, STAYS, Labels, Statements, are_resting
+from attnscan.results.behaviour import FEWEST, MOST_HEADS, RESAMPLINGS, STAYS, Labels, Statements, are_resting
+from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, Scored
+from attnscan.scoring.blocks import AT_ONCE, drawings, effective, error, ratio, resampled, residuals, squeezed
 from attnscan.scoring.profile import class_shares
-from attnscan.scoring.resampling import AT_ONCE, BlockSums, drawings, most_blocks, squeezed, summed
+from attnscan.scoring.scorer import KINDS, PAIR_SUMS, PairSums
 from attnscan.scoring.statements import Shares, beyond_doubt, habits_of
-from attnscan.scoring.sums import KINDS, Adding, PairSums
 
 Units = Mapping[str, FloatArray]
 """Sums of what is drawn: of patterns `weight`, `n`, `chance`, `whole` and `itself`, each [unit, layer, head, pattern];
@@ -28,65 +27,47 @@ of classes `on` and `even`, [unit, layer, head, column], and `words`, [unit, lay
 and `even_special`, [unit, layer, head, 3], and `all_words`, [unit, layer, head, 1]; 1 in place of layer or head where
 all have the same."""
 
-_QUANTITIES = ("weight", "n", "chance", "whole", "itself")
-_OF_CLASSES = {"on": COLUMNS, "even": COLUMNS, "words": 1, "special": 3, "even_special": 3, "all_words": 1}
-"""Sums of classes, and how many columns each has."""
+_OF_CLASSES = {"words": "n"} | {name: name for name in ("on", "even", "special", "even_special", "all_words")}
+"""What `Units` name of a `ClassScorer`, and what it is there."""
 _CELLS = 1 << 22  # of resamples x heads x habits that are worked on at once
 _UNKNOWN = np.zeros((1, 1, 1, 1))
 
 
-def units_of(pairs: PairSums, classes: PairSums, reading: Reading) -> dict[str, FloatArray]:
-    """What labels need of the sums of a `Scorer` and a `ClassScorer`."""
+def units_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
+    """What labels need of the sums of a `Scorer` and a `ClassScorer`, whatever they are of."""
     kind = KINDS[reading.among_words]
-    units = {name: pairs[f"{kind}.{name}"] for name in _QUANTITIES}
-    return units | {name: classes["n" if name == "words" else name] for name in _OF_CLASSES}
+    units = {name: sums[f"{kind}.{name}"] for name in PAIR_SUMS} | {n: sums[name] for n, name in _OF_CLASSES.items()}
+    return {name: squeezed(values) for name, values in units.items()}
 
 
-def no_classes(pairs: PairSums) -> dict[str, FloatArray]:
-    """What a `ClassScorer` says of pairs of which one pattern alone is scored again: nothing is added."""
-    count = len(pairs["every_key.n"])
-    columns = {"n" if name == "words" else name: width for name, width in _OF_CLASSES.items()}
-    return {name: np.zeros((count, 1, 1, width)) for name, width in columns.items()}
+def scores_of(
+    sums: PairSums,
+    scored: Sequence[Scored],
+    kind: AttentionKind = AttentionKind.ONLY,
+    layers: tuple[int, ...] = (),
+) -> Scores:
+    """The scores of every head and pattern: heads of that kind of attention, of layers with these numbers.
+
+    Errors are clustered by unit.
+    """
+    every_key, words_only = (_scored({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
+    return Scores(tuple(scored), every_key, words_only, ratio(sums["entropy"], sums["rows"])[..., 0], kind, layers)
 
 
-@dataclass(frozen=True)
-class LabelSums(Adding):
-    """Sums over pairs, block by block, of which labels follow, and how sure they are."""
-
-    scored: tuple[Scored, ...]
-    blocks: BlockSums
-    """Sums as `Units` names them, of the patterns that need them; none of too many heads."""
-
-    @classmethod
-    def of(cls, units: Units, scored: tuple[Scored, ...], keys: Sequence[str]) -> LabelSums:
-        """Of some pairs, by the `Pair.key` of each."""
-        if units["weight"][0, ..., 0].size > MOST_HEADS:
-            return cls(scored, BlockSums({}))
-        of_patterns = {name: units[name][..., columns_of(name, scored)] for name in _QUANTITIES}
-        needed = {name: squeezed(values) for name, values in {**units, **of_patterns}.items()}
-        return cls(scored, BlockSums.of(keys, needed, most_blocks(units["weight"][0].size + units["on"][0].size)))
-
-    def checked(self, grid: tuple[int, int]) -> Self:
-        """These, if blocks are of the shapes that they must be. Raises: ValueError if not, as from a damaged file."""
-        widths = {name: len(columns_of(name, self.scored)) for name in _QUANTITIES}
-        self.blocks.checked({name: (*grid, width) for name, width in (widths | _OF_CLASSES).items()})
-        return self
-
-    def units(self) -> dict[str, FloatArray]:
-        """The sums block by block; those that no label needs are zero."""
-        units = self.blocks.stacked()
-        for name in _QUANTITIES if units else ():
-            values = np.zeros((*units[name].shape[:-1], len(self.scored)))
-            values[..., columns_of(name, self.scored)] = units[name]
-            units[name] = values
-        return units
-
-
-def columns_of(name: str, scored: Sequence[Scored]) -> list[int]:
-    """The patterns whose labels need a sum: few ask what a part has of its whole, or a word's weight on itself."""
-    if name == "whole":
-        return [p for p, pattern in enumerate(scored) if pattern.part_of is not None]
-    return [p for p, pattern in enumerate(scored) if name != "itself" or pattern.of_others]
+def _scored(sums: Mapping[str, FloatArray]) -> ScoreTable:
+    weight, n = sums["weight"], sums["n"]
+    residual = residuals(weight, n)
+    return ScoreTable(
+        score=ratio(weight, n),
+        chance=ratio(sums["chance"], n),
+        se=error(residual),
+        n=n.sum(0).astype(np.int64),
+        pairs=sums["pairs"].sum(0).astype(np.int64),
+        effective_pairs=effective(n),
+        share=ratio(weight, sums["whole"]),
+        itself=ratio(sums["itself"], n),
+        residual=residual,
+    )
 
 
 def labels_of(
@@ -121,7 +102,7 @@ def labels_of(
     holds, same = np.zeros(shape), np.zeros(shape)
     place = np.clip(habit, 0, None)[None, ..., None]
     for times in drawings(count, seed, max(1, min(AT_ONCE, _CELLS // on[0].size))):
-        again = Shares.of(summed(times, on), summed(times, even), summed(times, words), names)
+        again = Shares.of(resampled(times, on), resampled(times, even), resampled(times, words), names)
         above = again.above()
         holds += np.take_along_axis(above, np.broadcast_to(place, (len(times), *shape, 1)), -1)[..., 0].sum(0)
         same += (codes(_table(units, scored, times, shape), again.winners(above)) == code).sum(0)
@@ -144,7 +125,7 @@ def _too_few(units: Units, code: IntArray, shape: tuple[int, int]) -> NDArray[np
 
 def _table(units: Units, scored: Sequence[Scored], drawn: FloatArray, shape: tuple[int, int]) -> ScoreTable:
     """The scores by some resamples, as far as labels need them. Shape: `drawn` [resample, unit]."""
-    sums = {name: summed(drawn, units[name]) for name in _QUANTITIES}
+    sums = {name: resampled(drawn, units[name]) for name in PAIR_SUMS}
     weight = np.broadcast_to(sums["weight"], (len(drawn), *shape, len(scored)))
     with np.errstate(invalid="ignore", divide="ignore"):
         return ScoreTable(

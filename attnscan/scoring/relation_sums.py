@@ -6,9 +6,9 @@ one is chosen once they are whole: shards, order and resumption change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -17,120 +17,87 @@ from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
-from attnscan.scoring.resampling import ROOM, BlockSums
-from attnscan.scoring.sums import added
+from attnscan.scoring.blocks import ROOM, Adding, Blocks, error, residuals
 
 _MOST_LOST = 0.05  # of words: with more in no token, the tokenizer's offsets are not those of the text
 _FEWEST_BLOCKS, _MOST_BLOCKS = 32, 1024  # of documents: errors are by document up to so many
-AXES = {
-    "n": "row half",  # eligible queries
-    "met": "row",  # sentences that have any
-    "rules": "row half rule",  # targets to which each of `RULES` points
-    "hits": "row layer head",  # queries whose most attended other word is a target
-    "weight": "row layer any_head",  # on targets, by the reading that is scored
-    "on_words": "row layer any_head",  # on targets, among words
-    "eligible": "row layer any_head",  # queries with weight on words
-    "linked": "layer any_head",  # links of the trees in the maximum spanning trees
+_ALL = "0" * 16  # the key of what is summed over all documents
+OF_ROWS = {
+    "n": "half",  # eligible queries
+    "met": "",  # sentences that have any
+    "rules": "half rule",  # targets to which each of `RULES` points
+    "hits": "layer head",  # queries whose most attended other word is a target
+    "weight": "layer head",  # on targets, by the reading that is scored
+    "on_words": "layer head",  # on targets, among words
+    "eligible": "layer head",  # queries with weight on words
+    "chance": "layer even",  # what even attention has on targets, by the reading
+    "chance_eligible": "layer even",  # queries of which it has weight on words
+}
+"""The axes of the sums of each row. Even attention is one for all heads or, by what they carry, each head's own."""
+OF_ALL = {
+    "linked": "layer head",  # links of the trees in the maximum spanning trees
     "links": "kind",  # of the trees, and those between neighbours
     "words": "kind",  # all, and those without a token
     "spelled": "kind",  # those with characters that the model was given, and of these those in no token
 }
-"""The axes of each sum. Of `any_head` the last is even attention."""
-OF_DOCUMENTS = {"n": "row", "hits": "row layer head", "rules": "row half rule"}
-"""Likewise, of the sums of each document."""
+"""The axes of all other sums."""
+OF_DOCUMENTS = {"n": "", "hits": "layer head", "rules": "half rule"}
+"""Likewise, of the sums of each row in each document."""
 
 
 @dataclass(frozen=True)
-class RelationSums:
-    """Sums over sentences with trees. They add."""
+class RelationSums(Adding):
+    """Sums over sentences with trees, each by the name of its row. They add."""
 
-    rows: tuple[Row, ...]
-    """Those of these sentences, as `ordered` has them."""
-    sums: Mapping[str, FloatArray]
-    """By name. Shape: as `AXES`."""
-    documents: BlockSums
+    whole: Blocks
+    """Over all sentences, in a single block. Shape: as `OF_ROWS` and `OF_ALL`."""
+    documents: Blocks
     """Of each document. Shape: as `OF_DOCUMENTS`."""
 
     @classmethod
     def of(
         cls,
         rows: Sequence[Row],
-        sums: Mapping[str, FloatArray],
+        of_rows: Mapping[str, FloatArray],
+        of_all: Mapping[str, FloatArray],
         documents: Sequence[str],
         of_sentences: Mapping[str, FloatArray],
     ) -> Self:
-        """The sums of some sentences, with the key of each one's document. Shape: `of_sentences` [sentence, ...]."""
-        size = sum(values[0].size for values in of_sentences.values())
-        most = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, size)))
-        return cls(tuple(rows), sums, BlockSums.of(documents, of_sentences, most))
+        """The sums of some sentences, with the key of each one's document.
 
-    def __add__(self, other: RelationSums) -> RelationSums:
-        """Sums over the sentences of both."""
-        rows = ordered({*self.rows, *other.rows})
-        ours, theirs = self._over(rows), other._over(rows)
-        return RelationSums(rows, added(ours.sums, theirs.sums), ours.documents + theirs.documents)
+        Shape: `of_rows` [row, ...], `of_sentences` [sentence, row, ...].
+        """
+        whole = {_name(name, row): values[None, at] for name, values in of_rows.items() for at, row in enumerate(rows)}
+        whole |= {name: values[None] for name, values in of_all.items()}
+        each = {_name(n, row): values[:, at] for n, values in of_sentences.items() for at, row in enumerate(rows)}
+        most = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, sum(values[0].size for values in each.values()))))
+        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, each, most))
 
-    def _over(self, rows: tuple[Row, ...]) -> RelationSums:
-        """These over more rows, of which they have nothing."""
-        if rows == self.rows:
-            return self
-        at = [rows.index(row) for row in self.rows]
-
-        def spread(values: FloatArray, axes: str) -> FloatArray:
-            if "row" not in axes.split():
-                return values
-            axis = axes.split().index("row")
-            whole = np.zeros((*values.shape[:axis], len(rows), *values.shape[axis + 1 :]))
-            np.moveaxis(whole, axis, 0)[at] = np.moveaxis(values, axis, 0)
-            return whole
-
-        blocks = {
-            number: {name: spread(values, OF_DOCUMENTS[name]) for name, values in block.items()}
-            for number, block in self.documents.blocks.items()
-        }
-        sums = {name: spread(values, AXES[name]) for name, values in self.sums.items()}
-        return RelationSums(rows, sums, replace(self.documents, blocks=blocks))
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of these sentences."""
+        names = (name.split("|") for name in self.whole.sums)
+        return ordered(Row(*parts[1:]) for parts in names if parts[0] == "met")
 
     @property
     def shape(self) -> tuple[int, int]:
         """How many layers and heads there are."""
-        layers, any_heads = self.sums["linked"].shape
-        return layers, any_heads - 1
-
-    def packed(self) -> dict[str, Any]:
-        """All of it in arrays, by name."""
-        rows = np.array([[row.relation, row.direction] for row in self.rows]).reshape(-1, 2)
-        return {"rows": rows, **self.sums} | {
-            f"documents.{name}": values for name, values in self.documents.packed().items()
-        }
-
-    @classmethod
-    def unpacked(cls, packed: Mapping[str, Any], shape: tuple[int, int]) -> Self:
-        """These again from what `packed` gave. Raises: ValueError, KeyError if it is damaged."""
-        rows = tuple(Row(*row) for row in packed["rows"].tolist())
-        if rows != ordered(rows):
-            raise ValueError("rows out of order")
-        sums = {name: packed[name] for name in AXES}
-        for name, values in sums.items():
-            fits = values.shape == _shape(AXES[name], rows, shape) and values.dtype == np.float64
-            if not fits or not np.isfinite(values).all():
-                raise ValueError(f"{name} of another shape")
-        start = "documents."
-        blocks = {name.removeprefix(start): values for name, values in packed.items() if name.startswith(start)}
-        shapes = {name: _shape(axes, rows, shape) for name, axes in OF_DOCUMENTS.items()}
-        return cls(rows, sums, BlockSums.unpacked(blocks).checked(shapes))
+        _, layers, heads = self.whole.sums["linked"].shape
+        return layers, heads
 
 
-def ordered(rows: Any) -> tuple[Row, ...]:
+def _name(name: str, row: Row) -> str:
+    return f"{name}|{row.relation}|{row.direction}"
+
+
+def _stacked(sums: Mapping[str, FloatArray], names: Iterable[str], rows: Sequence[Row]) -> dict[str, FloatArray]:
+    """The sums of all rows by their names. Shape: each [block, row, ...]."""
+    return {name: np.stack([sums[_name(name, row)] for row in rows], 1) for name in names}
+
+
+def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Rows in the order of tables, each once: `all` first."""
     return tuple(sorted(set(rows), key=lambda row: (row.relation != "all", row)))
-
-
-def _shape(axes: str, rows: Sequence[Row], shape: tuple[int, int]) -> tuple[int, ...]:
-    layers, heads = shape
-    sizes = {"row": len(rows), "layer": layers, "head": heads, "any_head": heads + 1}
-    sizes |= {"half": 2, "rule": len(RULES), "kind": 2}
-    return tuple(sizes[axis] for axis in axes.split())
 
 
 def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Syntax:
@@ -138,8 +105,9 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     Raises: ModelError if too many words are in no token.
     """
-    known = sums.sums
-    spelled, lost = map(int, known["spelled"])
+    of_all, rows = {name: sums.whole.sums[name][0] for name in OF_ALL}, sums.rows
+    known = {name: values[0] for name, values in _stacked(sums.whole.sums, OF_ROWS, rows).items()}
+    spelled, lost = map(int, of_all["spelled"])
     if lost > _MOST_LOST * spelled:
         raise offsets_are_not_told(signature.model, f"{lost:,} of {spelled:,} words are in no token")
     n_half, too_few = known["n"], known["met"] < FEWEST
@@ -152,13 +120,16 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         return np.where(too_few, np.nan, values)
 
     def of_heads(values: FloatArray) -> FloatArray:
-        """Without even attention. Shape: [row, layer, head] -> [layer, head, row]."""
-        return np.moveaxis(values, 0, -1)[:, : hits.shape[-1]]
+        """Shape: [row, layer, head] -> [layer, head, row]."""
+        return np.moveaxis(values, 0, -1)
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        eligible = known["eligible"]
-        weight = np.moveaxis(known["weight"] / (eligible if among else n[:, None, None]), 0, -1)
-        gain, se, clusters, blocks = _gains(sums.documents, at)
+        eligible, even = known["eligible"], known["chance_eligible"]
+        weight, chance = (
+            of_heads(known[name] / (counted if among else n[:, None, None]))
+            for name, counted in (("weight", eligible), ("chance", even))
+        )
+        gain, se, clusters, blocks = _gains(sums.documents, rows, at)
         gain, se = emptied(gain), emptied(se)
         of_rows = RowNumbers(
             n=n.astype(np.int64),
@@ -167,20 +138,20 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
             rule_accuracy=emptied(by_rule / n),
         )
         return Syntax(
-            sums.rows,
+            rows,
             of_rows,
             accuracy=emptied(of_heads(hits) / n),
-            weight=emptied(weight[:, :-1]),
+            weight=emptied(weight),
             weight_among_words=emptied(of_heads(known["on_words"] / eligible)),
-            chance=emptied(np.broadcast_to(weight[:, -1:], gain.shape)),
+            chance=emptied(np.broadcast_to(chance, gain.shape)),
             gain=gain,
             se=se,
             p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
-            uuas=known["linked"][:, :-1] / known["links"][0],
-            chain_uuas=float(known["links"][1] / known["links"][0]),
+            uuas=of_all["linked"] / of_all["links"][0],
+            chain_uuas=float(of_all["links"][1] / of_all["links"][0]),
             clusters=blocks,
-            words=int(known["words"][0]),
-            wordless=int(known["words"][1]),
+            words=int(of_all["words"][0]),
+            wordless=int(of_all["words"][1]),
             signature=signature,
         )
 
@@ -212,18 +183,14 @@ def _at(values: FloatArray, places: IntArray) -> FloatArray:
     return chosen
 
 
-def _gains(documents: BlockSums, at: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+def _gains(documents: Blocks, rows: Sequence[Row], at: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """The gain and its error clustered by block, how many blocks a row is in, and how many there are.
 
     Shape: [layer, head, row] twice, [row].
-    Source: the linearized variance of a ratio of cluster totals, Cochran, Sampling Techniques (1977), 6.4.
     """
-    stacked = documents.stacked()
-    rows, halves = np.indices(at.shape)
-    hits, n = np.moveaxis(stacked["hits"], 1, -1), stacked["n"]
-    by_rule = stacked["rules"][:, rows, halves, at].sum(-1)
-    clusters, total = (n > 0).sum(0).astype(float), n.sum(0)
-    gain = (hits - by_rule[:, None, None]).sum(0) / total
-    residual = hits - by_rule[:, None, None] - gain * n[:, None, None]
-    se: FloatArray = np.sqrt(clusters / (clusters - 1) * np.einsum("blhr,blhr->lhr", residual, residual)) / total
-    return gain, np.where(clusters > 1, se, np.nan), clusters, len(n)
+    sums = _stacked(documents.sums, OF_DOCUMENTS, rows)
+    places, halves = np.indices(at.shape)
+    by_rule = sums["rules"][:, places, halves, at].sum(-1)
+    beyond, n = np.moveaxis(sums["hits"], 1, -1) - by_rule[:, None, None], sums["n"]
+    se = error(residuals(beyond, n[:, None, None]))
+    return beyond.sum(0) / n.sum(0), se, (n > 0).sum(0).astype(float), len(n)

@@ -74,7 +74,7 @@ def items_of(sentence: Sentence, asked: Asked = Asked()) -> list[Item]:
 class RelationScorer:
     """A consumer of attention blocks that holds one batch of sentences with trees against these.
 
-    Even attention is scored as one more head, the last.
+    Chance is even attention, the same for all heads; by what heads carry, what each would carry if it attended evenly.
     """
 
     def __init__(self, batch: EncodedBatch, asked: Asked, halves: Sequence[int], *, among: bool) -> None:
@@ -93,44 +93,54 @@ class RelationScorer:
         assert block.is_whole
         start, stop, _ = block.inputs.indices(len(self._units))
         if block.grid != self._grid or (block.layer < self._layer and self._done[start, block.layer]):
-            self._start(block.grid)
+            self._start(block.grid, 1 if block.value_norms is None else block.grid.shape[1])
         if block.layer != self._layer:
             self._flush()
             self._layer = block.layer
         for of_tokens, own in self._merged.blocks(replace(block, idle=None)):
-            is_new = self._evened.get(own.inputs.start) is not block.visible  # layers may have masks of their own
-            even = self._merged.even(of_tokens, own.inputs) if is_new else None
+            even, heads = None, slice(None)
+            if of_tokens.value_norms is not None:
+                even, heads = self._merged.even_carried(of_tokens, own), block.heads
+            elif self._evened.get(own.inputs.start) is not block.visible:  # layers may have masks of their own
+                even = self._merged.even(of_tokens, own.inputs)[:, None]
             for row, number in enumerate(range(own.inputs.start, own.inputs.stop)):
-                self._keep(number, block.heads, own.weights[row])
+                self._keep(self._kept, number, block.heads, own.weights[row])
                 if even is not None:
-                    self._keep(number, slice(-1, None), even[row, None])
+                    self._keep(self._even, number, heads, even[row])
                     self._evened[number] = block.visible
         self._there[start:stop] = True
 
-    def _start(self, grid: Grid) -> None:
-        """Make room for every layer and head."""
+    def _start(self, grid: Grid, evens: int) -> None:
+        """Make room for every layer and head, and for even attention of one head or of all."""
         (layers, heads), device = grid.shape, self._batch.word.device
         count, width = len(self._units), self._layout.width
         self._grid, self._layer, self._sums = grid, -1, dict[str, list[Tensor]]()
-        self._weights = torch.zeros(count, width, width, heads + 1, device=device)
-        self._left = torch.zeros(count, width, heads + 1, device=device)
+        self._kept, self._even = (
+            (torch.zeros(count, width, width, number, device=device), torch.zeros(count, width, number, device=device))
+            for number in (heads, evens)
+        )
+        """Weights on words, and how much each query has on them: of heads, and of even attention."""
         self._there = torch.zeros(count, dtype=torch.bool, device=device)
         self._done = torch.zeros(count, layers, dtype=torch.bool, device=device)
         self._evened: dict[int, Visible] = {}
 
-    def _keep(self, number: int, heads: slice, weights: Tensor) -> None:
-        """Weights of one input, by units, as those of its words. Shape: [head, unit, unit]."""
+    def _keep(self, into: tuple[Tensor, Tensor], number: int, heads: slice, weights: Tensor) -> None:
+        """Keep weights of one input, by units, as those of its words. Shape: [head, unit, unit]."""
         units, spelled = self._units[number], self._spelled[number]
         of_words = weights[:, units]
         count = of_words.shape[1]
-        self._weights[number, :count, :count, heads] = of_words[..., units].permute(1, 2, 0)
-        self._left[number, :count, heads] = of_words[..., spelled].sum(-1).T
+        into[0][number, :count, :count, heads] = of_words[..., units].permute(1, 2, 0)
+        into[1][number, :count, heads] = of_words[..., spelled].sum(-1).T
 
     @torch.inference_mode()
     def _flush(self) -> None:
         """Sum what one layer says of the sentences that have come."""
         if self._layer >= 0 and bool(self._there.any()):
-            for name, values in self._layout.sums(self._weights, self._left, self._there, among=self._among).items():
+            layout, there = self._layout, self._there
+            on_even = layout.on_targets(*self._even, there, among=self._among)
+            sums = layout.on_targets(*self._kept, there, among=self._among) | layout.agreement(self._kept[0], there)
+            sums |= {"chance": on_even["weight"], "chance_eligible": on_even["eligible"]}
+            for name, values in sums.items():
                 of_layers = self._sums.setdefault(name, [torch.zeros_like(values)] * self._done.shape[1])
                 of_layers[self._layer] = of_layers[self._layer] + values
             self._done[self._there, self._layer] = True
@@ -142,11 +152,11 @@ class RelationScorer:
         layout, inputs = self._layout, self._batch.inputs
         sums = {name: np.moveaxis(torch.stack(of).cpu().numpy(), 0, -2) for name, of in self._sums.items()}
         sums = {name: values.astype(np.float64) for name, values in sums.items()}
-        hits = sums.pop("hits")[..., :-1]  # of even attention there is no most attended word
         words = np.array([_words(encoded) for encoded in inputs], dtype=np.float64).sum(0)
-        sums |= {"words": words[:2], "spelled": words[2:], "hits": hits.sum(0), **layout.alike}
-        of_sentences = {"hits": hits, "n": layout.n, "rules": layout.rules}
-        return RelationSums.of(layout.rows, sums, list(map(_document, inputs)), of_sentences)
+        of_sentences = {"hits": sums.pop("hits"), "n": layout.n, "rules": layout.rules}
+        of_all = {"linked": sums.pop("linked"), "links": layout.links, "words": words[:2], "spelled": words[2:]}
+        of_rows = sums | {"hits": of_sentences["hits"].sum(0), **layout.alike}
+        return RelationSums.of(layout.rows, of_rows, of_all, list(map(_document, inputs)), of_sentences)
 
 
 class _Layout:
@@ -189,9 +199,10 @@ class _Layout:
         self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3).T
         self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 5).T
         self._others = ~torch.eye(width, dtype=torch.bool, device=device) & (self._numbers >= 0)[:, None]
-        self._count(all_links)
+        self.links = all_links
+        self._count()
 
-    def _count(self, links: FloatArray) -> None:
+    def _count(self) -> None:
         """What all heads have alike: queries, and targets to which rules point, by row."""
         count, rows = len(self._halves), len(self.rows)
         sentence, query, row, key, nearest = self._targets
@@ -211,37 +222,40 @@ class _Layout:
             "n": self.by_half(self.n),
             "met": (self.n > 0).sum(0).astype(np.float64),
             "rules": self.rules.sum(0),
-            "links": links,
         }
 
     def by_half(self, values: FloatArray) -> FloatArray:
         """Sums over the sentences of each half. Shape: [sentence, row, ...] -> [row, half, ...]."""
         return np.stack([values[self._halves == half].sum(0) for half in (0, 1)], axis=1)
 
-    def sums(self, weights: Tensor, left: Tensor, there: Tensor, *, among: bool) -> dict[str, Tensor]:
-        """What one layer says of those sentences that are `there`, as `AXES` names it; `hits` [sentence, row, head].
+    def on_targets(self, weights: Tensor, left: Tensor, there: Tensor, *, among: bool) -> dict[str, Tensor]:
+        """What one layer has on targets in those sentences that are `there`. Shape: [row, head] each.
 
-        Shape: `weights` [sentence, query, key, head], `left` on words [sentence, query, head] -> [..., head] each.
+        Shape: `weights` [sentence, query, key, head], `left` on words [sentence, query, head].
         """
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         sentence, query, row, key, _ = self._targets[:, there[self._targets[0]]]
         s, q, r = self._items
-        rows, heads = len(self.rows), weights.shape[-1]
-        seen = weights.masked_fill(~self._others[..., None], -1.0).argmax(2)  # the first of equals
-        hit = seen[sentence, query] == key[:, None]
-        on_target = weights[sentence, query, key]
+        on_target, rows = weights[sentence, query, key], len(self.rows)
         on_words = on_target * share[sentence, query]
-
-        def summed(values: Tensor, into: Tensor, *shape: int) -> Tensor:
-            total = weights.new_zeros(math.prod(shape), heads, dtype=exact(weights.device))
-            return total.index_add_(0, into, values.to(total.dtype)).reshape(*shape, heads)
-
         return {
-            "hits": summed(hit, sentence * rows + row, len(left), rows),
-            "weight": summed(on_words if among else on_target, row, rows),
-            "on_words": summed(on_words, row, rows),
-            "eligible": summed(counts[s, q] & there[s, None], r, rows),
+            "weight": _summed(on_words if among else on_target, row, rows),
+            "on_words": _summed(on_words, row, rows),
+            "eligible": _summed(counts[s, q] & there[s, None], r, rows),
+        }
+
+    def agreement(self, weights: Tensor, there: Tensor) -> dict[str, Tensor]:
+        """How often one layer attends to targets most, in those sentences, and which links of their trees it has.
+
+        Shape: `weights` [sentence, query, key, head] -> `hits` [sentence, row, head], `linked` [head].
+        """
+        sentence, query, row, key, _ = self._targets[:, there[self._targets[0]]]
+        rows, sentences = len(self.rows), len(weights)
+        seen = weights.masked_fill(~self._others[..., None], -1.0).argmax(2)  # the first of equals
+        hits = _summed(seen[sentence, query] == key[:, None], sentence * rows + row, sentences * rows)
+        return {
+            "hits": hits.reshape(sentences, rows, weights.shape[-1]),
             "linked": self._linked(weights[there], there),
         }
 
@@ -279,6 +293,12 @@ def _nearest_rule(tags: Sequence[str], query: int, key: int) -> int:
     tag, between = tags[key], tags[min(query, key) + 1 : max(query, key)]
     rule = f"{tag} {'behind' if key > query else 'before'}"
     return -1 if key == query or tag in between else _NUMBERS.get(rule, -1)
+
+
+def _summed(values: Tensor, into: Tensor, count: int) -> Tensor:
+    """Sums of values [item, head] by where they go, [item]. Shape: [count, head]."""
+    kind = exact(values.device)
+    return torch.zeros(count, values.shape[-1], dtype=kind, device=values.device).index_add_(0, into, values.to(kind))
 
 
 def _link(sentence: Sentence, nodes: Sequence[int], links: NDArray[np.bool_]) -> tuple[int, int]:

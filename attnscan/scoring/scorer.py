@@ -10,7 +10,7 @@ an input's sums independent of the inputs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,8 +26,15 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import DELIMITER, Scored
 from attnscan.scoring.merging import blocks_of_words, exact
-from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 from attnscan.scoring.targets import Target, Targets
+
+PairSums = Mapping[str, FloatArray]
+"""Pairs' own sums, as `Scorer.sums` names them. Shape: each [pair, layer, head, pattern], or 1 in its place."""
+KINDS = ("every_key", "words_only")
+"""With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
+PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
+"""What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
+wider target of which this one is a part; and what lies on the query itself."""
 
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
@@ -443,25 +450,24 @@ class Scorer:
         """What every head has alike. Shape: [batch, query, pattern] twice -> as in `_Part`."""
         return torch.cat([eligible, on_target], -1)
 
-    def sums(self, *, products: bool = False) -> ScoreSums:
-        """The batch's sums, once every block has come; with `products`, those of every two heads, too.
+    def sums(self) -> dict[str, FloatArray]:
+        """What `pair_sums` gives, once every block has come, and how much `entropy` all words' `rows` have, in nats.
 
+        Beside them `every_key.pairs` and `words_only.pairs`: 1 where a pair has an eligible query.
+
+        Shape: the last two [pair, layer, head, 1].
         Raises: CaptureError if the model's attention is not finite.
         """
-        entropy = self._entropy.cpu().numpy().astype(np.float64)
+        entropy, rows = (of_rows.cpu().numpy().astype(np.float64) for of_rows in (self._entropy, self._rows))
         if not np.isfinite(entropy).all():
             layer = int(np.argwhere(~np.isfinite(entropy))[:, 1].min())
             raise not_finite("the attention weights", f" from layer {layer} on")
-        return ScoreSums.of(
-            self.pair_sums(),
-            scored=self._targets.scored,
-            entropy=entropy.sum(0),
-            words=self._rows.cpu().numpy().astype(np.float64).sum(0),
-            products=products,
-        )
+        sums = self.pair_sums()
+        sums |= {f"{kind}.pairs": (sums[f"{kind}.n"] > 0).astype(float) for kind in KINDS}
+        return sums | {"entropy": entropy[..., None], "rows": rows[..., None]}
 
     def pair_sums(self) -> dict[str, FloatArray]:
-        """Each pair's own sums, named as in `Sums`, such as `every_key.weight` and `words_only.whole`.
+        """Each pair's own sums in the layers that have come, such as `every_key.weight` and `words_only.whole`.
 
         Shape: each [pair, layer, head, pattern].
         """

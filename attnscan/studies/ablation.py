@@ -36,8 +36,8 @@ from attnscan.scan.local import OnBad, Stream, finished, scan, tokens_of
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
+from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.merging import exact
-from attnscan.scoring.sums import RatioSums
 from attnscan.studies.draws import generator
 from attnscan.studies.losses import Loss, Probe, measures_of
 
@@ -335,7 +335,7 @@ class _Study:
                 self._off[(number, *head.place)] = True
         self._compared = [(numbers[off.heads], [numbers[heads] for heads in off.controls]) for off in sets]
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
-        self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
+        self._sums, self._counts = [nothing], [nothing[..., 0]]
 
     def take(self, inputs: Sequence[EncodedInput]) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn; tells of each."""
@@ -364,8 +364,8 @@ class _Study:
                         sums[question.pair, :, piece.first + number] += value[row]
                         if piece.first == 0:
                             counts[question.pair] += n[row]
-        more = sums_beside_controls(sums, counts, self._compared)
-        self._sums = [before + own for before, own in zip(self._sums, more, strict=True)]
+        self._sums.append(sums)
+        self._counts.append(counts)
 
     def _pieces(self, questions: Sequence[Probe], room: Room) -> Iterator[_Piece]:
         """The intact model first, then as many sets at a time as there is room for."""
@@ -378,14 +378,11 @@ class _Study:
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
-        ratios = np.stack([sums.ratio for sums in self._sums[: len(self._off)]])
-        differences, intact = self._sums[len(self._off) :], self._sums[0]
-        errors = [
-            se_beside_controls(difference, ratios[controls])
-            for difference, (_, controls) in zip(differences, self._compared, strict=True)
-        ]
+        sums, counts = np.concatenate(self._sums), np.concatenate(self._counts)
+        ratios = ratio(np.moveaxis(sums, -1, 1), counts[:, None])
+        errors = [se_beside_controls(sums[..., own], sums[..., controls], counts) for own, controls in self._compared]
         for row, quantity in enumerate(self._measure.quantities):
-            n, pairs, unharmed = int(intact.n[row]), int(intact.pairs[row]), float(ratios[0, row])
+            n, pairs, unharmed = int(counts[:, row].sum()), int((counts[:, row] > 0).sum()), float(ratios[0, row])
             for heads_off, (own, controls), se in zip(self._sets, self._compared, errors, strict=True):
                 ablated = float(ratios[own, row]) if heads_off.heads else float("nan")
                 others = tuple(ratios[controls, row].tolist())
@@ -440,20 +437,10 @@ def _noting(records: Iterable[Record], noted: dict[int, Record], first: int) -> 
         yield record
 
 
-def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> list[RatioSums]:
-    """Of every set of heads that was run, then of each judged set's difference from the mean of its controls.
+def se_beside_controls(sums: FloatArray, controls: FloatArray, n: FloatArray) -> FloatArray:
+    """The standard error of how much more a set of heads is worth than its controls on average.
 
-    Shape: [pair, quantity, set] and [pair, quantity] -> [quantity] each; NaN without controls.
-    """
-    differences = (
-        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(n.shape, np.nan)
-        for own, controls in compared
-    )
-    return [RatioSums.of(values, n) for values in itertools.chain(np.moveaxis(sums, -1, 0), differences)]
-
-
-def se_beside_controls(difference: RatioSums, controls: FloatArray) -> FloatArray:
-    """The standard error of an effect. Shape: `controls` [control, quantity], their losses -> [quantity].
+    Shape: [pair, quantity], [pair, quantity, control] and [pair, quantity] -> [quantity].
 
     It is that over samples in which pairs and controls are both drawn anew: pairs, among which the difference from the
     controls is a ratio clustered by pair, and the controls, other heads of which as many stand for all:
@@ -462,7 +449,8 @@ def se_beside_controls(difference: RatioSums, controls: FloatArray) -> FloatArra
 
     NaN below two pairs or two controls.
     """
-    if len(controls) < 2:
-        return np.full(difference.se.shape, np.nan)
-    se: FloatArray = np.sqrt(difference.se**2 + controls.var(0, ddof=1) / len(controls))
+    if controls.shape[-1] < 2:
+        return np.full(n.shape[1:], np.nan)
+    by_pair, losses = error(residuals(sums - controls.mean(-1), n)), ratio(controls, n[..., None])
+    se: FloatArray = np.sqrt(by_pair**2 + losses.var(-1, ddof=1) / losses.shape[-1])
     return se

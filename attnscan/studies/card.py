@@ -27,10 +27,10 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
 from attnscan.scan.local import OnBad
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
-from attnscan.scoring.sums import RatioSums
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import changed, positions_of, why_no_segments
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
@@ -325,11 +325,8 @@ def _explained(
 
 def _explanation(head: Head, measure: Measure, plain: FloatArray, after: Mapping[str, FloatArray]) -> HeadExplanation:
     total, n, even = plain
-    as_it_is, by_chance = RatioSums.of(total, n), float(RatioSums.of(even, n).ratio)
-    causes = {name: RatioSums.of(again, n) for name, again in after.items()}
-    falls = {name: RatioSums.of(total - again, n) for name, again in after.items()}
     unknown = dict.fromkeys(CAUSES, float("nan"))
-    score = float(as_it_is.ratio)
+    score, by_chance = float(ratio(total, n)), float(ratio(even, n))
     return HeadExplanation(
         head=head,
         label=measure.name,
@@ -340,11 +337,11 @@ def _explanation(head: Head, measure: Measure, plain: FloatArray, after: Mapping
         score=score,
         chance=by_chance,
         above_chance=(score - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan"),
-        se=float(as_it_is.se),
+        se=float(error(residuals(total, n))),
         neurons={},
-        causes=unknown | {name: float(sums.ratio) for name, sums in causes.items()},
-        cause_se=unknown | {name: float(sums.se) for name, sums in causes.items()},
-        fall_se=unknown | {name: float(sums.se) for name, sums in falls.items()},
+        causes=unknown | {name: float(ratio(again, n)) for name, again in after.items()},
+        cause_se=unknown | {name: float(error(residuals(again, n))) for name, again in after.items()},
+        fall_se=unknown | {name: float(error(residuals(total - again, n))) for name, again in after.items()},
         n=int(n.sum()),
         pairs=int((n > 0).sum()),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +18,14 @@ from attnscan.inputs.related import Both, Relation
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
-from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.signature import Reading
+from attnscan.results.scores import FloatArray, IntArray, ScoreTable
 from attnscan.results.terms import LEAST, QUERIES, Match
 from attnscan.scan.local import OnBad, Stream, scan
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, no_pair
-from attnscan.scoring.labels import LabelSums, labels_of, units_of
-from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
+from attnscan.scoring.blocks import Blocks, added, error
+from attnscan.scoring.labels import labels_of, scores_of, units_of
+from attnscan.scoring.scorer import PairSums
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
 _BLOCK = 256  # pairs that both models read before the next ones
@@ -60,26 +59,37 @@ def compare(
     else:
         matched, divergence = nearest_heads(scanner_a, scanner_b, known(), on_bad)
     sums, states = _scanned(scanner_a, scanner_b, known(), matched, on_bad)
-    if sums is None:
+    if not sums:
         raise no_pair("that both models read")
-    layers = [grid.layers for grid in grids]
-    scores = sums.a.finish(options.kind, layers[0]), sums.b.finish(options.kind, layers[0])
-    kept = (scores[0], sums.labels_a), (sums.own_b.finish(options.kind, layers[1]), sums.labels_b)
+    scored, layers = [pattern.scored for pattern in options.patterns], [grid.layers for grid in grids]
+    a, own_b, b = (
+        scores_of(blocks.sums, scored, options.kind, layers[number])
+        for blocks, number in zip(sums, (0, 1, 0), strict=True)
+    )
     rule = options.reading, options.threshold, options.seed
-    of_models = [labels_of(own, labels.units(), *rule) for own, labels in kept]
+    of_models = [
+        labels_of(scores, units_of(blocks.sums, options.reading), *rule)
+        for scores, blocks in zip((a, own_b), sums, strict=False)
+    ]
     return Comparison(
-        a=scores[0],
-        b=scores[1],
-        se=sums.se_of_difference(options.reading),
+        a=a,
+        b=b,
+        se=_se_between(*(scores.table(options.reading.among_words) for scores in (a, b))),
         matched=matched,
         divergence=divergence,
         match=match,
-        pairs=int(sums.a.every_key.pairs.max()),
+        pairs=int(a.every_key.pairs.max()),
         signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
         of_models=(of_models[0], of_models[1]),
         least=least,
         alike=alike,
     )
+
+
+def _se_between(a: ScoreTable, b: ScoreTable) -> FloatArray:
+    """The standard errors of the differences of scores over the same pairs. Shape: [layer, head, pattern]."""
+    assert a.residual is not None and b.residual is not None
+    return error(b.residual - a.residual)
 
 
 def _with_target(record: Record) -> Record:
@@ -101,55 +111,11 @@ def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | No
     return Both(scanner_a.relation, scanner_b.relation), "words are related where the embeddings of both models say so."
 
 
-@dataclass(frozen=True)
-class _PairedSums(Adding):
-    """What has been summed of pairs that both models have scored."""
-
-    a: ScoreSums
-    b: ScoreSums
-    products: RatioProducts
-    """Of the two models' weights on target, by the reading. Shape: [layer, head, pattern]."""
-    own_b: ScoreSums
-    """Of b, each head in its own place."""
-    labels_a: LabelSums
-    """What a's labels follow from."""
-    labels_b: LabelSums
-    """What b's labels follow from, each head in its own place."""
-
-    @classmethod
-    def of(
-        cls,
-        ours: PairSums,
-        theirs: PairSums,
-        matched: IntArray,
-        like: ScoreSums,
-        keys: Sequence[str],
-        options: ScanOptions,
-    ) -> _PairedSums:
-        """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
-        unmatched = theirs
-        theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in unmatched.items()}
-        kind = "words_only" if options.reading.among_words else "every_key"
-        unknown = np.full((1, 1), np.nan)  # entropy is not among what is told of single pairs
-        sums_a, sums_b, own_b = (
-            ScoreSums.of(sums, like.scored, *[np.broadcast_to(unknown, sums["n"].shape[1:3])] * 2)
-            for sums in (ours, theirs, unmatched)
-        )
-        products = RatioProducts.of(*(sums[f"{kind}.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
-        a, b = (LabelSums.of(units_of(sums, sums, options.reading), like.scored, keys) for sums in (ours, unmatched))
-        return cls(sums_a, sums_b, products, own_b, a, b)
-
-    def se_of_difference(self, reading: Reading) -> FloatArray:
-        """Standard errors of differences of scores by the reading. Shape: [layer, head, pattern]."""
-        a, b = (sums.words_only if reading.among_words else sums.every_key for sums in (self.a, self.b))
-        return a.se_of_difference(b, self.products)
-
-
 def _scanned(
     scanner_a: Scanner, scanner_b: Scanner, records: Iterator[Record], matched: IntArray, on_bad: OnBad | None
-) -> tuple[_PairedSums | None, list[ScanState]]:
-    """Both models' sums over the pairs that both read, block by block."""
-    total: _PairedSums | None = None
+) -> tuple[list[Blocks], list[ScanState]]:
+    """Both models' sums over the pairs that both read, and those of b with its heads in the places that they match."""
+    total: list[Blocks | None] = [None] * 3
     states = [ScanState(scanner_a.options), ScanState(scanner_b.options)]
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
@@ -167,12 +133,11 @@ def _scanned(
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
             ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
-            like = states[0].sums.told
-            assert like is not None  # a pair was scored
+            in_place = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             keys = [block[row].pair.key for row in common]
-            of_block = _PairedSums.of(ours, theirs, matched, like, keys, scanner_a.options)
-            total = added(total, of_block)
-    return total, states
+            of_block = (Blocks.of(keys, sums) for sums in (ours, theirs, in_place))
+            total = [added(before, own) for before, own in zip(total, of_block, strict=True)]
+    return [blocks for blocks in total if blocks is not None], states
 
 
 def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:

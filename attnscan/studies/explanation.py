@@ -34,19 +34,20 @@ from attnscan.scan.local import OnBad, Stream
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
+from attnscan.scoring.blocks import Adding, Blocks, added
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.labels import LabelSums, labels_of, units_of
+from attnscan.scoring.labels import Units, labels_of, scores_of, units_of
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import Adding, PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import generator
 from attnscan.studies.interventions import (
     SEGMENTS,
     SHUFFLED,
-    CauseSums,
     Positions,
+    cause_sums,
     changed,
     positions_of,
+    scores_after,
     shuffled,
     why_no_segments,
 )
@@ -388,22 +389,21 @@ def explain_input(
 class _Measured:
     """What was measured of some batches. They add."""
 
-    scores: ScoreSums | None = None
-    pairs: LabelSums | None = None
+    pairs: Blocks | None = None
+    """Of scores and, but for the one input that is kept, of labels."""
     neurons: NeuronSums | None = None
     """None if the model shows no queries."""
-    causes: Mapping[str, CauseSums] = field(default_factory=dict)
+    causes: Mapping[str, Blocks] = field(default_factory=dict)
     not_available: Mapping[str, str] = field(default_factory=dict)
     moved: bool = False
     """Whether any word stood elsewhere when positions were shuffled."""
-    words: PairSums | None = None
+    words: Units | None = None
     """Of the one input that is kept: what labels are told to be sure by, in place of pairs."""
     attention: Attention | None = None
     """Of the one input that is kept."""
 
     def __add__(self, other: _Measured) -> _Measured:
         return _Measured(
-            added(self.scores, other.scores),
             added(self.pairs, other.pairs),
             added(self.neurons, other.neurons),
             added(self.causes, other.causes),
@@ -453,12 +453,10 @@ class _Explainer:
         scanner.tell("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
         keys = [encoded.known_pair.key for encoded in inputs]
-        units = units_of(scorer.pair_sums() if words is None else words.word_sums(), classes.sums(), USUAL)
         sums = _Measured(
-            scores=scorer.sums(),
-            pairs=None if words else LabelSums.of(units, targets.scored, keys),
+            pairs=Blocks.of(keys, scorer.sums() | ({} if words else classes.sums())),
             neurons=neurons.sums(),
-            words=None if words is None else units,
+            words=None if words is None else units_of(words.word_sums() | classes.sums(), USUAL),
             attention=None if keeper is None else keeper.attention(inputs[0]),
         )
         return sums + self._changed(scanner, scorer, batch)
@@ -476,10 +474,11 @@ class _Explainer:
         not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
         if (why := why_no_segments(model, batch.model_inputs)) is not None:
             not_available |= dict.fromkeys(SEGMENTS, why)
-        width, pairs = batch.word.shape[1], scorer.pair_sums()
+        width, pairs, keys = batch.word.shape[1], scorer.sums(), [own.known_pair.key for own in batch.inputs]
+        again_of = {name: [again.sums() for again in scorers] for name, scorers in drawn.items()}
         orders = (shuffled(batch.inputs, width, seed, number) for number in range(SHUFFLES if SHUFFLED in drawn else 0))
         return _Measured(
-            causes={name: CauseSums.of(pairs, scorers) for name, scorers in drawn.items()},
+            causes={name: cause_sums(keys, pairs, sums) for name, sums in again_of.items()},
             not_available=not_available,
             moved=any(bool((order != torch.arange(width)).any()) for order in orders),
         )
@@ -493,21 +492,21 @@ class _Explainer:
 
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
         """What all batches together say. Raises: InputError if there was none."""
-        if sums_of_all.scores is None:
+        if sums_of_all.pairs is None:
             raise no_pair("to explain by")
-        scores = sums_of_all.scores.finish(self._scanner.options.kind, self._scanner.grid().layers)
+        pairs, scored = sums_of_all.pairs.sums, [pattern.scored for pattern in self._scanner.options.patterns]
+        scores = scores_of(pairs, scored, self._scanner.options.kind, self._scanner.grid().layers)
         not_available = dict(sums_of_all.not_available)
-        causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
+        causes = {name: scores_after(sums.sums, scored) for name, sums in sums_of_all.causes.items()}
         if SHUFFLED in causes and not sums_of_all.moved:
             del causes[SHUFFLED]
             not_available[SHUFFLED] = "there are no two words to shuffle"
         if sums_of_all.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"
         shape = (*scores.grid.shape, len(scores.patterns))
-        pairs, words, seed = sums_of_all.pairs, sums_of_all.words, self._scanner.options.seed
-        units = words or (pairs.units() if pairs is not None else {})
+        words, seed = sums_of_all.words, self._scanner.options.seed
         return Explanations(
-            labels=labels_of(scores, units, USUAL, THRESHOLD, seed, of_pairs=words is None),
+            labels=labels_of(scores, words or units_of(pairs, USUAL), USUAL, THRESHOLD, seed, of_pairs=words is None),
             neurons=NeuronTable.unknown(shape) if sums_of_all.neurons is None else sums_of_all.neurons.finish(),
             causes={name: causes[name][0] for name in CAUSES if name in causes},
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},

@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,11 @@ from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import forward
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.terms import Scored
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import Adding, PairSums, RatioSums, ScoreSums
+from attnscan.scoring.blocks import Blocks, error, ratio, residuals
+from attnscan.scoring.labels import scores_of
+from attnscan.scoring.scorer import PairSums
 from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
@@ -282,53 +284,31 @@ def _position_embedding(model: Any, alone: ModelInputs, text: str, kind: Attenti
     return positions[0] if positions else None
 
 
-@dataclass(frozen=True)
-class CauseSums(Adding):
-    """Sums over pairs of the scores after a change. They add.
+def cause_sums(keys: Sequence[str], plain: PairSums, drawn: Sequence[PairSums]) -> Blocks:
+    """Sums over pairs, by their keys, of the scores after a change, given what these are before and after each draw.
 
     Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws. Words that
     count are those that do without the change: a change may leave some no weight on words.
+    Beside the sums of scores, `falls` is what each pair's weight on target falls by, and `variance` that which its mean
+    has by its draws; NaN of a single draw.
     """
+    draws = len(drawn)
+    means: dict[str, FloatArray] = {name: np.mean([of_draw[name] for of_draw in drawn], axis=0) for name in plain}
+    means |= {name: plain[name] for name in (_N, "words_only.pairs")}
+    squares = np.sum([of_draw[_WEIGHT] ** 2 for of_draw in drawn], axis=0)
+    spread = (squares - draws * means[_WEIGHT] ** 2).clip(0)
+    means["falls"] = plain[_WEIGHT] - means[_WEIGHT]
+    means["variance"] = spread / (draws * (draws - 1)) if draws > 1 else np.full_like(spread, np.nan)
+    return Blocks.of(keys, means)
 
-    scores: ScoreSums
-    falls: RatioSums
-    """Of what each pair's weight on target falls by."""
-    variance: FloatArray
-    """Of the variance that each pair's mean S has by its draws; NaN of a single draw. Shape: [layer, head, pattern]."""
 
-    @classmethod
-    def of(cls, plain: PairSums, drawn: Sequence[Scorer]) -> CauseSums:
-        """Of one batch: what its pairs have as they are, and what every draw of the change makes of them."""
-        draws = len(drawn)
-        sums = [scorer.sums() for scorer in drawn]
-        pairs: dict[str, FloatArray] = {}
-        squares = np.zeros_like(plain[_WEIGHT])
-        for scorer in drawn:
-            of_draw = scorer.pair_sums()
-            squares += of_draw[_WEIGHT] ** 2
-            pairs = {name: values + pairs.get(name, 0.0) for name, values in of_draw.items()}
-        pairs = {name: values / draws for name, values in pairs.items()} | {_N: plain[_N]}
-        spread = (squares - draws * pairs[_WEIGHT] ** 2).clip(0)
-        alone = np.full_like(spread, np.nan)
-        return cls(
-            scores=ScoreSums.of(
-                pairs,
-                sums[0].scored,
-                entropy=np.mean([of_draw.entropy for of_draw in sums], axis=0),
-                words=sums[0].words,
-            ),
-            falls=RatioSums.of(plain[_WEIGHT] - pairs[_WEIGHT], pairs[_N]),
-            variance=(spread / (draws * (draws - 1)) if draws > 1 else alone).sum(0),
-        )
+def scores_after(sums: PairSums, scored: Sequence[Scored]) -> tuple[Scores, FloatArray]:
+    """The scores after a change, and the standard errors of what they fall by. Shape: [layer, head, pattern].
 
-    def finish(self) -> tuple[Scores, FloatArray]:
-        """The scores after the change, and the standard errors of what they fall by. Shape: [layer, head, pattern].
-
-        Clustered by pair; of one pair alone, over the draws.
-        """
-        scores = self.scores.finish()
-        table = scores.words_only
-        with np.errstate(invalid="ignore", divide="ignore"):
-            of_draws = np.sqrt(self.variance) / self.falls.n
-        se, fall_se = (np.where(table.pairs == 1, of_draws, by_pair) for by_pair in (table.se, self.falls.se))
-        return replace(scores, words_only=replace(table, se=se)), fall_se
+    Clustered by pair; of one pair alone, over the draws.
+    """
+    scores, n = scores_of(sums, scored), sums[_N]
+    of_draws = np.sqrt(ratio(sums["variance"], n) / n.sum(0))
+    table, fall_se = scores.words_only, error(residuals(sums["falls"], n))
+    se, fall_se = (np.where(table.pairs == 1, of_draws, by_pair) for by_pair in (table.se, fall_se))
+    return replace(scores, words_only=replace(table, se=se)), fall_se

@@ -21,17 +21,16 @@ from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import check_finite
 from attnscan.results.grid import Grid
-from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.local import OnBad, Stream, each
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
+from attnscan.scoring.blocks import Blocks, added, error, ratio, residuals
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.labels import LabelSums, labels_of, units_of
+from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.merging import LEAST_LEFT
-from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import drawn
 
@@ -127,14 +126,11 @@ def similar(
     Raises: InputError if there is no pair.
     """
     scanner = scanner.exact().with_options(labelled=True)
-    scores: ScoreSums | None = None
-    labels: LabelSums | None = None
-    apart: RatioSums | None = None
+    total: Blocks | None = None
     stream = Stream(scanner, records, on_bad)
 
-    def look(inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
-        """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
-        kept: list[PairSums] = []
+    def look(inputs: Sequence[EncodedInput]) -> Blocks:
+        """What some inputs say of scores and labels, and each of the divergences of heads over some of its queries."""
         drawn = [queries_of(encoded, queries, scanner.options.seed) for encoded in inputs]
         reading = scanner.options.reading
         keeper, classes = RowKeeper(drawn, inputs, reading), list[ClassScorer]()
@@ -143,32 +139,26 @@ def similar(
             classes.append(ClassScorer(targets.batch, special=not reading.among_words, units=targets.units))
             return partial(each, (keeper, classes[0]))
 
-        scores = scanner.score(inputs, also=beside, on_pairs=lambda _, sums: kept.append(sums))
-        keys = [encoded.known_pair.key for encoded in inputs]
-        labels = LabelSums.of(units_of(kept[0], classes[0].sums(), reading), scores.scored, keys)
-        rows_of_heads = zip(drawn, keeper.rows(), strict=True)
-        return (
-            scores,
-            labels,
-            [(len(queries_of_input), divergences(rows).numpy()) for queries_of_input, rows in rows_of_heads],
-        )
+        sums = {**scanner.score(inputs, also=beside), **classes[0].sums()}
+        sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
+        sums["queries"] = np.array([[[float(len(own))]] for own in drawn])
+        return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
 
     with closing(stream.worked(look)) as looked:
         for looks, _ in looked:
-            for of_batch, labels_of_batch, divergent in looks:
-                scores, labels = added(scores, of_batch), added(labels, labels_of_batch)
-                for count, matrix in divergent:
-                    apart = added(apart, RatioSums.of(matrix[None], np.full((1, 1, 1), float(count))))
+            for of_batch in looks:
+                total = added(total, of_batch)
             scanner.tell("comparing heads by pairs", stream.done)
-    if scores is None or labels is None or apart is None or not apart.n.item():
+    if total is None or not total.sums["queries"].any():
         raise no_pair("to compare heads by")
-    options = scanner.options
-    finished = scores.finish(options.kind, scanner.grid().layers)
+    options, sums = scanner.options, total.sums
+    scored = [pattern.scored for pattern in options.patterns]
+    scores = scores_of(sums, scored, options.kind, scanner.grid().layers)
     return Similarity(
-        divergence=apart.ratio,
-        se=apart.se,
-        labels=labels_of(finished, labels.units(), options.reading, options.threshold, options.seed),
-        queries=int(apart.n.item()),
+        divergence=ratio(sums["apart"], sums["queries"]),
+        se=error(residuals(sums["apart"], sums["queries"])),
+        labels=labels_of(scores, units_of(sums, options.reading), options.reading, options.threshold, options.seed),
+        queries=int(sums["queries"].sum()),
         signature=scanner.signature(stream.seen),
         within=within,
     )

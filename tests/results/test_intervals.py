@@ -7,12 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+from attnscan.scoring.sums import RatioSums
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from attnscan.results.intervals import false_discovery_rates, half_width, holm, p_value, score_interval
-from attnscan.scoring.sums import RatioSums
 
 NAN = math.nan
 

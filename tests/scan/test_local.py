@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attnscan.scoring.sums import ScoreSums
 from numpy.testing import assert_allclose
 from scans import (
     ARTICLE,
@@ -31,7 +32,6 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen, half
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.sums import ScoreSums
 
 OF_ALL_LENGTHS = [
     *PAIRS,

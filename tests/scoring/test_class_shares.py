@@ -11,8 +11,9 @@ from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
+from attnscan.scoring.labels import scores_of
 from attnscan.scoring.profile import class_shares
-from attnscan.scoring.sums import KINDS, ScoreSums
+from attnscan.scoring.scorer import KINDS
 
 OUT = Reading("weight", "out")
 GRID = 2, 3
@@ -37,9 +38,10 @@ def _units(count: int) -> dict[str, np.ndarray]:
 
 def _scores(count: int) -> Scores:
     shape = (count, *GRID, len(SCORED))
-    sums = {f"{kind}.{name}": np.ones(shape) for kind in KINDS for name in ("n", "whole")}
+    sums = {f"{kind}.{name}": np.ones(shape) for kind in KINDS for name in ("n", "whole", "pairs")}
     sums |= {f"{kind}.{name}": np.full(shape, 0.5) for kind in KINDS for name in ("weight", "chance", "itself")}
-    return ScoreSums.of(sums, SCORED, np.zeros(GRID), np.zeros(GRID)).finish()
+    sums |= {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
+    return scores_of(sums, SCORED)
 
 
 def _shares(count: int, *, of_pairs: bool = True) -> ClassShares:

@@ -1,21 +1,18 @@
-"""Labels from sums of pairs or words, and how often they stay: against a plain resampling, in any shards and order."""
+"""Labels from sums of pairs or words, and how often they stay: against a plain resampling."""
 
 from __future__ import annotations
-
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.behaviour import COLUMNS, RESAMPLINGS, Labels
-from attnscan.results.scores import Scores
 from attnscan.results.signature import USUAL, Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring import labels as module
-from attnscan.scoring.labels import LabelSums, labels_of, units_of
-from attnscan.scoring.sums import KINDS, PairSums, ScoreSums
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.labels import labels_of, scores_of, units_of
+from attnscan.scoring.scorer import KINDS, PairSums
 
 SCORED = (
     Scored("next-word"),
@@ -35,7 +32,12 @@ def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     for kind in KINDS:
         n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
         share = np.clip(rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED))), 0, 1)
-        sums |= {f"{kind}.n": n, f"{kind}.weight": share * n, f"{kind}.chance": 0.1 * n}
+        sums |= {
+            f"{kind}.n": n,
+            f"{kind}.pairs": (n > 0).astype(float),
+            f"{kind}.weight": share * n,
+            f"{kind}.chance": 0.1 * n,
+        }
         sums |= {f"{kind}.whole": share * n * rng.uniform(1, 2, shape)}
         sums |= {f"{kind}.itself": share * n * rng.uniform(0, 1, shape)}
     words = rng.integers(6, 20, (count, 1, 1, 1)).astype(float)
@@ -44,7 +46,7 @@ def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     sums |= {"on": on * words, "even": np.full((count, 1, 1, COLUMNS), 0.05) * words, "n": words}
     special = np.clip(rng.normal(0.2, 0.05, (count, *GRID, 3)), 0, 1)
     sums |= {"special": special * words, "even_special": np.full((count, 1, 1, 3), 0.1) * words, "all_words": words}
-    return sums
+    return sums | {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
 
 
 def _part(pairs: PairSums, which: slice | list[int]) -> dict[str, np.ndarray]:
@@ -55,18 +57,9 @@ def _keys(count: int) -> list[str]:
     return [Pair(f"pair {i}").key for i in range(count)]
 
 
-def _scores(pairs: PairSums) -> Scores:
-    nothing = np.zeros(GRID)
-    return ScoreSums.of(pairs, SCORED, nothing, nothing).finish()
-
-
-def _of(pairs: PairSums, keys: list[str], reading: Reading = USUAL) -> LabelSums:
-    return LabelSums.of(units_of(pairs, pairs, reading), SCORED, keys)
-
-
 def _labels(pairs: PairSums, reading: Reading = USUAL, seed: int = 0) -> Labels:
-    units = units_of(pairs, pairs, reading)
-    return labels_of(_scores(pairs), units, reading, THRESHOLD, seed, of_pairs=False)
+    units = units_of(pairs, reading)
+    return labels_of(scores_of(pairs, SCORED), units, reading, THRESHOLD, seed, of_pairs=False)
 
 
 @pytest.mark.parametrize("special", ["in", "out"])
@@ -74,8 +67,7 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(special: str) ->
     """Of each resample the label is worked out anew, as if its pairs were all; habits may lack a test there."""
     count, reading = 60, Reading("weight", "in" if special == "in" else "out")
     pairs = _pairs(count)
-    sums = reduce(add, [_of(_part(pairs, [i]), [key], reading) for i, key in enumerate(_keys(count))])
-    found = labels_of(_scores(pairs), sums.units(), reading, THRESHOLD, 0, of_pairs=False)
+    found = _labels(Blocks.of(_keys(count), pairs).sums, reading)
     rng, kept = np.random.default_rng(99), np.zeros(GRID)
     for _ in range(300):
         again = _labels_without_resampling(_part(pairs, list(rng.integers(count, size=count))), reading)
@@ -91,22 +83,6 @@ def _labels_without_resampling(pairs: PairSums, reading: Reading) -> np.ndarray:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "drawings", lambda count, *_: iter([np.ones((RESAMPLINGS, count))]))
         return _labels(pairs, reading).label
-
-
-def test_shards_in_any_order_give_the_same_labels() -> None:
-    pairs, keys = _pairs(40), _keys(40)
-    whole = _of(pairs, keys).units()
-    shards = [_of(_part(pairs, slice(i, i + 9)), keys[i : i + 9]) for i in range(0, 40, 9)]
-    for order in (shards, shards[::-1]):
-        units = reduce(add, order).units()
-        assert all(np.allclose(units[name], values) for name, values in whole.items())
-
-
-def test_what_is_the_same_for_all_heads_is_kept_once() -> None:
-    (group,) = _of(_pairs(1), _keys(1)).blocks.blocks.values()
-    assert group["n"].shape == (1, 1, len(SCORED)) and group["words"].shape == (1, 1, 1)
-    assert group["weight"].shape == (*GRID, len(SCORED)) and group["on"].shape == (*GRID, COLUMNS)
-    assert group["whole"].shape == (*GRID, 1) and group["itself"].shape == (*GRID, 1)
 
 
 def test_too_few_pairs_do_not_tell() -> None:
@@ -142,7 +118,5 @@ def test_the_same_seed_gives_the_same() -> None:
 
 def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_HEADS", 5)
-    pairs = _pairs(20)
-    sums = _of(pairs, _keys(20))
-    labels = labels_of(_scores(pairs), sums.units(), USUAL, THRESHOLD, 0)
-    assert not sums.blocks.blocks and labels.stays is None and not labels.unsure.any() and labels.follows.any()
+    labels = _labels(_pairs(20))
+    assert labels.stays is None and not labels.unsure.any() and labels.follows.any()

@@ -1,4 +1,4 @@
-"""Sums over trees: what they choose, how they are kept, and that damage is found."""
+"""Sums over trees: what they choose, and that they add whatever rows they are of."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
-from attnscan.scoring.relation_sums import AXES, RelationSums, ordered, syntax_of
+from attnscan.scoring.relation_sums import OF_ALL, OF_ROWS, RelationSums, ordered, syntax_of
 
 LAYERS, HEADS = 1, 2
-SIZES = {"half": 2, "rule": len(RULES), "kind": 2, "layer": LAYERS, "head": HEADS, "any_head": HEADS + 1}
+SIZES = {"half": 2, "rule": len(RULES), "kind": 2, "layer": LAYERS, "head": HEADS, "even": 1}
 
 
 def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     """Of one sentence; what is not `known` is zero, and of everything there is one."""
-    sizes = SIZES | {"row": len(rows)}
-    sums = {name: np.zeros([sizes[axis] for axis in axes.split()]) for name, axes in AXES.items()}
-    sums |= {name: np.asarray(values, dtype=np.float64) for name, values in known.items()}
-    sums["links"], sums["words"] = np.ones(2), np.array([2.0, 0])
-    of_sentence = {"n": sums["n"].sum(1), "hits": sums["hits"], "rules": sums["rules"]}
-    return RelationSums.of(rows, sums, [document], {name: values[None] for name, values in of_sentence.items()})
+    of_rows = {name: np.zeros([len(rows), *(SIZES[axis] for axis in axes.split())]) for name, axes in OF_ROWS.items()}
+    of_all = {name: np.zeros([SIZES[axis] for axis in axes.split()]) for name, axes in OF_ALL.items()}
+    for sums in (of_rows, of_all):
+        sums |= {name: np.asarray(known[name], dtype=np.float64) for name in {*sums} & {*known}}
+    of_all["links"], of_all["words"] = np.ones(2), np.array([2.0, 0])
+    of_sentence = {"n": of_rows["n"].sum(1), "hits": of_rows["hits"], "rules": of_rows["rules"]}
+    of_sentences = {name: values[None] for name, values in of_sentence.items()}
+    return RelationSums.of(rows, of_rows, of_all, [document], of_sentences)
 
 
 def pointed(*counts: tuple[int, str, int]) -> np.ndarray[Any, Any]:
@@ -76,30 +77,9 @@ def test_rows_are_in_the_order_of_tables() -> None:
     ]
 
 
-def test_sums_are_kept_to_the_last_bit() -> None:
-    rng = np.random.default_rng(0)
-    one = sums_of([Row("det", HEAD)], "a" * 64, linked=rng.random((LAYERS, HEADS + 1)))
+def test_sums_of_other_rows_add() -> None:
+    one = sums_of([Row("det", HEAD)], "a" * 64, linked=np.ones((LAYERS, HEADS)))
     total = one + sums_of([Row("all", HEAD), Row("obj", HEAD)], "b" * 64, n=[[1, 0], [2, 5]])
-    again = RelationSums.unpacked(total.packed(), (LAYERS, HEADS))
-    assert again.rows == total.rows and len(total.rows) == 3
-    for name, values in total.sums.items():
-        assert_array_equal(again.sums[name], values)
-    for name, values in total.documents.stacked().items():
-        assert_array_equal(again.documents.stacked()[name], values)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"rows": np.array([["obj", HEAD], ["det", HEAD]])},
-        {"n": np.zeros((1, 2))},
-        {"n": np.full((2, 2), np.nan)},
-        {"n": np.zeros((2, 2), dtype=np.float32)},
-        {"documents.n": np.zeros((1, 3))},
-    ],
-)
-def test_damaged_sums_are_refused(damage: dict[str, Any]) -> None:
-    packed = sums_of([Row("det", HEAD), Row("obj", HEAD)], "a" * 64).packed()
-    RelationSums.unpacked(packed, (LAYERS, HEADS))
-    with pytest.raises(ValueError, match=r"order|shape"):
-        RelationSums.unpacked({**packed, **damage}, (LAYERS, HEADS))
+    assert [row.relation for row in total.rows] == ["all", "det", "obj"] and total.shape == (LAYERS, HEADS)
+    assert total.whole.sums[f"n|obj|{HEAD}"].tolist() == [[2, 5]] and total.whole.sums["linked"].sum() == HEADS
+    assert total.documents.sums[f"n|obj|{HEAD}"].tolist() == [0, 7]  # a document each

@@ -19,7 +19,7 @@ from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
-from attnscan.scoring.relation_sums import AXES, RelationSums
+from attnscan.scoring.relation_sums import RelationSums
 from attnscan.scoring.relations import Asked, RelationScorer, items_of
 
 LAYERS, HEADS = 2, 3
@@ -134,7 +134,7 @@ def by_loops(
 ) -> Mapping[str, Any]:
     """As the definitions say it, of heads without even attention."""
     names = "n", "rules", "hits", "weight", "on_words"
-    sums = {name: np.zeros(_without_even(name, ours.sums[name]).shape) for name in names}
+    sums = {name: np.zeros_like(_stacked(ours, name)) for name in names}
     sums["linked"] = np.zeros((LAYERS, HEADS))
     places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
     for one, whole, half in zip(inputs, weights, halves, strict=True):
@@ -181,8 +181,12 @@ def _pointed(rule: str, query: int, tags: Sequence[Any], of_word: Mapping[int, A
     return None
 
 
-def _without_even(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return values[..., :-1] if "any_head" in AXES[name] else values
+def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
+    """A sum of every row. Shape: [row, ...]; of one that rows do not have, [...]."""
+    known = sums.whole.sums
+    if name in known:
+        return known[name][0]
+    return np.concatenate([known[f"{name}|{row.relation}|{row.direction}"] for row in sums.rows])
 
 
 def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mapping[int, Any]) -> int:
@@ -204,12 +208,12 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
     weights = weights_of(inputs)
     ours = scored(inputs, weights, halves, among=among)
     for name, values in by_loops(ours, inputs, weights, halves, among=among).items():
-        assert_allclose(_without_even(name, ours.sums[name]), values, atol=1e-5, err_msg=name)
-    assert ours.sums["links"].tolist() == [2 + 6 + 2, 2 + 3 + 2]
-    assert ours.sums["words"].tolist() == ours.sums["spelled"].tolist() == [4 + 8 + 1 + 3, 1]
+        assert_allclose(_stacked(ours, name), values, atol=1e-5, err_msg=name)
+    assert _stacked(ours, "links").tolist() == [2 + 6 + 2, 2 + 3 + 2]
+    assert _stacked(ours, "words").tolist() == _stacked(ours, "spelled").tolist() == [4 + 8 + 1 + 3, 1]
     punct = ours.rows.index(Row("punct", HEAD))
-    assert ours.sums["n"][punct].tolist() == [1, 0]  # the last word of BIG has no piece
-    assert ours.sums["rules"].shape[-1] == len(RULES) == 20 + 2 * 17 and ours.shape == (LAYERS, HEADS)
+    assert _stacked(ours, "n")[punct].tolist() == [1, 0]  # the last word of BIG has no piece
+    assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17 and ours.shape == (LAYERS, HEADS)
 
 
 def test_batches_and_their_order_change_nothing() -> None:
@@ -222,11 +226,10 @@ def test_batches_and_their_order_change_nothing() -> None:
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = sum((alone[number] for number in order[1:]), alone[order[0]])
         assert total.rows == together.rows
-        for name, values in together.sums.items():
-            assert_allclose(total.sums[name], values, atol=1e-5, err_msg=name)
-        expected = together.documents.stacked()
-        for name, values in total.documents.stacked().items():
-            assert_allclose(values, expected[name], err_msg=name)
+        for found, expected in ((total.whole, together.whole), (total.documents, together.documents)):
+            assert found.keys.tolist() == expected.keys.tolist()
+            for name, values in expected.sums.items():
+                assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
 
 
 def test_blocks_that_come_again_replace_the_first() -> None:
@@ -251,7 +254,7 @@ def test_blocks_that_come_again_replace_the_first() -> None:
     show(LAYERS)
     again = scorer.sums()
     expected = scored(inputs, weights, [0, 1])
-    assert_allclose(again.sums["hits"], expected.sums["hits"])
+    assert_allclose(_stacked(again, "hits"), _stacked(expected, "hits"))
 
 
 def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
@@ -280,9 +283,9 @@ def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
         for row in (row for row in expected if row["kind"] == kind):
             place = int(row["layer"]), int(row["head"])
             r = ours.rows.index(Row(row["relation"], row["direction"]))
-            assert ours.sums["n"][r].sum() == int(row["n"])
-            assert ours.sums["hits"][r][place] == int(row["hits"])
-            sums = [ours.sums[name][r][place] for name in ("weight", "on_words")]
+            assert _stacked(ours, "n")[r].sum() == int(row["n"])
+            assert _stacked(ours, "hits")[r][place] == int(row["hits"])
+            sums = [_stacked(ours, name)[r][place] for name in ("weight", "on_words")]
             assert_allclose(sums, [float(row["weight"]), float(row["weight_among"])], atol=1e-6 * max(1, int(row["n"])))
 
 

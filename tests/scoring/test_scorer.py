@@ -18,11 +18,14 @@ from written import input_of
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
+from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
+from attnscan.results.scores import Scores
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Columns, Scorer
-from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.scorer import Columns, PairSums, Scorer
 from attnscan.scoring.targets import Target, Targets
 
 LAYERS, HEADS = 2, 3
@@ -56,9 +59,14 @@ def _causal(weights: torch.Tensor) -> torch.Tensor:
 
 def _score(
     texts: list[str], weights: list[torch.Tensor], heads_at_once: int = HEADS, *, causal: bool = False
-) -> ScoreSums:
+) -> Blocks:
     """Score inputs as one batch, weights padded with zeros."""
-    return _scorer(texts, weights, heads_at_once, causal=causal).sums(products=True)
+    keys = [Pair(text).key for text in texts]
+    return Blocks.of(keys, _scorer(texts, weights, heads_at_once, causal=causal).sums())
+
+
+def _finished(sums: PairSums) -> Scores:
+    return scores_of(sums, [pattern.scored for pattern in PATTERNS])
 
 
 def _scorer(
@@ -105,12 +113,9 @@ def _scorer(
     return scorer
 
 
-def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
-    for kind in ("every_key", "words_only"):
-        for name, values in vars(getattr(one, kind)).items():
-            assert_allclose(values, getattr(getattr(other, kind), name), atol=tolerance, rtol=tolerance, err_msg=name)
-    assert_allclose(one.entropy, other.entropy, atol=tolerance, rtol=tolerance)
-    assert_allclose(one.words, other.words)
+def _equal(one: Blocks, other: Blocks, tolerance: float) -> None:
+    for name, values in one.sums.items():
+        assert_allclose(values, other.sums[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
 @settings(deadline=None, max_examples=draws(60))
@@ -120,7 +125,7 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     weights = [_weights(text, seed) for seed, text in enumerate(texts)]
     weights = [_causal(each) for each in weights] if causal else weights
     visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
-    scores = _score(texts, weights, causal=causal).finish()
+    scores = _finished(_score(texts, weights, causal=causal).sums)
     inputs = [Written([t.lstrip("Ġ") for t in text.split()], input_of(text).sentence) for text in texts]
     for layer in range(LAYERS):
         for head in range(HEADS):
@@ -148,11 +153,11 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
     even = [torch.ones(LAYERS, HEADS, width, width).tril(diagonal=0 if causal else width) for width in widths]
     carried = [matrix * norms[:, :, None] for matrix, norms in zip(even, lengths, strict=True)]
     weights = [matrix / matrix.sum(-1, keepdim=True) for matrix in carried]
-    scores = _scorer(texts, weights, causal=causal, norms=lengths).sums().finish()
+    scores = _finished(_scorer(texts, weights, causal=causal, norms=lengths).sums())
     for table in (scores.every_key, scores.words_only):
         assert_allclose(table.score, table.chance, atol=1e-5)
-    by_word = _scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1], by_query=True).sums().finish()
-    alone = _scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1]).sums().finish()
+    by_word = _finished(_scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1], by_query=True).sums())
+    alone = _finished(_scorer(texts[:1], weights[:1], causal=causal, norms=lengths[:1]).sums())
     assert_allclose(by_word.words_only.chance, alone.words_only.chance, atol=1e-6)
 
 
@@ -186,7 +191,7 @@ def test_a_decoder_has_no_next_word_and_can_spread_evenly() -> None:
     text = "[CLS] a cat saw a cat [SEP]"
     even = torch.ones(LAYERS, HEADS, 7, 7)
     even[..., 0] = even[..., 6] = 0
-    scores = _score([text], [_causal(even)], causal=True).finish()
+    scores = _finished(_score([text], [_causal(even)], causal=True).sums)
     n, score = (values[1, 0] for values in (scores.every_key.n, scores.every_key.score))
     number = {pattern: p for p, pattern in enumerate(scores.patterns)}
     assert n[number["next-word"]] == 0 and np.isnan(score[number["next-word"]])
@@ -209,7 +214,7 @@ def test_queries_by_themselves_add_up_to_their_input(text: str, causal: bool) ->
 
 def test_a_head_that_parks_wholly_has_no_content_to_judge() -> None:
     text = "[CLS] a cat [SEP]"
-    scores = _score([text], [_weights(text, 0)]).finish()
+    scores = _finished(_score([text], [_weights(text, 0)]).sums)
     assert scores.every_key.n[0, 0, 0] == 1
     assert scores.words_only.n[0, 0, 0] == 0
     assert np.isnan(scores.words_only.score[0, 0, 0])
@@ -229,7 +234,7 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
             Grid.square(1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None
         )
     )
-    table = scorer.sums().finish().every_key
+    table = _finished(scorer.sums()).every_key
     assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries
     assert table.score[0, 0, 1] == pytest.approx((0.6 + 0.2) / 2)  # straw and ##berries -> big
     assert table.chance[0, 0, 0] == pytest.approx(2 / 5)  # two of five tokens
@@ -246,7 +251,7 @@ def test_a_word_counts_if_one_of_its_pieces_carries_something(resting: str, n: i
     scorer, every, sees = Scorer(Targets(batch, PATTERNS)), slice(None), torch.ones(1, 6, 6, dtype=torch.bool)
     given = (weights.masked_fill(idle[:, None], 0)[None, None], sees, None, None, None, None, None)
     scorer(AttentionBlock(Grid.square(1, 1), 0, every, every, *given, idle[None, None]))
-    table = scorer.sums().finish().every_key
+    table = _finished(scorer.sums()).every_key
     assert table.n[0, 0, 1] == n and table.score[0, 0, 1] == pytest.approx(score)
 
 

@@ -12,9 +12,9 @@ from scipy.stats import t as student
 from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Labels, Statements
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
-from attnscan.scoring.labels import labels_of
+from attnscan.scoring.labels import labels_of, scores_of
+from attnscan.scoring.scorer import KINDS, PAIR_SUMS
 from attnscan.scoring.statements import habits_of
-from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))
@@ -50,9 +50,9 @@ def _pairs(
 def _labels(sums: dict[str, np.ndarray], *, of_pairs: bool = True) -> Labels:
     """With special tokens in, of heads that follow no pattern."""
     pairs = {name: np.zeros((len(sums["n"]), LAYERS, HEADS, 1)) for name in PAIR_SUMS}
-    of_kinds = {f"{kind}.{name}": values for kind in KINDS for name, values in pairs.items()}
-    nothing = np.ones((LAYERS, HEADS))
-    scores = ScoreSums.of(of_kinds, (Scored("next-word"),), nothing, nothing).finish()
+    of_kinds = {f"{kind}.{name}": values for kind in KINDS for name, values in {**pairs, "pairs": pairs["n"]}.items()}
+    of_kinds |= {"entropy": pairs["n"], "rows": pairs["n"]}
+    scores = scores_of(of_kinds, (Scored("next-word"),))
     units = pairs | {"on": sums["on"], "even": sums["even"], "words": sums["n"], "all_words": sums["n"]}
     units |= {name: np.zeros((len(sums["n"]), 1, 1, 3)) for name in ("special", "even_special")}
     return labels_of(scores, units, Reading("weight", "in"), 0.25, 0, of_pairs=of_pairs)

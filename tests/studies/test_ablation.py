@@ -21,9 +21,9 @@ from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
-from attnscan.scoring.sums import RatioSums
+from attnscan.scoring.blocks import error, residuals
 from attnscan.studies import ablation
-from attnscan.studies.ablation import se_beside_controls, sums_beside_controls, with_controls
+from attnscan.studies.ablation import se_beside_controls, with_controls
 from attnscan.studies.losses import measures_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
@@ -186,37 +186,26 @@ def test_many_workers_find_what_one_finds_to_the_last_bit(
     assert found[0] == found[1] and len(found[0].effects) == 6
 
 
-def test_differences_from_the_controls_are_summed_in_parts() -> None:
-    rng = np.random.default_rng(0)
-    n = rng.integers(1, 6, 40).astype(float)
-    sums = rng.random((40, 4)) * n[:, None]
-    compared = [(1, [2, 3]), (1, []), (1, [2])]
-    halves = (sums_beside_controls(sums[some, None], n[some, None], compared) for some in (slice(25), slice(25, None)))
-    *alone, of_two, of_none, of_one = [a + b for a, b in zip(*halves, strict=True)]
-    assert [own.ratio for own in alone] == pytest.approx([sums[:, own].sum() / n.sum() for own in range(4)])
-    difference = sums[:, 1] - sums[:, 2:].mean(1)
-    assert of_two.ratio == pytest.approx(difference.sum() / n.sum())
-    assert of_two.se == pytest.approx(RatioSums.of(difference[:, None], n[:, None]).se)
-    assert np.isnan(of_none.ratio).all() and of_one.ratio == pytest.approx((sums[:, 1] - sums[:, 2]).sum() / n.sum())
-
-
-def _of_pairs(*values: float) -> RatioSums:
-    return RatioSums.of(np.array(values)[:, None], np.ones((len(values), 1)))
+def _of_pairs(difference: list[float], losses: list[float]) -> tuple[np.ndarray[Any, Any], ...]:
+    """What a set costs each pair, beside controls that cost every pair the same, and how much a pair counts."""
+    controls = np.tile(np.array(losses), (len(difference), 1))
+    return (np.array(difference) + controls.mean(1))[:, None], controls[:, None], np.ones((len(difference), 1))
 
 
 def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> None:
-    difference, controls = _of_pairs(0.5, 0.75, 0.25), np.array([[1.0], [1.5], [1.25]])
+    own, controls, n = _of_pairs([0.5, 0.75, 0.25], [1.0, 1.5, 1.25])
+    by_pair = float(error(residuals(np.array([0.5, 0.75, 0.25]), np.ones(3))))
     variance = 0.25**2  # of 1, 1.25 and 1.5
-    assert se_beside_controls(difference, controls) == pytest.approx((difference.se**2 + variance / 3) ** 0.5)
-    assert np.isnan(se_beside_controls(difference, controls[:1])).all()  # one tells of no spread
-    assert np.isnan(se_beside_controls(_of_pairs(0.5), controls)).all()
+    assert se_beside_controls(own, controls, n) == pytest.approx((by_pair**2 + variance / 3) ** 0.5)
+    assert np.isnan(se_beside_controls(own, controls[..., :1], n)).all()  # one tells of no spread
+    assert np.isnan(se_beside_controls(own[:1], controls[:1], n[:1])).all()
 
 
 def test_the_error_is_that_of_pairs_and_controls_drawn_anew() -> None:
     """The spread of the effect over resamples of both, of which the formula is the first term."""
     rng = np.random.default_rng(0)
     own, others = 1 + rng.normal(0, 0.5, 40), rng.normal(0, 0.3, 30)[:, None] + rng.normal(0, 0.5, (30, 40))
-    formula = se_beside_controls(_of_pairs(*(own - others.mean(0))), others.mean(1)[:, None])
+    formula = se_beside_controls(own[:, None], others.T[:, None], np.ones((40, 1)))
     drawn = []
     for _ in range(4000):
         pairs, controls = rng.integers(0, 40, 40), rng.integers(0, 30, 30)

@@ -32,7 +32,7 @@ from attnscan.results.head_explanation import CAUSES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.sums import RatioSums
+from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.studies import interventions
 from attnscan.studies.interventions import SHUFFLED, shuffled
 
@@ -157,10 +157,10 @@ def test_shuffles_of_a_pair_are_one_cluster(toy: str) -> None:
             others.append(_of(explain_input(scanner, _record(pairs[0])), NEXT, "next-word"))
     n = np.array([head.n for head in alone])
     moved, plain = (np.array(each) * n for each in zip(*((h.causes[SHUFFLED], h.score) for h in alone), strict=True))
-    sums = RatioSums.of(moved, n)
+    expected = [ratio(moved, n), error(residuals(moved, n))]
     assert (together.pairs, together.n) == (3, n.sum())
-    assert_allclose([together.causes[SHUFFLED], together.cause_se[SHUFFLED]], [sums.ratio, sums.se], rtol=1e-5)
-    assert_allclose(together.fall_se[SHUFFLED], RatioSums.of(plain - moved, n).se, rtol=1e-5)
+    assert_allclose([together.causes[SHUFFLED], together.cause_se[SHUFFLED]], expected, rtol=1e-5)
+    assert_allclose(together.fall_se[SHUFFLED], error(residuals(plain - moved, n)), rtol=1e-5)
     errors, scores = zip(*((head.cause_se[SHUFFLED], head.causes[SHUFFLED]) for head in others), strict=True)
     assert 0.5 < np.std(scores, ddof=1) / np.mean(errors) < 2  # over neighbouring seeds, too
     assert np.isnan(alone[0].se) and np.isnan(alone[0].cause_se["segments_zeroed"])

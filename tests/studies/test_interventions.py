@@ -13,9 +13,11 @@ from written import input_of
 
 from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
+from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.scoring.sums import PAIR_SUMS, RatioSums, ScoreSums
-from attnscan.studies.interventions import CauseSums, Positions, Restore, as_it_comes, shuffled
+from attnscan.scoring.blocks import Blocks, error, residuals
+from attnscan.scoring.scorer import PAIR_SUMS
+from attnscan.studies.interventions import Positions, Restore, as_it_comes, cause_sums, scores_after, shuffled
 
 N = np.array([3.0, 5.0, 2.0])
 PLAIN = np.array([2.4, 3.5, 1.9])
@@ -119,54 +121,55 @@ def test_a_model_without_positions_is_said_to_have_none() -> None:
         Positions(model, tap.run, SMALL)
 
 
-class _Scored:
+def _scored(weight: np.ndarray[Any, Any], pairs: slice) -> dict[str, Any]:
     """What a scorer says that has seen one head and one pattern on some pairs. Shape: `weight` is [pair]."""
-
-    def __init__(self, weight: np.ndarray[Any, Any], pairs: slice) -> None:
-        n, weight = N[pairs], weight[pairs]
-        values = (weight, n, 0.1 * n, weight, 0 * n)
-        of_pairs = {name: value[:, None, None, None] for name, value in zip(PAIR_SUMS, values, strict=True)}
-        self._pairs = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
-
-    def pair_sums(self) -> dict[str, Any]:
-        return self._pairs
-
-    def sums(self) -> ScoreSums:
-        return ScoreSums.of(self._pairs, (Scored("next-word"),), entropy=np.array([[2.0]]), words=4.0)
+    n, weight = N[pairs], weight[pairs]
+    values = (weight, n, 0.1 * n, weight, 0 * n, 1.0 * (n > 0))
+    of_pairs = {name: value[:, None, None, None] for name, value in zip((*PAIR_SUMS, "pairs"), values, strict=True)}
+    sums = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
+    return sums | {"entropy": 2 * np.ones((len(n), 1, 1, 1)), "rows": 4 * np.ones((len(n), 1, 1, 1))}
 
 
-def _sums(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> CauseSums:
-    drawn: Any = [_Scored(draw, pairs) for draw in draws]
-    return CauseSums.of(_Scored(PLAIN, pairs).pair_sums(), drawn)
+def _sums(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> Blocks:
+    keys = [f"{number:016x}" for number in range(len(N))][pairs]
+    return cause_sums(keys, _scored(PLAIN, pairs), [_scored(draw, pairs) for draw in draws])
+
+
+def _after(sums: Blocks) -> tuple[Scores, np.ndarray[Any, Any]]:
+    return scores_after(sums.sums, [Scored("next-word")])
+
+
+def _se(total: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return error(residuals(total, n))
 
 
 def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     """Four draws of one pair are no four pairs."""
-    scores, fall_se = _sums(slice(3)).finish()
+    scores, fall_se = _after(_sums(slice(3)))
     mean, table = DRAWS.mean(0), scores.words_only
     assert table.pairs.item() == 3 and table.n.item() == N.sum()
     assert_allclose(table.score.item(), mean.sum() / N.sum())
-    assert_allclose(table.se.item(), RatioSums.of(mean, N).se)
-    assert_allclose(fall_se.item(), RatioSums.of(PLAIN - mean, N).se)
+    assert_allclose(table.se.item(), _se(mean, N))
+    assert_allclose(fall_se.item(), _se(PLAIN - mean, N))
     assert scores.entropy.item() == pytest.approx(0.5)
-    of_draws_as_pairs = RatioSums.of(DRAWS.ravel(), np.tile(N, len(DRAWS))).se
+    of_draws_as_pairs = _se(DRAWS.ravel(), np.tile(N, len(DRAWS)))
     assert of_draws_as_pairs > 1.4 * table.se.item()  # what it had been, and was wrong
 
 
 def test_the_error_of_one_pair_is_that_over_its_draws() -> None:
-    scores, fall_se = _sums(slice(1)).finish()
+    scores, fall_se = _after(_sums(slice(1)))
     expected = (DRAWS[:, 0] / N[0]).std(ddof=1) / len(DRAWS) ** 0.5
     assert_allclose([scores.words_only.se.item(), fall_se.item()], expected)
 
 
 def test_of_one_pair_and_one_draw_there_is_no_error() -> None:
-    scores, fall_se = _sums(slice(1), DRAWS[:1]).finish()
+    scores, fall_se = _after(_sums(slice(1), DRAWS[:1]))
     assert np.isnan([scores.words_only.se.item(), fall_se.item()]).all()
     assert scores.words_only.score.item() == pytest.approx(0.1)
 
 
 def test_batches_add_to_what_they_are_together() -> None:
-    (whole, fall_se), (added, added_fall_se) = _sums(slice(3)).finish(), (_sums(slice(1)) + _sums(slice(1, 3))).finish()
+    (whole, fall_se), (added, added_fall_se) = _after(_sums(slice(3))), _after(_sums(slice(1)) + _sums(slice(1, 3)))
     for name in ("score", "se", "n", "pairs"):
         assert_allclose(getattr(added.words_only, name), getattr(whole.words_only, name))
     assert_allclose(added_fall_se, fall_se)

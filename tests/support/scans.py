@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.ranking import Ranking
+from attnscan.results.scores import Scores
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
-from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.labels import scores_of
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
 
@@ -42,7 +43,7 @@ def ranked(scanner: Scanner, state: ScanState) -> Ranking:
     return finished(scanner, state)
 
 
-def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
+def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> Blocks:
     """The sums of some pairs, which add to other shards', by a model that is loaded for them."""
     with Scanner(options) as scanner:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
@@ -50,17 +51,15 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
     return sums.told
 
 
-def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
-    for kind in ("every_key", "words_only"):
-        for field in fields(Sums):
-            found, expected = (getattr(getattr(sums, kind), field.name) for sums in (one, other))
-            assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
-        for field in fields(HeadProducts):
-            assert one.products is not None and other.products is not None
-            found, expected = (getattr(sums.products[kind], field.name) for sums in (one, other))
-            assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
-    assert_allclose(one.entropy, other.entropy, rtol=tolerance)
-    assert_allclose(one.words, other.words)
+def assert_equal_sums(one: Blocks, other: Blocks, tolerance: float) -> None:
+    assert one.keys.tolist() == other.keys.tolist() and one.bits == other.bits
+    for name in {**one.sums, **other.sums}:
+        assert_allclose(one.sums[name], other.sums[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def scores_of_shard(options: ScanOptions, sums: Blocks) -> Scores:
+    """What sums of a scan by these options say."""
+    return scores_of(sums.sums, [pattern.scored for pattern in options.patterns])
 
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from attnscan.scoring.sums import ScoreSums
 from families import NAMES, REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from reference import Written
@@ -25,7 +26,6 @@ from attnscan.model.tap import Tap
 from attnscan.results.scores import ScoreTable
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -1,0 +1,170 @@
+"""Sums by blocks of pairs: what travels between batches, processes and machines. Numpy.
+
+A block is a pair or, of many pairs, those whose keys begin alike, by as many bits as leave no more blocks than are
+kept. Which pairs are together follows from the pairs alone, so that shards, order and resumption change nothing. What
+is said of sums is a function over their first axis: a ratio, its error, the error between two, bootstrap resamples.
+
+A label of one input rests on a handful of words, one of a corpus on its pairs. Drawing as many of them with
+replacement, again and again, shows how much of it is theirs. Of one input it cannot tell what another would say.
+Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.behaviour import RESAMPLINGS
+from attnscan.results.scores import FloatArray
+
+BITS = 64
+"""Of a pair's key, by which it is told from all others."""
+MOST_BLOCKS, FEWEST_BLOCKS = 256, 32
+"""Blocks that are kept of a model of usual size, and of one of thousands of heads."""
+ROOM = 1 << 23
+"""Numbers that all blocks may hold together: 64 MB."""
+AT_ONCE = 50
+"""Resamples that are worked on together: of 384 heads and 7 patterns, their sums take 1 MB a quantity."""
+
+
+def added(a: Any, b: Any) -> Any:
+    """Add two sums: mappings name by name; None is the sum of nothing."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, Mapping):
+        return {**a, **{name: added(a.get(name), values) for name, values in b.items()}}
+    return a + b
+
+
+class Adding:
+    """A record of sums, which add field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [f.name for f in fields(cast(Any, self))]
+        return type(self)(*(added(getattr(self, name), getattr(other, name)) for name in names))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Named sums, the block first in every shape. They add; what one of two does not name counts as zero in it."""
+
+    keys: NDArray[np.uint64]
+    """Sorted: the first `bits` bits of the keys of each block's pairs."""
+    sums: Mapping[str, FloatArray]
+    """By name. Shape: [block, ...], as a rule [block, layer, head, column]."""
+    most: int = MOST_BLOCKS
+    """How many blocks are kept."""
+    bits: int = BITS
+
+    @classmethod
+    def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int | None = None) -> Self:
+        """The sums of some pairs, by the `Pair.key` of each. Shape: `sums` [pair, ...] each."""
+        if most is None:
+            most = most_blocks(sum(values[0].size for values in sums.values()))
+        numbers = np.array([int(key[: BITS // 4], 16) for key in keys], dtype=np.uint64)
+        return cls(numbers, sums, most)._grouped(BITS)
+
+    def __add__(self, other: Blocks) -> Self:
+        bits, ours, theirs = min(self.bits, other.bits), len(self.keys), len(other.keys)
+        keys = [_cut(blocks.keys, blocks.bits - bits) for blocks in (self, other)]
+        sums = {}
+        for name in {**self.sums, **other.sums}:
+            a, b = self.sums.get(name), other.sums.get(name)
+            a = np.zeros((ours, *cast(FloatArray, b).shape[1:])) if a is None else a
+            sums[name] = np.concatenate([a, np.zeros((theirs, *a.shape[1:])) if b is None else b])
+        return replace(self, keys=np.concatenate(keys), sums=sums, most=min(self.most, other.most), bits=bits)._grouped(
+            bits
+        )
+
+    def limited(self, most: int) -> Self:
+        """The same sums in at most so many blocks."""
+        return replace(self, most=most)._grouped(self.bits)
+
+    def _grouped(self, bits: int) -> Self:
+        """The blocks in the order of their keys cut to so many bits, or to fewer if they are too many."""
+        keys, group = np.unique(_cut(self.keys, self.bits - bits), return_inverse=True)
+        if len(keys) > self.most:
+            return self._grouped(bits - 1)
+        order = group.argsort(kind="stable")
+        starts = np.searchsorted(group[order], np.arange(len(keys)))
+        alone = len(keys) == len(group)
+        sums = {
+            name: values[order] if alone else np.add.reduceat(values[order], starts)
+            for name, values in self.sums.items()
+        }
+        return replace(self, keys=keys, sums=sums, bits=bits)
+
+
+def _cut(keys: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """Keys without their last bits; of none of 64, a shift would leave all."""
+    return keys >> np.uint64(bits) if bits < BITS else np.zeros_like(keys)
+
+
+def most_blocks(numbers: int) -> int:
+    """How many blocks of so many numbers are kept."""
+    return max(FEWEST_BLOCKS, min(MOST_BLOCKS, ROOM // max(1, numbers)))
+
+
+def ratio(total: FloatArray, n: FloatArray) -> FloatArray:
+    """ΣS / Σn over blocks; NaN where n is zero. Shape: [block, ...] twice, of any that broadcast -> [...]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: FloatArray = total.sum(0) / n.sum(0)
+        return means
+
+
+def residuals(total: FloatArray, n: FloatArray) -> FloatArray:
+    """What each block adds to the error of its ratio: √(K/(K-1)) (S - ratio·n) / Σn, of K with an n; NaN below two.
+
+    Those of the difference of two ratios are the difference of theirs. Shape: [block, ...] twice -> [block, ...].
+    Source: the linearized variance of a ratio of cluster totals, Cochran, Sampling Techniques (1977), 6.4.
+    """
+    clusters = (n > 0).sum(0)
+    few = np.sqrt(clusters / np.where(clusters > 1, clusters - 1, np.nan))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_blocks: FloatArray = (total - ratio(total, n) * n) / n.sum(0) * few
+        return of_blocks
+
+
+def error(residual: FloatArray) -> FloatArray:
+    """The standard error of a ratio, clustered by block, or of the difference of two. Shape: [block, ...] -> [...]."""
+    se: FloatArray = np.sqrt(np.einsum("b...,b...->...", residual, residual))
+    return se
+
+
+def effective(n: FloatArray) -> FloatArray:
+    """(Σn)² / Σn²: so many blocks of one size would tell as much; NaN where n is zero. Shape: [block, ...] -> [...].
+
+    Source: Kish, Survey Sampling (1965), for the effective size of an unequally weighted sample.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        blocks: FloatArray = n.sum(0) ** 2 / (n**2).sum(0)
+        return blocks
+
+
+def drawings(count: int, seed: int, at_once: int = AT_ONCE) -> Iterator[FloatArray]:
+    """How often each unit is drawn in each of the resamples, some at a time. Shape: each [resample, unit]."""
+    rng, even = np.random.default_rng(seed), np.full(count, 1 / count)
+    for start in range(0, RESAMPLINGS, at_once):
+        yield rng.multinomial(count, even, size=min(at_once, RESAMPLINGS - start)).astype(float)
+
+
+def resampled(drawn: FloatArray, values: FloatArray) -> FloatArray:
+    """Sums over the units of each resample. Shape: [resample, unit] and [unit, ...] -> [resample, ...]."""
+    flat: FloatArray = drawn @ values.reshape(len(values), -1)
+    return flat.reshape(len(drawn), *values.shape[1:])
+
+
+def squeezed(values: FloatArray, axes: Sequence[int] = (2, 1)) -> FloatArray:
+    """Values with 1 in place of layers or heads that do not differ: how many words there are depends on neither.
+
+    Shape: [unit, layer, head, ...].
+    """
+    for axis in axes:
+        first = values.take([0], axis)
+        if (values == first).all():
+            values = first
+    return values

@@ -1,0 +1,163 @@
+"""Blocks of pairs: the same ones whatever the order and the shards; ratios and their errors by plain loops."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from attnscan.inputs.sentence import Pair
+from attnscan.results.intervals import half_width
+from attnscan.scoring.blocks import (
+    FEWEST_BLOCKS,
+    MOST_BLOCKS,
+    ROOM,
+    Blocks,
+    added,
+    effective,
+    error,
+    most_blocks,
+    ratio,
+    residuals,
+    squeezed,
+)
+
+COUNT = 100
+KEYS = [Pair(f"pair {i}").key for i in range(COUNT)]
+SUMS = {
+    "on": np.random.default_rng(0).random((COUNT, 2, 3, 4)),
+    "n": np.broadcast_to(np.arange(COUNT, dtype=float)[:, None, None, None], (COUNT, 2, 3, 1)),
+}
+PAIRS = st.lists(st.tuples(st.floats(0, 5), st.integers(0, 9)), min_size=1, max_size=12)
+"""Of each pair its S / n, and its n."""
+
+
+def _of(which: list[int], most: int) -> Blocks:
+    return Blocks.of([KEYS[i] for i in which], {name: values[which] for name, values in SUMS.items()}, most)
+
+
+@pytest.mark.parametrize("most", [512, 100, 99, 16, 1])
+def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most: int) -> None:
+    whole = _of(list(range(COUNT)), most)
+    assert len(whole.keys) == COUNT if most >= COUNT else most / 4 <= len(whole.keys) <= most
+    shuffled = np.random.default_rng(1).permutation(COUNT).tolist()
+    for size in (1, 7, 33):
+        for order in (list(range(COUNT)), shuffled):
+            parts = [pickle.loads(pickle.dumps(_of(order[i : i + size], most))) for i in range(0, COUNT, size)]
+            for total in (reduce(add, parts), reduce(add, parts[::-1]), parts[0] + reduce(add, parts[1:])):
+                assert total.bits == whole.bits
+                assert_array_equal(total.keys, whole.keys)
+                for name, values in whole.sums.items():
+                    assert_allclose(total.sums[name], values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("most", [512, 16, 1])
+def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int) -> None:
+    sums = _of(list(range(COUNT)), most)
+    for number, block in zip(sums.keys.tolist(), sums.sums["on"], strict=True):
+        own = [i for i, key in enumerate(KEYS) if int(key[:16], 16) >> (64 - sums.bits) == number]
+        assert_allclose(block, SUMS["on"][own].sum(0))
+
+
+def test_a_pair_that_comes_twice_counts_twice_in_its_block() -> None:
+    twice = _of([0, 0], 512)
+    assert twice.keys.tolist() == [int(KEYS[0][:16], 16)]
+    assert_allclose(twice.sums["on"][0], 2 * SUMS["on"][0])
+
+
+def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
+    one, other = _of([0, 1], 512), Blocks.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
+    for total in (one + other, other + one):
+        second = total.keys.tolist().index(int(KEYS[1][:16], 16))
+        assert_allclose(total.sums["on"].sum(0), SUMS["on"][:2].sum(0))
+        assert total.sums["asked"][second].tolist() == [1, 1] and total.sums["asked"].sum() == 2
+    assert added(None, one) is one and added(one, None) is one
+    assert added({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
+
+
+def test_models_of_many_heads_keep_fewer_blocks() -> None:
+    assert most_blocks(1) == most_blocks(ROOM // MOST_BLOCKS) == MOST_BLOCKS
+    assert most_blocks(2 * ROOM // MOST_BLOCKS) == MOST_BLOCKS // 2 and most_blocks(ROOM) == FEWEST_BLOCKS
+    whole = _of(list(range(COUNT)), 512)
+    assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
+
+
+def test_what_is_the_same_for_all_heads_is_there_once() -> None:
+    alike = np.broadcast_to(SUMS["on"][:, :1, :1], (COUNT, 2, 3, 4))
+    assert squeezed(alike).shape == (COUNT, 1, 1, 4) and squeezed(SUMS["on"]).shape == (COUNT, 2, 3, 4)
+
+
+def _pairs(pairs: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Each pair's S and n. Shape: [pair]."""
+    mean, n = np.array(pairs, dtype=float).T
+    return mean * n, n
+
+
+def _by_a_loop(pairs: list[tuple[float, float, float, float]]) -> float:
+    """The covariance of two ratios over pairs of S, n, S' and n', by its definition; at least two pairs have an n."""
+    total, n, other_total, other_n = (sum(column) for column in zip(*pairs, strict=True))
+    mean, other = total / n, other_total / other_n
+    k, other_k = (sum(pair[place] > 0 for pair in pairs) for place in (1, 3))
+    few = math.sqrt(k / (k - 1) * other_k / (other_k - 1))
+    return few * sum((s - mean * k) * (t - other * m) for s, k, t, m in pairs) / (n * other_n)
+
+
+@given(PAIRS)
+def test_a_ratio_and_its_error_are_those_of_a_loop(pairs: list[tuple[float, int]]) -> None:
+    total, n = _pairs(pairs)
+    with_any, se = int((n > 0).sum()), float(error(residuals(total, n)))
+    assert float(ratio(total, n)) == pytest.approx(total.sum() / n.sum() if with_any else math.nan, nan_ok=True)
+    if with_any < 2:
+        assert math.isnan(se)
+    else:
+        variance = _by_a_loop(list(zip(total, n, total, n, strict=True)))
+        assert se == pytest.approx(math.sqrt(variance), abs=1e-6)
+
+
+def test_places_without_a_query_say_nothing_and_spoil_nothing() -> None:
+    total, n = np.array([[1.0, 0, 2], [2.0, 0, 0]]), np.array([[2.0, 0, 4], [2.0, 0, 0]])
+    assert_allclose(ratio(total, n), [0.75, np.nan, 0.5])
+    assert_allclose(error(residuals(total, n)), [np.sqrt(2 * (0.25 + 0.25)) / 4, np.nan, np.nan])
+
+
+def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
+    rng = np.random.default_rng(1)
+    n, other_n = rng.integers(1, 9, (2, 30, 3)).astype(float)
+    total = rng.random((30, 3)) * n
+    other_total = total * other_n / n + rng.random((30, 3)) / 4
+    one, other, terms = residuals(total, n), residuals(other_total, other_n), (total, n, other_total, other_n)
+    of_difference = error(one - other)
+    for column in range(3):
+        by_pair = np.stack([values[:, column] for values in terms], -1)
+        variance = (
+            _by_a_loop(by_pair[:, [0, 1, 0, 1]].tolist())
+            - 2 * _by_a_loop(by_pair.tolist())
+            + _by_a_loop(by_pair[:, [2, 3, 2, 3]].tolist())
+        )
+        assert of_difference[column] == pytest.approx(math.sqrt(variance))
+    assert (of_difference < np.hypot(error(one), error(other))).all()  # the pairs are the same: a control
+
+
+def test_the_error_of_two_pairs_by_hand() -> None:
+    """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the ratio is 1/2, the residuals 1/2 and -1/2, the factor 2/1."""
+    total, n = np.array([1.0, 1.0]), np.array([1.0, 3.0])
+    assert ratio(total, n) == 0.5 and effective(n) == 1.6
+    assert error(residuals(total, n)) == pytest.approx((2 * 0.5) ** 0.5 / 4)
+
+
+@pytest.mark.parametrize("pairs", [2, 5, 20])
+def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
+    """Ratios of clusters of unlike size, drawn 4,000 times; without the factor and t it would be 0.70 of 2 pairs."""
+    rng = np.random.default_rng(pairs)
+    n = rng.integers(3, 12, (pairs, 4000)).astype(float)
+    total = n * (0.4 + rng.normal(0, 0.1, (pairs, 4000)))
+    off, se = np.abs(ratio(total, n) - 0.4), error(residuals(total, n))
+    assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
+    assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94  # a control: what was claimed before
