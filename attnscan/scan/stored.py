@@ -164,7 +164,11 @@ def _blocks(arrays: Mapping[str, Any], name: str) -> Blocks | None:
         return None
     start, (most, bits) = f"{name}.sums.", arrays[f"{name}.limits"].tolist()
     sums = {key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)}
-    return Blocks(arrays[f"{name}.keys"], sums, most, bits)
+    keys = arrays[f"{name}.keys"]
+    for values in sums.values():
+        if values.dtype != np.float64 or len(values) != len(keys) or not np.isfinite(values).all():
+            raise ValueError(f"{name} is damaged")
+    return Blocks(keys, sums, most, bits)
 
 
 def _sums(arrays: Mapping[str, Any]) -> ScanSums:

@@ -7,12 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
-from attnscan.scoring.sums import RatioSums
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from attnscan.results.intervals import false_discovery_rates, half_width, holm, p_value, score_interval
+from attnscan.scoring.blocks import effective, error, ratio, residuals
 
 NAN = math.nan
 
@@ -73,11 +73,11 @@ def test_scores_of_skewed_pairs_unlike_in_size_are_held_where_t_alone_misses(pai
     """Most pairs score next to nothing and a few much, with 1 to 20 words, drawn 4,000 times: 95 % is not reached."""
     rng = np.random.default_rng(pairs)
     n = rng.geometric(0.2, (pairs, 4000)).clip(max=20).astype(float)
-    sums = RatioSums.of(n * rng.beta(0.3, 2.7, n.shape), n)
-    effective = sums.effective_pairs
-    low, high = score_interval(sums.ratio, sums.se, sums.pairs, effective)
+    total, count = n * rng.beta(0.3, 2.7, n.shape), np.full(4000, pairs)
+    score, se = ratio(total, n), error(residuals(total, n))
+    low, high = score_interval(score, se, count, effective(n))
     assert 0.915 < ((low <= 0.1) & (high >= 0.1)).mean() < 0.96
-    assert (np.abs(sums.ratio - 0.1) <= half_width(sums.se, sums.pairs)).mean() < 0.89  # a control
+    assert (np.abs(score - 0.1) <= half_width(se, count)).mean() < 0.89  # a control
 
 
 @pytest.mark.parametrize("pairs", [0, 1])

@@ -25,10 +25,10 @@ def _ranking(
 ) -> Ranking:
     """Three heads of one layer, scored for one pattern by 10 pairs; all differences are as uncertain."""
     score = np.array(scores).reshape(1, 3, 1)
-    between = None if se_between is None else np.full((1, 3, 3), se_between)
+    residual = None if se_between is None else se_between / 2**0.5 * np.eye(3)[:, None, :, None]
     counts = np.full((1, 3, 1), 40), np.full((1, 3, 1), 10), np.full((1, 3, 1), 10.0)
     rest = (np.full_like(score, 0.01), *counts, np.ones_like(score), 0 * score)
-    table = ScoreTable(score, np.full_like(score, 0.1), *rest, between)
+    table = ScoreTable(score, np.full_like(score, 0.1), *rest, residual)
     told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
     if ranked_by is None:
         return Ranking(told, SIGNATURE)
@@ -80,7 +80,7 @@ def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:
     assert _ranking(0.0).pairs_to_tell("next-word") is None
 
 
-def test_without_products_no_lead_is_sure_and_no_head_is_called_close() -> None:
+def test_without_residuals_no_lead_is_sure_and_no_head_is_called_close() -> None:
     leads = _ranking(None).leads("next-word")
     assert np.isnan(leads.se).all() and not leads.sure.any()
     assert _ranking(None).close_to_best("next-word") == []

@@ -158,8 +158,8 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
             rewritten(path, {"about": lambda _, other=other: np.array(json.dumps(other))})
             with pytest.raises(StateError, match="not a valid state file"):
                 load_state(path, scanner)
-        name = "sums.told.every_key.n"
-        for damage in (lambda n: n[..., :-1], lambda n: n * np.nan, lambda n: n.astype("<f4"), lambda n: n.astype(str)):
+        name = "sums.told.sums.every_key.n"
+        for damage in (lambda n: n[:-1], lambda n: n * np.nan, lambda n: n.astype("<f4"), lambda n: n.astype(str)):
             path.write_bytes(whole)
             rewritten(path, {name: damage})
             with pytest.raises(StateError, match="not a valid state file"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,12 @@ def scored(
     *,
     among: bool = False,
     subtypes: bool = False,
+    lengths: Sequence[np.ndarray[Any, Any]] | None = None,
 ) -> RelationSums:
-    """By blocks of one layer and some heads of one input, as a tap shows them."""
+    """By blocks of one layer and some heads of one input, as a tap shows them; `lengths` are of what heads carry.
+
+    Shape: `lengths` [layer, head, key].
+    """
     batch: EncodedBatch = collate(inputs)
     scorer = RelationScorer(batch, Asked(subtypes), halves, among=among)
     length = max(len(one.tokens) for one in inputs)
@@ -118,9 +123,10 @@ def scored(
             for some in (slice(0, 2), slice(2, heads)):
                 own = torch.tensor(weights[number][layer, some])[None]
                 grid = Grid.square(layers, heads)
-                scorer(
-                    AttentionBlock(grid, layer, slice(number, number + 1), some, own, visible, None, None, None, None)
-                )
+                carried = None if lengths is None else torch.tensor(lengths[number][layer, some])[None]
+                inputs_of_block = slice(number, number + 1)
+                block = AttentionBlock(grid, layer, inputs_of_block, some, own, visible, None, None, None, None)
+                scorer(replace(block, value_norms=carried))
     return scorer.sums()
 
 
@@ -214,6 +220,22 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
     punct = ours.rows.index(Row("punct", HEAD))
     assert _stacked(ours, "n")[punct].tolist() == [1, 0]  # the last word of BIG has no piece
     assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17 and ours.shape == (LAYERS, HEADS)
+
+
+@pytest.mark.parametrize("among", [False, True])
+def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
+    """It is what a head would have that gives each key as much as its vector is long."""
+    inputs, halves, rng = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1], np.random.default_rng(5)
+    lengths = [rng.uniform(0.1, 3, (LAYERS, HEADS, len(one.tokens))) for one in inputs]
+    even = [np.repeat((own / own.sum(-1, keepdims=True))[:, :, None], own.shape[-1], 2) for own in lengths]
+    ours = scored(inputs, weights_of(inputs), halves, among=among, lengths=lengths)
+    expected = scored(inputs, even, halves, among=among)
+    assert_allclose(_stacked(ours, "chance"), _stacked(expected, "weight"), atol=1e-5)
+    assert_allclose(_stacked(ours, "chance_eligible"), _stacked(expected, "eligible"))
+    plain = _stacked(scored(inputs, weights_of(inputs), halves, among=among), "chance")
+    assert plain.shape[-1] == 1 and np.abs(_stacked(ours, "chance") - plain).max() > 0.1  # a control
+    flat = [np.full_like(own, 1 / own.shape[-1]) for own in even]
+    assert_allclose(plain, _stacked(scored(inputs, flat, halves, among=among), "weight")[..., :1], atol=1e-5)
 
 
 def test_batches_and_their_order_change_nothing() -> None:

@@ -172,7 +172,7 @@ def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, af
     for model, kept in zip((before, after), sums, strict=True):
         with Scanner(_options(model)) as scanner:
             for number, pair in enumerate(PAIRS):
-                scanner.score([scanner.encode(pair)], on_pairs=lambda _, s, n=number, k=kept: k.update({n: dict(s)}))
+                kept[number] = dict(scanner.score([scanner.encode(pair)]))
     weight, n = (
         np.array([[kept[k][f"every_key.{name}"][0] for k in range(4)] for kept in sums]) for name in ("weight", "n")
     )

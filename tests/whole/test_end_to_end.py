@@ -20,6 +20,8 @@ from attnscan.cli.app import app
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.labels import scores_of
 
 PAIRS = [
     Pair("the cat sat on the mat .", "a cat ran to the store"),
@@ -88,8 +90,10 @@ def test_scores_are_the_plain_loops_in_any_batch(
     options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
     with Scanner(options) as scanner:
         encoded = [scanner.encode(pair) for pair in PAIRS]
-        first, *rest = [scanner.score([encoded[i] for i in batch]) for batch in batches]
-    scores = sum(rest, start=first).finish()
+        first, *rest = [
+            Blocks.of([PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch])) for batch in batches
+        ]
+    scores = scores_of(sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns])
     for layer in range(weights[0].shape[0]):
         visible = [(one[layer] > 0).any(0).numpy() for one in weights]
         assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
@@ -103,8 +107,10 @@ def test_scores_are_the_plain_loops_in_any_batch(
 
 def test_without_delimiters_their_score_is_not_there(case: Case, checkpoint: Path) -> None:
     """NaN, not zero; the beginning alone is a delimiter too."""
-    with Scanner(ScanOptions(model=str(checkpoint), predictive="off")) as scanner:
-        scores = scanner.score([scanner.encode(PAIRS[0])]).finish()
+    options = ScanOptions(model=str(checkpoint), predictive="off")
+    with Scanner(options) as scanner:
+        sums = scanner.score([scanner.encode(PAIRS[0])])
+    scores = scores_of(sums, [pattern.scored for pattern in options.patterns])
     found = scores.every_key.score[..., scores.patterns.index("delimiter")]
     assert np.isnan(found).all() if case.template == "A B" else (found > 0).all()
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import reference
 import torch
-from attnscan.scoring.sums import ScoreSums
 from families import NAMES, REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from reference import Written
@@ -23,7 +22,8 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.tap import Tap
-from attnscan.results.scores import ScoreTable
+from attnscan.results.scores import Scores, ScoreTable
+from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
@@ -61,7 +61,7 @@ class Outcome:
     alone: list[torch.Tensor]
     """Of each input. Shape: [layer, head, query, key]."""
     written: list[Written]
-    sums: ScoreSums
+    scores: Scores
 
 
 @cache
@@ -87,7 +87,7 @@ def outcome(family: str) -> Outcome:
         grids={block.grid.shape for layer in blocks for block in layer},
         alone=alone,
         written=[_written(one) for one in ids],
-        sums=scorer.sums(),
+        scores=scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS]),
     )
 
 
@@ -145,7 +145,7 @@ def test_what_a_query_may_see_is_what_it_gives_weight(family: str) -> None:
 @pytest.mark.parametrize("words_only", [False, True])
 def test_scores_equal_the_plain_loop(family: str, words_only: bool) -> None:
     found = outcome(family)
-    scores = found.sums.finish()
+    scores = found.scores
     table: ScoreTable = scores.words_only if words_only else scores.every_key
     for layer in range(LAYERS):
         visible = [(alone[layer] > 0).any(0).numpy() for alone in found.alone]

@@ -116,7 +116,7 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
         loaded: ScanState = load_state(path, scanner)
         told = loaded.sums.told
         assert told is not None
-        return loaded.seen, told.every_key.total.tolist(), told.words.tolist()
+        return loaded.seen, told.sums["every_key.weight"].tolist(), told.sums["rows"].tolist()
 
     yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
 
