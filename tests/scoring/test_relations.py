@@ -225,7 +225,11 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 @pytest.mark.parametrize("among", [False, True])
 def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
     """It is what a head would have that gives each key as much as its vector is long."""
-    inputs, halves, rng = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1], np.random.default_rng(5)
+    inputs, halves, rng = (
+        [encoded(known, i) for i, known in enumerate(SENTENCES)],
+        [0, 1, 0, 1],
+        np.random.default_rng(5),
+    )
     lengths = [rng.uniform(0.1, 3, (LAYERS, HEADS, len(one.tokens))) for one in inputs]
     even = [np.repeat((own / own.sum(-1, keepdims=True))[:, :, None], own.shape[-1], 2) for own in lengths]
     ours = scored(inputs, weights_of(inputs), halves, among=among, lengths=lengths)

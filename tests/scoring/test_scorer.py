@@ -125,7 +125,7 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     weights = [_weights(text, seed) for seed, text in enumerate(texts)]
     weights = [_causal(each) for each in weights] if causal else weights
     visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
-    scores = _finished(_score(texts, weights, causal=causal).sums)
+    scores = _finished(_scorer(texts, weights, causal=causal).sums())
     inputs = [Written([t.lstrip("Ġ") for t in text.split()], input_of(text).sentence) for text in texts]
     for layer in range(LAYERS):
         for head in range(HEADS):
