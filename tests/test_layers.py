@@ -47,7 +47,7 @@ NO_TORCH = {
         )
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
-    *(f"attnscan.scoring.{name}" for name in ("patterns", "sums", "statements")),
+    *(f"attnscan.scoring.{name}" for name in ("patterns", "blocks", "statements")),
     *(
         f"attnscan.scan.{name}"
         for name in (

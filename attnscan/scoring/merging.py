@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 import torch
@@ -16,35 +15,17 @@ from attnscan.model.attention_block import AttentionBlock, Visible
 T = TypeVar("T")
 LEAST_LEFT = 1e-30
 """Of a word's weight on words: less is not renormalised, and its row stays zero."""
-_ROOM = 1 << 27  # bytes that is kept of one mask's ranges: the windows of 8,192 tokens fit, the rest is made again
-_REACH = 8  # words on either side of a range of queries whose class depends on their distance
 MOST_WORDS = 512
 """Blocks of one input's words: with a block each, what is kept of 8,192 words and 264 heads would take 3 GB."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A batch as a block of units sees it. Keys near long inputs' queries are laid out; all may see those beyond."""
+    """A batch as a block of units sees it, under the block's mask."""
 
     batch: EncodedBatch
-    """By the keys that are laid out, under the block's mask."""
     own: tuple[slice, slice, slice]
     """Where the block's inputs, queries and keys stand in what the batch gives."""
-    keys: slice
-    """Which units are laid out."""
-    wide: EncodedBatch
-    """By all keys of the block."""
-    cells: Tensor = field(default_factory=lambda: torch.zeros(2, 0, dtype=torch.int64))
-    """The cells beyond whose key is special, or alike to the query: their queries and keys, by places in the input.
-
-    Shape: [2, cell]."""
-
-    @cached_property
-    def beyond(self) -> EncodedBatch | None:
-        """These cells, each as an input of one query and one key; None if there are no keys beyond."""
-        if self.wide is self.batch:
-            return None
-        return self.batch.of_cells(self.cells, self.batch.recurs[0, self.cells[0] - self.batch.queries.start])
 
 
 class Units:
@@ -53,11 +34,8 @@ class Units:
     def __init__(self, batch: EncodedBatch) -> None:
         self.batch, self.layouts = batch, Layouts()
         self._last: tuple[AttentionBlock | None, list[tuple[AttentionBlock, AttentionBlock]]] = None, []
-        self._among_words: tuple[AttentionBlock | None, tuple[Tensor, Tensor]] = None, (batch.word, batch.word)
         self._sums: dict[int, tuple[Tensor, Tensor]] = {}
         self._under: dict[int, tuple[Tensor, EncodedBatch]] = {}
-        self._by_text: dict[int, tuple[Tensor, Tensor]] = {}
-        """Of an input, its words' text ids in order, -1 for those without a letter or digit, and their places."""
 
     def blocks(self, block: AttentionBlock) -> Sequence[tuple[AttentionBlock, AttentionBlock]]:
         """A block of tokens, and what it says of units; input by input, if words have several tokens.
@@ -73,18 +51,6 @@ class Units:
                 made = [(block, self._of_units(block, row, number)) for row, number in rows]
             self._last = block, made
         return self._last[1]
-
-    def among_words(self, block: AttentionBlock) -> tuple[Tensor, Tensor]:
-        """The rows of a range of queries with special tokens removed, as shares of what is left; and that.
-
-        Shape: [batch, head, query, key] and [batch, head, query].
-        """
-        if self._among_words[0] is not block:
-            word = self.batch.word[block.inputs, block.columns]
-            left = (block.weights @ word.to(block.weights)[:, None, :, None])[..., 0]
-            rows = block.weights / left.clip(LEAST_LEFT)[..., None]
-            self._among_words = block, (rows.masked_fill_(~word[:, None, None], 0), left)
-        return self._among_words[1]
 
     def _of_units(self, block: AttentionBlock, row: int, number: int) -> AttentionBlock:
         """One input of a block, by its row there and its number in the batch, all by units; merged ones have no logits.
@@ -167,86 +133,30 @@ class Units:
             even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT) * ~block.idle[..., None]
         return even
 
-    def view(self, of_tokens: AttentionBlock, block: AttentionBlock, *, whole: bool = False) -> View:
-        """The batch as a block of units sees it, made from one of tokens; with `whole`, all of its cells laid out.
-
-        Of whole inputs it is made once for all blocks of a mask.
-        """
+    def view(self, of_tokens: AttentionBlock, block: AttentionBlock) -> View:
+        """The batch as a block of units sees it, made from one of tokens; once for all blocks of a mask."""
         visible, inputs, columns = of_tokens.visible, block.inputs, block.columns
-        if isinstance(visible, Tensor) and of_tokens.is_whole:
+        if isinstance(visible, Tensor):
             if id(visible) not in self._under:
                 self._under[id(visible)] = visible, self.batch.under(visible[: len(self.batch)])
-            batch = self._under[id(visible)][1]
-            return View(batch, (inputs, slice(block.weights.shape[2]), columns), columns, batch)
-        rows, first, everything = of_tokens.rows, of_tokens.columns.start, (slice(None),) * 3
-        seen = visible[inputs, rows, of_tokens.columns]
-        batch = self.batch.of_range(inputs, rows, of_tokens.columns, seen)
-        near = slice(max(columns.start, block.rows.start - _REACH), min(columns.stop, block.rows.stop + _REACH))
-        outside = seen[..., : max(0, rows.start - first)], seen[..., max(0, rows.stop - first) :]
-        if (
-            whole
-            or batch.asks is not None
-            or near == columns
-            or len(seen) > 1
-            or not all(bool(part.all()) for part in outside)
-        ):
-            return View(batch, everything, columns, batch)
-        cells = self._few(inputs.start, block.rows)
-        beyond = ((cells[1] < near.start) | (cells[1] >= near.stop)) & (cells[1] >= columns.start)
-        cells = cells[:, beyond & (cells[1] < columns.stop)]
-        laid_out, alike = batch.near(near), ~self.batch.special[inputs.start, cells[1]]
-        recurs = laid_out.recurs.index_fill(1, cells[0, alike] - block.rows.start, value=True)
-        return View(replace(laid_out, recurring=recurs), everything, near, batch, cells)
-
-    def _few(self, number: int, queries: slice) -> Tensor:
-        """Which keys of an input are special, or identical or related to each of some queries: cell by cell.
-
-        Shape: [2, cell], queries and keys by their places in the input.
-        """
-        batch, every = self.batch, torch.arange(queries.start, queries.stop, device=self.batch.word.device)
-        content, text_id = (batch.word & ~batch.punctuation)[number], batch.text_id[number]
-        if number not in self._by_text:
-            self._by_text[number] = text_id.masked_fill(~content, -1).sort(stable=True)
-        texts, order = self._by_text[number]
-        own = text_id.masked_fill(~content, -2)[queries]
-        first, last = torch.searchsorted(texts, own), torch.searchsorted(texts, own, right=True)
-        query = every.repeat_interleave(last - first)
-        skipped = (last.cumsum(0) - first.cumsum(0) - last).repeat_interleave(last - first)
-        cells = [torch.stack([query, order[torch.arange(len(query), device=own.device) - skipped]])]
-        if batch.related is not None:
-            related = batch.related[number, queries] & content[queries, None] & content
-            rows, keys = (related & (text_id[queries, None] != text_id)).nonzero().T
-            cells.append(torch.stack([every[rows], keys]))
-        cells.append(torch.cartesian_prod(every, batch.special[number].nonzero()[:, 0]).T)
-        return torch.cat(cells, 1)
+            return View(self._under[id(visible)][1], (inputs, slice(block.weights.shape[2]), columns))
+        seen = visible[inputs, of_tokens.rows, of_tokens.columns]
+        return View(self.batch.of_range(inputs, of_tokens.rows, of_tokens.columns, seen), (slice(None),) * 3)
 
 
 class Layouts:
-    """What follows from a mask for some inputs, queries and keys: kept for all layers that have it, if there is room.
-
-    Of ranges of queries the first are kept, so that of the others one alone is there at a time.
-    """
+    """What follows from a mask for some inputs, kept for all layers that have it."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], tuple[object, Visible, object]] = {}
-        self._last: dict[str, tuple[object, Visible, object]] = {}
-        self._taken: dict[int, int] = {}
+        self._kept: dict[tuple[object, ...], tuple[Visible, object]] = {}
 
     def of(self, what: str, block: AttentionBlock, make: Callable[[], T]) -> T:
         """What `make` makes of the block's place under its mask; `what` tells it from what others make."""
         places = ((place.start, place.stop) for place in (block.inputs, block.rows, block.columns))
         key = (what, *places, id(block.visible))
-        known = self._kept[key] if key in self._kept else self._last.get(what)
-        if known is not None and known[0] == key:
-            return cast(T, known[2])
-        made = make()
-        taken = self._taken.get(id(block.visible), 0) + (0 if block.queries == slice(None) else _bytes(made))
-        if taken <= _ROOM:
-            self._taken[id(block.visible)] = taken
-            self._kept[key] = key, block.visible, made  # with the mask, so that its id stays its own
-        else:
-            self._last[what] = key, block.visible, made
-        return made
+        if key not in self._kept:
+            self._kept[key] = block.visible, make()  # with the mask, so that its id stays its own
+        return cast(T, self._kept[key][1])
 
 
 def blocks_of_words(word: Tensor) -> Tensor:
@@ -263,14 +173,6 @@ def _added(weights: Tensor, axis: int, unit: Tensor) -> Tensor:
     shape = list(weights.shape)
     shape[axis] = int(unit[-1] - unit[0]) + 1
     return weights.new_zeros(shape).index_add_(axis, unit - unit[0], weights)
-
-
-def _bytes(made: object) -> int:
-    """How much room the tensors take of which something consists."""
-    if isinstance(made, Tensor):
-        return made.nbytes
-    values = made.values() if isinstance(made, Mapping) else made if isinstance(made, list | tuple) else None
-    return sum(map(_bytes, vars(made).values() if values is None and hasattr(made, "__dict__") else values or ()))
 
 
 def exact(device: torch.device) -> torch.dtype:

@@ -18,9 +18,8 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from attnscan.model.attention_block import AttentionBlock, add_range
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
@@ -76,68 +75,46 @@ class Columns:
 
 
 class _Readout:
-    """Targets of a range of queries of some inputs, ready to measure weights: over every key, and over words alone."""
+    """Targets of some inputs, ready to measure weights: over every key, and over words alone."""
 
-    def __init__(
-        self, targets: Sequence[Target], words: Tensor, itself: int | None, near: int = 0, far: Tensor | None = None
-    ) -> None:
-        """`itself` is the key that the first of the queries is, None where keys are of another text.
+    def __init__(self, targets: Sequence[Target], words: Tensor, *, cross: bool) -> None:
+        """In `cross` attention keys are of another text, and no query is among them.
 
-        Of long inputs, targets but even ones are of the keys from `near` on, and of a few `far` cells.
-        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1, `far` [2, cell], queries and keys.
+        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1.
         """
         self._columns = Columns.of(targets)
         self._words = words[:, None, None]
         matrices = [target.matrix for target in targets]
         self._rows, self._keys = matrices[0].shape[1], words.shape[1]
-        self._first = itself
+        self._cross = cross
         self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
         self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
-        self._spans = {p: self._span(matrix) for p, matrix in self._even.items()}
-        """By which keys these are read."""
         self._dense: dict[int, Tensor] = {}
         """By column. Shape: [batch, query, key], zero for the inputs of which the column is sparse."""
-        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even}, near)
-        if far is not None and far.shape[1]:
-            self._add_far(targets, far)
+        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
         self.eligible, self.eligible_on_words = self._with_a_target()
         """Shape: [batch, query, pattern], 0 or 1."""
         self._add_parts()
-        on_itself = [self._diagonal(matrix, near if matrix.shape[2] < self._keys else 0) for matrix in matrices]
-        self._on_itself = torch.stack(on_itself, -1).to(self._values)
+        self._on_itself = torch.stack([self._diagonal(matrix) for matrix in matrices], -1).to(self._values)
         """What each query is among its own targets, in [0, 1]. Shape: [batch, query, pattern]."""
 
-    def _span(self, matrix: Tensor) -> slice:
-        """All keys; of long inputs, from the first to the last that the target has. Shape: [batch, query, key]."""
-        used = (matrix != 0).any(1).any(0).nonzero()
-        if self._rows == self._keys or not len(used):
-            return slice(None)
-        return slice(int(used[0]), int(used[-1]) + 1)
-
-    def _diagonal(self, cells: Tensor, near: int = 0) -> Tensor:
+    def _diagonal(self, cells: Tensor) -> Tensor:
         """What each query has on itself; 0 where keys are of another text. Shape: [..., query, key] -> [..., query]."""
-        if self._first is None:
-            return torch.zeros_like(cells[..., 0])
-        own = cells.diagonal(self._first - near, dim1=-2, dim2=-1)
-        before = max(0, near - self._first)  # of a range of keys, some queries may be none
-        after = cells.shape[-2] - before - own.shape[-1]
-        return own if before == after == 0 else pad(own, (before, after))
+        return torch.zeros_like(cells[..., 0]) if self._cross else cells.diagonal(dim1=-2, dim2=-1)
 
-    def _pick_cells(self, matrices: dict[int, Tensor], near: int) -> None:
+    def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
-        width = next((matrix.shape[2] for matrix in matrices.values()), self._keys)
-        shape, most = (len(self._words), self._rows, width), _DENSE * self._rows * self._keys
+        shape, most = (len(self._words), self._rows, self._keys), _DENSE * self._rows * self._keys
         used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
         sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
         padded = _places(used.values(), shape, self._words.device)
-        if padded.shape[1] > most and width == self._keys:  # few keys of many are sparse
+        if padded.shape[1] > most:
             sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
             padded = _places([cells & sparse[p][:, None, None] for p, cells in used.items()], shape, self._words.device)
             for p in (p for p in used if not bool(sparse[p].all())):
                 self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
         places = padded.clip(0)  # padding points to the first cell, and weighs nothing
-        self._queries, keys = places // width, places % width + near
-        self._cells = self._queries * self._keys + keys
+        self._queries, keys, self._cells = places // self._keys, places % self._keys, places
         self._on_words = self._words[:, 0, 0].gather(1, keys)[:, None]
         """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
         kind = exact(padded.device)
@@ -146,16 +123,6 @@ class _Readout:
         for p, matrix in matrices.items():
             counts = (padded >= 0) & sparse[p][:, None]
             self._values[..., p] = matrix.flatten(1).gather(1, places) * counts
-
-    def _add_far(self, targets: Sequence[Target], far: Tensor) -> None:
-        """Add cells of the first input. Shape: [2, cell]."""
-        queries, keys = far[:, None]
-        none = self._values.new_zeros(far.shape[1])
-        values = torch.stack([none if target.far is None else target.far.to(none) for target in targets], -1)
-        self._queries = torch.cat([self._queries, queries], 1)
-        self._cells = torch.cat([self._cells, queries * self._keys + keys], 1)
-        self._on_words = torch.cat([self._on_words, self._words[:, 0, :, keys[0]]], 2)
-        self._values = torch.cat([self._values, values[None]], 1)
 
     def _with_a_target(self) -> Iterator[Tensor]:
         """Which queries have a target: over every key, and over words alone."""
@@ -188,12 +155,11 @@ class _Readout:
         """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
         return (weights * self._words).sum(-1)
 
-    def __call__(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
+    def __call__(self, weights: Tensor, share: Tensor) -> Tensor:
         """Weight on target, summed over queries.
 
         Shape: [batch, head, query, key], and what a query's weights are multiplied with over words alone
-        [batch, head, query] -> [2, batch, head, column], over every key and over words alone. `among_words` is their
-        product, if it is known.
+        [batch, head, query] -> [2, batch, head, column], over every key and over words alone.
         """
         measured = self._on_cells(weights, share)
         for c, column in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
@@ -201,19 +167,15 @@ class _Readout:
             measured[0, ..., c] += on_column.sum((-1, -2))
             measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
         for p, target in self._even.items():
-            keys = self._spans[p]
-            measured[0, ..., p] = torch.minimum(weights[..., keys], target[:, None, :, keys]).sum((-1, -2))
-            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words).sum((-1, -2))
+            measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
+            measured[1, ..., p] = self._on_even_words(p, weights, share).sum((-1, -2))
         on_itself = [own.sum(2) for own in self._itself(weights, share)]
         return torch.cat([measured, torch.stack(on_itself)], -1)
 
-    def _on_even_words(self, column: int, weights: Tensor, share: Tensor, among_words: Tensor | None) -> Tensor:
+    def _on_even_words(self, column: int, weights: Tensor, share: Tensor) -> Tensor:
         """What rows over words alone have in common with an even target. Shape: [batch, head, query, key]."""
-        target, keys = self._even_on_words[column][:, None], self._spans[column]
-        if among_words is not None:
-            return torch.minimum(among_words[..., keys], target[..., keys]).mul_((share > 0)[..., None])
         shared = weights * share[..., None]
-        return torch.minimum(shared, target, out=shared)
+        return torch.minimum(shared, self._even_on_words[column][:, None], out=shared)
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
         """Weight on the targets of sparse columns, summed over queries. Shape: [2, batch, head, column]."""
@@ -237,7 +199,7 @@ class _Readout:
                 measured[..., p] = torch.minimum(on_itself[..., 0], self._on_itself[:, None, :, p])
             yield measured
 
-    def rows(self, weights: Tensor, share: Tensor, among_words: Tensor | None = None) -> Tensor:
+    def rows(self, weights: Tensor, share: Tensor) -> Tensor:
         """What a call gives, of each query by itself, and for one input at a time.
 
         Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
@@ -256,9 +218,8 @@ class _Readout:
             measured[0, ..., c] += on_column.sum(-1).T
             measured[1, ..., c] += (on_column * self._words[0]).sum(-1).T * by_query
         for p, target in self._even.items():
-            keys = self._spans[p]
-            measured[0, ..., p] = torch.minimum(weights[0, ..., keys], target[0, :, keys]).sum(-1).T
-            measured[1, ..., p] = self._on_even_words(p, weights, share, among_words)[0].sum(-1).T
+            measured[0, ..., p] = torch.minimum(weights[0], target[0]).sum(-1).T
+            measured[1, ..., p] = self._on_even_words(p, weights, share)[0].sum(-1).T
         itself = torch.stack([own[0].transpose(0, 1) for own in self._itself(weights, share)])
         return torch.cat([measured, itself], -1)
 
@@ -350,8 +311,6 @@ class Scorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
-        if block.preview:
-            return
         if block.grid != self._grid:
             self._start(block.grid)
         for of_tokens, of_units in self._units.blocks(block):
@@ -365,41 +324,36 @@ class Scorer:
         weights, idle = block.weights, block.idle
         part = self._units.layouts.of("scores", block, lambda: self._part(of_tokens, block))
         place = (block.inputs, block.layer, block.heads)
-        among_words, left = self._units.among_words(block) if block.is_range else (None, part.readout.left(weights))
+        left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         entropy = _row_entropy(weights, block.logits).where(part.is_word, 0.0)
         if idle is not None:
             entropy = entropy.where(~idle, 0.0)
-            if block.is_first:
-                self._rows[place] = self._words[block.inputs].sum(1, dtype=self._rows.dtype)[:, None]
-            self._rows[place] -= (part.is_word & idle).sum(-1)
-        add_range(self._entropy, place, entropy.sum(-1, dtype=self._entropy.dtype), block)
+            every = self._words[block.inputs].sum(1, dtype=self._rows.dtype)[:, None]
+            self._rows[place] = every - (part.is_word & idle).sum(-1)
+        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
         read = part.readout if self._word_block is None else part.readout.rows
-        measured, chance = read(weights, share, among_words), None
+        measured, chance = read(weights, share), None
         if of_tokens.value_norms is not None:  # by what heads carry, chance is what even attention would carry
             chance = read(*self._even(of_tokens, block, part, counts))[..., : self._columns.targets]
         if self._word_block is not None:
             self._add_words(block, self._word_block[block.rows], part, measured, counts[0].T, chance)
             return
-        add_range(self._weight, (slice(None), *place), measured, block)
+        self._weight[(slice(None), *place)] = measured
         counted = part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
         both = counted, counts.to(part.on_words) @ part.on_words
         for kind, values in enumerate(both):
             if chance is not None:
                 values = torch.cat([values[..., : self._columns.targets].expand_as(chance[kind]), chance[kind]], -1)
-            add_range(self._counted[kind], place, values, block)
+            self._counted[(kind, *place)] = values
 
     def _even(
         self, of_tokens: AttentionBlock, block: AttentionBlock, part: _Part, counts: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor]:
         """What even attention would carry, as a readout takes it. Shape: `counts` [batch, head, query]."""
-        even = replace(block, weights=self._units.even_carried(of_tokens, block), logits=None)
-        if block.is_range:
-            among_words, left = self._units.among_words(even)
-        else:
-            among_words, left = None, part.readout.left(even.weights)
-        return even.weights, counts / left.clip(_LEAST_LEFT), among_words
+        even = self._units.even_carried(of_tokens, block)
+        return even, counts / part.readout.left(even).clip(_LEAST_LEFT)
 
     def _add_words(
         self,
@@ -410,7 +364,7 @@ class Scorer:
         counts: Tensor,
         chance: Tensor | None,
     ) -> None:
-        """Add the rows of a range of queries to the words, or blocks of words, that they are of.
+        """Add the rows of queries to the words, or blocks of words, that they are of.
 
         Shape: `into` [query], `measured` [2, query, head, column], `counts` [query, head], `chance`, if heads differ in
         it, [2, query, head, pattern].
@@ -423,19 +377,14 @@ class Scorer:
         if chance is not None:
             counted[..., self._columns.targets :] = chance
         for total, values in ((self._weight[own], measured), (self._counted[own], counted)):
-            if block.is_first:
-                total.zero_()
-            total.index_add_(1, into, values)
+            total.zero_().index_add_(1, into, values)
 
     def _part(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Part:
-        """The targets of a range of some inputs' queries, under their mask."""
+        """The targets of some inputs under their mask."""
         inputs, rows, columns = block.inputs, block.rows, block.columns
-        of_rows = self._targets.of_rows(of_tokens, block)
-        targets = [replace(target, matrix=target.matrix.contiguous()) for target in of_rows.targets]
-        itself = None if block.kind is AttentionKind.CROSS else rows.start - columns.start
-        near, far = of_rows.view.keys.start - columns.start, of_rows.view.cells
-        far = far - far.new_tensor([[rows.start], [columns.start]])
-        readout = _Readout(targets, self._keys[inputs, columns], itself, near, far)
+        made = self._targets.of_block(of_tokens, block)
+        targets = [replace(target, matrix=target.matrix.contiguous()) for target in made]
+        readout = _Readout(targets, self._keys[inputs, columns], cross=block.kind is AttentionKind.CROSS)
         even = self._units.even(of_tokens, inputs)
         on_words = even * self._keys[inputs, None, columns]
         on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)

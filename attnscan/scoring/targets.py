@@ -17,7 +17,7 @@ from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.merging import Units, View
+from attnscan.scoring.merging import Units
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 
@@ -32,17 +32,6 @@ class Target:
     """Score min(weight, target) instead of weight x target."""
     part_of: str | None = None
     """The id of the wider target that this is a part of."""
-    far: Tensor | None = None
-    """What it has on the cells of a view beyond the keys that are laid out; None for nothing. Shape: [cell]."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The targets of some queries: by the keys that a view of them lays out, and cell by cell beyond."""
-
-    targets: Sequence[Target]
-    """An even spread is by all keys of the block."""
-    view: View
 
 
 @dataclass(frozen=True)
@@ -111,28 +100,17 @@ class Targets:
                 made[mask.tobytes()] = torch.stack([target.matrix[0].float() for target in targets]).cpu().numpy()
         return tuple(made[mask.tobytes()] for mask in visible)
 
-    def of_rows(self, of_tokens: AttentionBlock, block: AttentionBlock, *, whole: bool = False) -> Rows:
-        """The targets of the queries of a block of units, made from one of tokens; `whole` to lay out all its keys.
-
-        Raises: OptionError as `under`.
-        """
+    def of_block(self, of_tokens: AttentionBlock, block: AttentionBlock) -> list[Target]:
+        """The targets of a block of units, made from one of tokens. Raises: OptionError as `under`."""
+        view = self.units.view(of_tokens, block)
+        if isinstance(block.visible, Tensor):
+            return [replace(target, matrix=target.matrix[view.own]) for target in self.under(block.visible)]
         own = {pattern.id: self._whole(pattern, block.visible) for pattern in self.patterns if _is_own(pattern)}
-        view = self.units.view(of_tokens, block, whole=whole or bool(own) or self._has_help(block))
-        if isinstance(block.visible, Tensor) and block.is_whole:
-            made = [replace(target, matrix=target.matrix[view.own]) for target in self.under(block.visible)]
-            return Rows(made, view)
-        cells, targets = view.beyond, list[Target]()
-        for pattern in self.patterns:
-            matrix = own[pattern.id][block.inputs, block.rows, block.columns] if pattern.id in own else None
-            target = self._target(pattern, view.wide if pattern.even else view.batch, matrix)
-            if cells is not None and pattern.target is not None and not pattern.even:
-                target = replace(target, far=self._target(pattern, cells).matrix[:, 0, 0])
-            targets.append(target)
-        return Rows(targets, view)
-
-    def _has_help(self, block: AttentionBlock) -> bool:
-        """Whether a word helps to predict any of a block's queries."""
-        return any(bool(of_words.targets_of(block.rows).any()) for of_words in self.helps[block.inputs])
+        place = block.inputs, block.rows, block.columns
+        return [
+            self._target(pattern, view.batch, own[pattern.id][place] if pattern.id in own else None)
+            for pattern in self.patterns
+        ]
 
     def _whole(self, pattern: Pattern, visible: Visible) -> Tensor:
         """The whole matrix of a pattern that is not ours, which may look at anything."""

@@ -175,7 +175,7 @@ class NeuronScorer:
         both = word[:, first + rows, None] & word[:, None]
         same = sentence[:, first + rows, None] == sentence[:, None]
         inside, outside = both & same, both & ~same
-        targets = self._targets.of_rows(block, block, whole=True).targets
+        targets = self._targets.of_block(block, block)
         room = (block.columns.start, word.shape[1] - block.columns.stop)  # for the keys that no query of the range sees
         for p, ranges in self._ranges.items():
             asked = _Queries.of(pad(targets[p].matrix[:, rows].float(), room), visible)
@@ -209,7 +209,7 @@ class NeuronScorer:
                 whole = self._targets.under(block.visible)
                 matrices = [target.matrix[inputs, rows, columns] for target in whole]
             else:
-                matrices = [target.matrix for target in self._targets.of_rows(block, block, whole=True).targets]
+                matrices = [target.matrix for target in self._targets.of_block(block, block)]
             questions = {p: _Queries.of(matrices[p].float(), visible) for p in self._chosen}
             self._parts[key] = _InputPart(
                 visible=block.visible,

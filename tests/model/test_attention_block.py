@@ -20,9 +20,9 @@ from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.terms import Scored
-from attnscan.scoring.merging import Units, View
+from attnscan.scoring.merging import Units
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Rows, Target
+from attnscan.scoring.targets import Target
 
 LAYERS, HEADS = 2, 3
 VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
@@ -41,10 +41,9 @@ class BetweenTexts:
     def scored(self) -> tuple[Scored, ...]:
         return tuple(Scored(target.id, target.part_of) for target in self.targets)
 
-    def of_rows(self, _: AttentionBlock, block: AttentionBlock) -> Rows:
+    def of_block(self, _: AttentionBlock, block: AttentionBlock) -> list[Target]:
         own = (block.inputs, block.rows, slice(None))
-        targets = [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
-        return Rows(targets, View(self.batch, own, block.columns, self.batch))
+        return [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
 
 
 @settings(deadline=None, max_examples=draws(40))
