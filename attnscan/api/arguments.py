@@ -266,7 +266,7 @@ def opened_all(
                 source = _in_memory(model, tokenizer, options)
                 stack.enter_context(source.in_use)
             scanners.append(stack.enter_context(_scanner(options, source, progress)))
-            warn(scanners[-1].loaded.note)
+            warn("" if source is model else scanners[-1].loaded.note)  # a loaded one's was told by `load`
         _leave_autocast(stack)
         yield scanners
 
