@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
-import struct
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,6 @@ from numpy.typing import NDArray
 import attnscan
 from attnscan.errors import AttnscanError, WeightsError
 from attnscan.inputs.weights import (
-    MAX_BYTES,
     Kind,
     SavedWeights,
     check_saved,
@@ -34,12 +30,6 @@ from attnscan.inputs.weights import (
 
 TOKENS = ("[CLS]", "the", "cat", "[SEP]")
 N = len(TOKENS)
-METHODS = {
-    zipfile.ZIP_STORED: "stored",
-    zipfile.ZIP_DEFLATED: "deflated",
-    zipfile.ZIP_BZIP2: "bzip2",
-    zipfile.ZIP_LZMA: "lzma",
-}
 Parts = dict[str, Any]
 
 
@@ -172,11 +162,6 @@ class TestAccepted:
     def test_rows_may_be_off_by_what_float16_rounds(self, file: Path) -> None:
         attention = np.full((1, 1, N, N), 0.25 + 2e-4)
         assert read_weights(saved_at(file, attention=attention)).attention.shape == (1, 1, N, N)
-
-    @pytest.mark.parametrize("method", METHODS, ids=METHODS.get)
-    def test_any_compression_of_zipfile_is_read(self, file: Path, method: int) -> None:
-        zip_of(file, {name: npy(array) for name, array in GOOD.items()}, method)
-        assert np.array_equal(read_weights(file).attention, ATTENTION)
 
 
 MALFORMED: dict[str, tuple[Parts, str]] = {
@@ -312,12 +297,6 @@ class TestKinds:
         with pytest.raises(WeightsError, match="the parts of 'decoder_attention' differ in shape"):
             weights_of({"decoder_attention": layers, "decoder_tokens": ["a", "b"]}, "decoder")
 
-    def test_a_pickled_kind_is_never_loaded(self, file: Path, tmp_path: Path) -> None:
-        marker = tmp_path / "marker"
-        np.savez(file, **{**KINDS, "decoder_tokens": np.array([Bomb(marker)], dtype=object)})
-        assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(file, "cross")
-        assert not marker.exists()
-
 
 def test_the_name_of_a_file_cannot_break_the_line(tmp_path: Path) -> None:
     with pytest.raises(WeightsError) as caught:
@@ -335,29 +314,16 @@ class Bomb:
         return os.mkdir, (self.marker,)
 
 
-class TestPickles:
-    @pytest.mark.parametrize("name", GOOD)
-    def test_a_pickled_array_is_never_loaded(self, file: Path, tmp_path: Path, name: str) -> None:
-        marker = tmp_path / "marker"
-        np.savez(file, **{**GOOD, name: np.array([Bomb(marker)], dtype=object)})  # type: ignore[arg-type]
-        assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(file)
-        assert not marker.exists()
-        np.load(file, allow_pickle=True)[name]
-        assert marker.exists(), "the control: whoever unpickles it runs it"
-
-    def test_a_pickle_by_itself_or_named_as_an_array_is_never_loaded(self, file: Path, tmp_path: Path) -> None:
-        marker = tmp_path / "marker"
-        pickled = pickle.dumps(Bomb(marker))
-        file.write_bytes(pickled)
-        refusal(file)
-        refusal(zip_of(file, {**good_members(), "tokens": pickled}))
-        assert not marker.exists()
-
-    def test_an_array_that_is_not_asked_for_is_not_read(self, file: Path, tmp_path: Path) -> None:
-        marker = tmp_path / "marker"
-        np.savez(file, **GOOD, extra=np.array([Bomb(marker)], dtype=object))
-        assert read_weights(file).tokens == TOKENS
-        assert not marker.exists()
+@pytest.mark.parametrize("name", GOOD)
+def test_a_pickled_array_is_never_loaded(file: Path, tmp_path: Path, name: str) -> None:
+    marker = tmp_path / "marker"
+    np.savez(file, **{**GOOD, name: np.array([Bomb(marker)], dtype=object)})  # type: ignore[arg-type]
+    assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(file)
+    np.savez(file, **GOOD, extra=np.array([Bomb(marker)], dtype=object))  # type: ignore[arg-type]
+    assert read_weights(file).tokens == TOKENS
+    assert not marker.exists()
+    np.load(file, allow_pickle=True)["extra"]
+    assert marker.exists(), "the control: whoever unpickles it runs it"
 
 
 def npy(array: NDArray[Any]) -> bytes:
@@ -366,43 +332,14 @@ def npy(array: NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-def header(text: str, version: tuple[int, int] = (1, 0)) -> bytes:
-    """The start of an .npy file that says `text` of itself."""
-    length = struct.pack("<H" if version == (1, 0) else "<I", len(text) + 1)
-    return b"\x93NUMPY" + bytes(version) + length + text.encode("latin1") + b"\n"
-
-
-def described(descr: str, shape: str) -> bytes:
-    return header(f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}")
-
-
 def good_members() -> dict[str, bytes]:
     return {name: npy(array) for name, array in GOOD.items()}
 
 
-def zip_of(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
-    with zipfile.ZipFile(path, "w", method) as archive:
+def zip_of(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
-    return path
-
-
-def entries(content: bytes) -> Iterator[tuple[str, int]]:
-    """Each member's name and where its entry in the archive's directory starts."""
-    at = content.find(b"PK\x01\x02")
-    while at >= 0:
-        length = int.from_bytes(content[at + 28 : at + 30], "little")
-        yield content[at + 46 : at + 46 + length].decode().removesuffix(".npy"), at
-        at = content.find(b"PK\x01\x02", at + 46)
-
-
-def declare(path: Path, sizes: dict[str, int]) -> Path:
-    """Let the archive's directory say that members are of other sizes, uncompressed."""
-    content = bytearray(path.read_bytes())
-    for name, at in entries(bytes(content)):
-        if name in sizes:
-            content[at + 24 : at + 28] = sizes[name].to_bytes(4, "little")
-    path.write_bytes(content)
     return path
 
 
@@ -430,54 +367,14 @@ class TestNoArchive:
         assert not (file.parents[2] / "escape.npy").exists()
 
 
-@pytest.mark.parametrize(
-    ("field", "values", "words"),
-    [*((10, (method, 0), "not a valid .npz file") for method in (1, 99)), (8, (1, 0), "encrypted")],
-)
-def test_an_unknown_compression_or_a_password_is_refused(
-    file: Path, field: int, values: tuple[int, int], words: str
-) -> None:
-    """By the numbers of the archive's directory and of its members, which begin two bytes earlier."""
-    content = bytearray(zip_of(file, good_members()).read_bytes())
-    for _, at in entries(bytes(content)):
-        content[at + field : at + field + 2] = bytes(values)
-    start = content.find(b"PK\x03\x04") + field - 2
-    content[start : start + 2] = bytes(values)
-    file.write_bytes(content)
-    assert words in refusal(file)
+@pytest.mark.parametrize("tokens", [b"", b"\x93NUMPY\1\0", npy(GOOD["tokens"])[:-1]], ids=["none", "a start", "cut"])
+def test_a_broken_array_is_refused(file: Path, tokens: bytes) -> None:
+    assert "not a valid .npz file" in refusal(zip_of(file, {**good_members(), "tokens": tokens}))
 
 
-HEADERS = {
-    "no dictionary": header("[1, 2]"),
-    "deep": header("-" * 8000 + "1"),
-    "unhashable key": header("{[]: 1}"),
-    "type of no kind": header("{'descr': [1], 'fortran_order': False, 'shape': (4,)}"),
-    "unknown type": described("nonsense", "(4,)"),
-    "shape of text": described("<U5", "'four'"),
-    "shape beyond 64 bits": described("<U1", f"(0, {10**30})"),
-    "no data": described("<U5", "(4,)"),
-    "code points beyond Unicode": described("<U1", "(4,)") + b"\xff\xff\xff\x7f" * 4,
-    "nothing": b"",
-}
-
-
-@pytest.mark.parametrize("start", HEADERS.values(), ids=HEADERS.keys())
-def test_a_broken_header_is_refused(file: Path, start: bytes) -> None:
-    line = refusal(zip_of(file, {**good_members(), "tokens": start}))
-    assert len(line) < len(str(file)) + 500
-
-
-def test_a_header_that_python_2_wrote_is_read(file: Path) -> None:
-    tokens = described("<U5", "(4L,)") + GOOD["tokens"].tobytes()
-    assert read_weights(zip_of(file, {**good_members(), "tokens": tokens})).tokens == TOKENS
-
-
-def _huge_size(path: Path) -> Path:
-    return declare(zip_of(path, good_members()), {"attention": 0xFFFF_FFF0})
-
-
-def test_the_largest_size_is_said(file: Path) -> None:
-    assert f"more than {MAX_BYTES >> 30} GiB" in refusal(_huge_size(file))
+def test_the_largest_size_is_said(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnscan.inputs.weights.MAX_BYTES", 100)
+    assert "its arrays take more than" in refusal(saved_at(file))
 
 
 def test_what_could_not_be_read_again_is_not_saved() -> None:
