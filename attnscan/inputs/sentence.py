@@ -10,7 +10,6 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from operator import index
 from typing import Any
 
@@ -215,14 +214,15 @@ def _checked_words(words: Any, length: int) -> tuple[Span, ...]:
         where = f"words[{len(spans)}]" if isinstance(words, Sequence) else "words"
         wrong = words[len(spans)] if isinstance(words, Sequence) else words
         raise InputError(f"{where} is {wrong!r:.60}", "give each word as (start, end), two whole numbers") from None
+    before = 0
     for number, (first, last) in enumerate(spans):
         if not 0 <= first <= last <= length:
             what = f"words[{number}] is ({first}, {last}), and the text has {length} characters"
             raise InputError(what, "give each word as (start, end), the slice of the text that it is")
-    for number, ((_, before), (after, _)) in enumerate(pairwise(spans)):
-        if after < before:
-            what = f"words[{number + 1}] starts at {after}, before words[{number}] ends, at {before}"
+        if first < before:
+            what = f"words[{number}] starts at {first}, before words[{number - 1}] ends, at {before}"
             raise InputError(what, "give words in the order of the text, without overlap")
+        before = last
     return tuple(spans)
 
 
@@ -239,9 +239,8 @@ def _checked_tags(tags: Any, words: Sequence[Span] | None) -> dict[str, tuple[Ta
         plain = tuple(value.item() if hasattr(value, "item") else value for value in values)
         if len(plain) != len(words):
             raise InputError(f"tags[{name!r}] has {len(plain)} values, and words has {len(words)}", "give one a word")
-        for number, value in enumerate(plain):
-            if not isinstance(value, Tag):
-                what = f"tags[{name!r}][{number}] is of the class {type(value).__name__}"
-                raise InputError(what, "give text, a number or None")
+        if (number := next((i for i, value in enumerate(plain) if not isinstance(value, Tag)), None)) is not None:
+            what = f"tags[{name!r}][{number}] is of the class {type(plain[number]).__name__}"
+            raise InputError(what, "give text, a number or None")
         checked[name] = plain
     return checked
