@@ -28,7 +28,7 @@ from attnscan.results.files import begun, check_suffix, descriptor, explained, s
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.scoring.scorer import KINDS
+from attnscan.scoring.blocks import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

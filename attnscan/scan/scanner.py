@@ -36,8 +36,9 @@ from attnscan.results.terms import HelpMeasure
 from attnscan.scan.answers import Answers, worth_keeping
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scan.state import Seen, signed
+from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
-from attnscan.scoring.scorer import PairSums, Scorer
+from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]

@@ -5,14 +5,13 @@ cross.py       the patterns of cross attention
 alignment.py   a consumer of cross attention: links of words, and how many are right
 targets.py     patterns applied to a batch
 scorer.py      a consumer of attention: targets read off weights, one batch to sums
-sums.py        sums that add, and what follows from them
+blocks.py      named sums by blocks of pairs, which add; ratios, errors and resamples of these
 merging.py     a batch by its words, and what is kept of a mask for all layers that have it
 profile.py     where attention goes: shares of classes of keys, from sums
 classes.py     a consumer of attention: one batch to sums class by class
 statements.py  the rule by which a head has a habit
-labels.py      what every head does, and in how many resamples it stays so
+labels.py      the scores and labels of every head, and in how many resamples it stays so
 relations.py   a consumer of attention: one batch to sums by relation of a treebank
 relation_sums.py   these sums, which add, and what they say of every head
-resampling.py  sums of blocks of pairs, for whatever is resampled
 predictive.py  the pattern that asks the model, and what it is asked about one input
 """

@@ -21,6 +21,13 @@ from numpy.typing import NDArray
 from attnscan.results.behaviour import RESAMPLINGS
 from attnscan.results.scores import FloatArray
 
+PairSums = Mapping[str, FloatArray]
+"""Pairs' own sums, as `Scorer.sums` names them. Shape: each [pair, layer, head, pattern], or 1 in its place."""
+KINDS = ("every_key", "words_only")
+"""With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
+PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
+"""What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
+wider target of which this one is a part; and what lies on the query itself."""
 BITS = 64
 """Of a pair's key, by which it is told from all others."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 32
@@ -81,7 +88,7 @@ class Blocks:
         )
 
     def limited(self, most: int) -> Self:
-        """The same sums in at most so many blocks."""
+        """These sums in at most so many blocks."""
         return replace(self, most=most)._grouped(self.bits)
 
     def _grouped(self, bits: int) -> Self:

@@ -16,9 +16,20 @@ from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, Scored
-from attnscan.scoring.blocks import AT_ONCE, drawings, effective, error, ratio, resampled, residuals, squeezed
+from attnscan.scoring.blocks import (
+    AT_ONCE,
+    KINDS,
+    PAIR_SUMS,
+    PairSums,
+    drawings,
+    effective,
+    error,
+    ratio,
+    resampled,
+    residuals,
+    squeezed,
+)
 from attnscan.scoring.profile import class_shares
-from attnscan.scoring.scorer import KINDS, PAIR_SUMS, PairSums
 from attnscan.scoring.statements import Shares, beyond_doubt, habits_of
 
 Units = Mapping[str, FloatArray]

@@ -69,9 +69,13 @@ class RelationSums(Adding):
         """
         whole = {_name(name, row): values[None, at] for name, values in of_rows.items() for at, row in enumerate(rows)}
         whole |= {name: values[None] for name, values in of_all.items()}
-        each = {_name(n, row): values[:, at] for n, values in of_sentences.items() for at, row in enumerate(rows)}
-        most = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, sum(values[0].size for values in each.values()))))
-        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, each, most))
+        by_document = {
+            _name(n, row): values[:, at] for n, values in of_sentences.items() for at, row in enumerate(rows)
+        }
+        most = max(
+            _FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, sum(values[0].size for values in by_document.values())))
+        )
+        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, by_document, most))
 
     @property
     def rows(self) -> tuple[Row, ...]:

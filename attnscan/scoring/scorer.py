@@ -10,7 +10,7 @@ an input's sums independent of the inputs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,16 +24,9 @@ from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import DELIMITER, Scored
+from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.merging import blocks_of_words, exact
 from attnscan.scoring.targets import Target, Targets
-
-PairSums = Mapping[str, FloatArray]
-"""Pairs' own sums, as `Scorer.sums` names them. Shape: each [pair, layer, head, pattern], or 1 in its place."""
-KINDS = ("every_key", "words_only")
-"""With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
-PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
-"""What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
-wider target of which this one is a part; and what lies on the query itself."""
 
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 

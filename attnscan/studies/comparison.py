@@ -23,9 +23,8 @@ from attnscan.results.terms import LEAST, QUERIES, Match
 from attnscan.scan.local import OnBad, Stream, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, no_pair
-from attnscan.scoring.blocks import Blocks, added, error
+from attnscan.scoring.blocks import Blocks, PairSums, added, error
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.scorer import PairSums
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
 _BLOCK = 256  # pairs that both models read before the next ones

@@ -28,9 +28,8 @@ from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import Scored
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import Blocks, error, ratio, residuals
+from attnscan.scoring.blocks import Blocks, PairSums, error, ratio, residuals
 from attnscan.scoring.labels import scores_of
-from attnscan.scoring.scorer import PairSums
 from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's

@@ -31,8 +31,8 @@ from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen, half
+from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.scorer import PairSums
 
 OF_ALL_LENGTHS = [
     *PAIRS,

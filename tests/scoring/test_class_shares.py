@@ -11,9 +11,9 @@ from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
+from attnscan.scoring.blocks import KINDS
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.profile import class_shares
-from attnscan.scoring.scorer import KINDS
 
 OUT = Reading("weight", "out")
 GRID = 2, 3

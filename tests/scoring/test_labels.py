@@ -10,9 +10,8 @@ from attnscan.results.behaviour import COLUMNS, RESAMPLINGS, Labels
 from attnscan.results.signature import USUAL, Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring import labels as module
-from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.blocks import KINDS, Blocks, PairSums
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.scorer import KINDS, PairSums
 
 SCORED = (
     Scored("next-word"),

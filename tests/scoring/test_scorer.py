@@ -22,10 +22,10 @@ from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.scores import Scores
-from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.blocks import Blocks, PairSums
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Columns, PairSums, Scorer
+from attnscan.scoring.scorer import Columns, Scorer
 from attnscan.scoring.targets import Target, Targets
 
 LAYERS, HEADS = 2, 3

@@ -12,8 +12,8 @@ from scipy.stats import t as student
 from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Labels, Statements
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
+from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.scorer import KINDS, PAIR_SUMS
 from attnscan.scoring.statements import habits_of
 
 LAYERS, HEADS = 3, 4

@@ -15,8 +15,7 @@ from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.scoring.blocks import Blocks, error, residuals
-from attnscan.scoring.scorer import PAIR_SUMS
+from attnscan.scoring.blocks import PAIR_SUMS, Blocks, error, residuals
 from attnscan.studies.interventions import Positions, Restore, as_it_comes, cause_sums, scores_after, shuffled
 
 N = np.array([3.0, 5.0, 2.0])
