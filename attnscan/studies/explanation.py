@@ -17,7 +17,6 @@ from threading import Lock
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import Record
@@ -54,9 +53,7 @@ from attnscan.studies.interventions import (
 
 _STRONGEST = 4
 _TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
-_MOST_QUERIES = (
-    1024  # of an input that is read in ranges, spread evenly: what two have in common is counted for every two
-)
+_MOST_QUERIES = 1024  # of an input: what two have in common is counted for every two
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
 ROTATIONS = 8
 
@@ -150,40 +147,12 @@ class NeuronScorer:
         self._grid = block.grid
         start, stop, _ = block.inputs.indices(len(self._batch))
         chosen = [h - first for h in heads]
-        query, key = block.query[:, chosen].float() * block.scaling, block.key[:, chosen].float()
+        rows = _asked(block.query.shape[2])
+        query, key = block.query[:, chosen][:, :, rows].float() * block.scaling, block.key[:, chosen].float()
         turns = self._rotations.of(block.layer, heads, query.shape[-1]).to(query.device)
-        if block.is_whole:
-            part = self._part(start, stop, block)
-            patterns, sums = list(part.questions), _measured(query, key, part, turns)
-        else:
-            self._add_range(block, query, key)
-            if not block.is_last:
-                return
-            patterns = [p for p, ranges in self._ranges.items() if ranges]
-            sums = _measured_rows([list(zip(*self._ranges[p], strict=True)) for p in patterns], turns)
-        self._kept[block.layer, first, start] = heads, patterns, sums.cpu().double().sum(2).numpy()
-
-    def _add_range(self, block: AttentionBlock, query: Tensor, key: Tensor) -> None:
-        """Keep what is measured of a range's queries, of those that are asked about; of long inputs some are."""
-        if block.is_first:
-            self._ranges: dict[int, list[tuple[Tensor, ...]]] = {p: [] for p in self._chosen}
-        every, word, sentence = slice(None), self._batch.word[block.inputs], self._batch.sentence[block.inputs]
-        first, step = block.rows.start, -(-block.tokens // _MOST_QUERIES)
-        rows = torch.arange(first, block.rows.stop, device=word.device)
-        rows = rows[rows % step == 0] - first
-        visible = block.visible[block.inputs, block.rows, every][:, rows]
-        both = word[:, first + rows, None] & word[:, None]
-        same = sentence[:, first + rows, None] == sentence[:, None]
-        inside, outside = both & same, both & ~same
-        targets = self._targets.of_block(block, block)
-        room = (block.columns.start, word.shape[1] - block.columns.stop)  # for the keys that no query of the range sees
-        for p, ranges in self._ranges.items():
-            asked = _Queries.of(pad(targets[p].matrix[:, rows].float(), room), visible)
-            own = asked.queries[0]
-            in_and_out = (_mean(mask[:, own].float())[:, None] @ key for mask in (inside, outside))
-            of_both = inside[:, own].any(-1) & outside[:, own].any(-1)
-            if len(own):
-                ranges.append((query[:, :, rows[own]], asked.contrast[:, None] @ key, *in_and_out, of_both))
+        part = self._part(start, stop, block)
+        sums = _measured(query, key, part, turns).cpu().double().sum(2).numpy()
+        self._kept[block.layer, first, start] = heads, list(part.questions), sums
 
     def sums(self) -> NeuronSums | None:
         """The batch's sums; None if the model showed no queries."""
@@ -199,17 +168,18 @@ class NeuronScorer:
         length = block.query.shape[2] if block.query is not None else 0
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:
-            inputs, across = slice(start, stop), block.kind is AttentionKind.CROSS
+            inputs, across, asked = slice(start, stop), block.kind is AttentionKind.CROSS, _asked(length)
             rows, columns = (block.rows, block.columns) if across else (slice(length), slice(length))
-            visible, same = block.visible[inputs, rows, columns], self._batch.same_sentence[inputs, rows, columns]
+            visible = block.visible[inputs, rows, columns][:, asked]
+            same = self._batch.same_sentence[inputs, rows, columns][:, asked]
             word = self._batch.word[inputs]
             # Across, all keys are of the other text, and no query has words of its own sentence beside them
-            other = word[:, rows, None] & word[:, None, columns] & ~same & (not across)
+            other = word[:, rows, None][:, asked] & word[:, None, columns] & ~same & (not across)
             if isinstance(block.visible, Tensor):
                 whole = self._targets.under(block.visible)
-                matrices = [target.matrix[inputs, rows, columns] for target in whole]
+                matrices = [target.matrix[inputs, rows, columns][:, asked] for target in whole]
             else:
-                matrices = [target.matrix for target in self._targets.of_block(block, block)]
+                matrices = [target.matrix[:, asked] for target in self._targets.of_block(block, block)]
             questions = {p: _Queries.of(matrices[p].float(), visible) for p in self._chosen}
             self._parts[key] = _InputPart(
                 visible=block.visible,
@@ -219,6 +189,11 @@ class NeuronScorer:
                 both=same.any(-1) & other.any(-1),
             )
         return self._parts[key]
+
+
+def _asked(length: int) -> slice:
+    """Which queries are measured: all or, of a long input, some that are spread evenly."""
+    return slice(0, length, -(-length // _MOST_QUERIES))
 
 
 @dataclass(frozen=True)
@@ -280,25 +255,6 @@ def _measured(query: Tensor, key: Tensor, part: _InputPart, turns: Tensor) -> Te
         ]
         some.append(torch.stack(sums, -1) if sums else turned.new_zeros(len(_SUMS), *turned.shape[:3], 0))
     return torch.cat(some, 1)
-
-
-def _measured_rows(patterns: Sequence[Sequence[Sequence[Tensor]]], turns: Tensor) -> Tensor:
-    """The sums as `_measured` gives them, of each pattern's queries alone, from ranges.
-
-    Shape: of each pattern queries, contrasts, means inside and across [1, head, query, neuron], and which have both.
-    """
-    own = torch.eye(turns.shape[-1], device=turns.device).expand(1, *turns.shape[1:])
-    sums = []
-    for ranges in patterns:
-        *values, both = (torch.cat(list(parts), 1 if parts[0].ndim == 2 else 2) for parts in ranges)
-        asked = _Queries(torch.arange(both.shape[1], device=both.device)[None], torch.ones_like(both), values[1])
-        of_bases = []
-        for basis in torch.cat([own, turns]):
-            query, contrast, inside, outside = (part @ basis for part in values)
-            signs = [(query * mean)[None] for mean in (inside, outside)] if both.any() else []
-            of_bases.append(_measure(query[None], contrast[None], asked, both, signs))
-        sums.append(torch.cat(of_bases, 1))
-    return torch.stack(sums, -1) if sums else turns.new_zeros(len(_SUMS), 1 + len(turns), 1, turns.shape[1], 0)
 
 
 def _measure(query: Tensor, keys: Tensor, question: _Queries, both: Tensor, signs: Sequence[Tensor]) -> Tensor:
