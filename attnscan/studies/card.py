@@ -6,8 +6,7 @@ The first pairs are read once more, by the same reading: attention weights among
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -32,7 +31,7 @@ from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import changed, positions_of, why_no_segments
+from attnscan.studies.interventions import positions_of, under_changes
 from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
 LOOKED_AT = 128
@@ -121,7 +120,7 @@ class _Seen:
             if block.layer in measurer.layers:
                 measurer(bare)
             first, _, _ = block.inputs.indices(len(inputs))
-            for row, weights in enumerate(block.weights if not block.preview else ()):
+            for row, weights in enumerate(block.weights):
                 length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
                 keepers[first + row](replace(bare, inputs=place, weights=weights[None, :, :length, :length]))
 
@@ -305,17 +304,14 @@ def _explained(
     Shape: `plain`, what they do otherwise, as `_Measurer.of_pairs`, of more inputs.
     """
     measurer = _Measurer.of(scanner, inputs, measures)
-    batch, model, not_available = measurer.batch, scanner.loaded.model, dict[str, str]()
-    if isinstance(positions := positions_of(scanner), str):
-        not_available["positions"] = positions
-    if (why := why_no_segments(model, batch.model_inputs)) is not None:
-        not_available["segments"] = why
-    drawn: dict[str, list[dict[Head, FloatArray]]] = {}
+    positions = positions_of(scanner)
+
+    def measure(run: Callable[[Consumer], None]) -> dict[Head, FloatArray]:
+        run(measurer)
+        return {head: measurer.of_pairs(head)[0] for head in measures}
+
     scanner.tell("positions and segments changed")
-    with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
-        for name, model_inputs, restore in changes:
-            scanner.run(model_inputs, restore(measurer))
-            drawn.setdefault(name, []).append({head: measurer.of_pairs(head)[0] for head in measures})
+    drawn, not_available = under_changes(scanner, measurer.batch, positions, _SHUFFLES, measure)
     explained = {}
     for head, measure in measures.items():
         after = {name: np.mean([totals[head] for totals in draws], axis=0) for name, draws in drawn.items()}

@@ -9,7 +9,7 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from threading import Lock
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.model.attention_block import AttentionBlock, Consumer, Visible
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
@@ -36,7 +36,7 @@ from attnscan.scan.state import Seen, no_pair
 from attnscan.scoring.blocks import Adding, Blocks, added
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.labels import Units, labels_of, scores_of, units_of
-from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.scorer import PairSums, Scorer
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import generator
 from attnscan.studies.interventions import (
@@ -44,11 +44,10 @@ from attnscan.studies.interventions import (
     SHUFFLED,
     Positions,
     cause_sums,
-    changed,
     positions_of,
     scores_after,
     shuffled,
-    why_no_segments,
+    under_changes,
 )
 
 _STRONGEST = 4
@@ -398,8 +397,6 @@ class _Explainer:
 
         def consume(block: AttentionBlock) -> None:
             classes(block)
-            if block.preview:
-                return
             scorer(block)
             neurons(block)
             for consumer in (keeper, words):
@@ -419,23 +416,20 @@ class _Explainer:
 
     def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
         """Score a batch with everything changed that can be."""
-        model, seed, drawn = scanner.loaded.model, scanner.options.seed, dict[str, list[Scorer]]()
-        positions = self._positions_of()
+        seed, width, keys = scanner.options.seed, batch.word.shape[1], [own.known_pair.key for own in batch.inputs]
+
+        def measure(run: Callable[[Consumer], None]) -> PairSums:
+            again = scorer.fresh()
+            run(again)
+            return again.sums()
+
         scanner.tell("positions and segments changed")
-        with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
-            for name, inputs, restore in changes:
-                again = scorer.fresh()
-                scanner.run(inputs, restore(again))
-                drawn.setdefault(name, []).append(again)
-        not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
-        if (why := why_no_segments(model, batch.model_inputs)) is not None:
-            not_available |= dict.fromkeys(SEGMENTS, why)
-        width, pairs, keys = batch.word.shape[1], scorer.sums(), [own.known_pair.key for own in batch.inputs]
-        again_of = {name: [again.sums() for again in scorers] for name, scorers in drawn.items()}
-        orders = (shuffled(batch.inputs, width, seed, number) for number in range(SHUFFLES if SHUFFLED in drawn else 0))
+        measured, why = under_changes(scanner, batch, self._positions_of(), SHUFFLES, measure)
+        causes = {"positions": [SHUFFLED], "segments": [*SEGMENTS]}
+        orders = (shuffled(batch.inputs, width, seed, n) for n in range(len(measured.get(SHUFFLED, ()))))
         return _Measured(
-            causes={name: cause_sums(keys, pairs, sums) for name, sums in again_of.items()},
-            not_available=not_available,
+            causes={name: cause_sums(keys, scorer.sums(), sums) for name, sums in measured.items()},
+            not_available={cause: why[what] for what in why for cause in causes[what]},
             moved=any(bool((order != torch.arange(width)).any()) for order in orders),
         )
 

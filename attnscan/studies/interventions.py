@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ ModelInputs = dict[str, Tensor]
 Run = Callable[[ModelInputs, Consumer], None]
 Restore = Callable[[Consumer], Consumer]
 """Lets a consumer see every word at its own place again."""
+T = TypeVar("T")
 _WEIGHT, _N = "words_only.weight", "words_only.n"
 
 
@@ -221,23 +222,38 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
     return torch.from_numpy(order)
 
 
-def changed(
-    model: Any, batch: EncodedBatch, positions: Positions | str, seed: int, shuffles: int
-) -> Generator[tuple[str, ModelInputs, Restore], None, None]:
-    """What the model reads in place of a batch, change by change, by the names of `CAUSES`; positions so many times.
+def under_changes(
+    scanner: Scanner,
+    batch: EncodedBatch,
+    positions: Positions | str,
+    shuffles: int,
+    measure: Callable[[Callable[[Consumer], None]], T],
+) -> tuple[dict[str, list[T]], dict[str, str]]:
+    """What is measured of a batch under each change, and why `positions` or `segments` cannot be changed.
 
-    With each, what lets a consumer see words at their own places. To be closed: positions may be moved inside the
-    model until the next change is asked for. `positions` may be why they cannot be changed.
+    `measure` is given what shows a consumer the model's attention under one change, with words at their own places.
+    Each name of `CAUSES` has what it returned, of positions for each shuffle. `positions` may be why there are none.
     """
-    if isinstance(positions, Positions):
+    measured: dict[str, list[T]] = {}
+    model, inputs, not_available = scanner.loaded.model, batch.model_inputs, dict[str, str]()
+
+    def under(name: str, changed: ModelInputs, restore: Restore) -> None:
+        result = measure(lambda consume: scanner.run(changed, restore(consume)))
+        measured.setdefault(name, []).append(result)
+
+    if isinstance(positions, str):
+        not_available["positions"] = positions
+    else:
         for number in range(shuffles):
-            width = batch.model_inputs[positions.text].shape[1]
-            order = shuffled(batch.inputs, width, seed, number).to(batch.word.device)
-            with positions.moved(batch.model_inputs, order) as (inputs, restore):
-                yield SHUFFLED, inputs, restore
-    if why_no_segments(model, batch.model_inputs) is None:
+            order = shuffled(batch.inputs, inputs[positions.text].shape[1], scanner.options.seed, number)
+            with positions.moved(inputs, order.to(batch.word.device)) as (moved, restore):
+                under(SHUFFLED, moved, restore)
+    if (why := why_no_segments(model, inputs)) is not None:
+        not_available["segments"] = why
+    else:
         for name, swapped in SEGMENTS.items():
-            yield name, with_segments(batch.model_inputs, swapped=swapped), as_it_comes
+            under(name, with_segments(inputs, swapped=swapped), as_it_comes)
+    return measured, not_available
 
 
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:

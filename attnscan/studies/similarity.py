@@ -60,8 +60,6 @@ class RowKeeper:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
-        if block.preview:
-            return
         if block.grid != self._grid:
             self._grid = block.grid
             self._kept = [
@@ -70,26 +68,16 @@ class RowKeeper:
             ]
         start, _, _ = block.inputs.indices(len(self._queries))
         for number, weights in enumerate(block.weights, start):
-            (queries, rows), (keys, columns) = (
-                _inside(self._queries[number], block.rows),
-                _inside(self._keys[number], block.columns),
-            )
-            own = weights[:, rows[:, None], columns]
+            own = weights[:, (self._queries[number] - block.rows.start)[:, None], self._keys[number]]
             if self._among_words:
                 own = own / own.sum(-1, keepdim=True).clip(LEAST_LEFT)
-            self._kept[number][block.layer, block.heads, queries[:, None], keys] = own
+            self._kept[number][block.layer, block.heads] = own
 
     def rows(self) -> list[Tensor]:
         """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
         for kept in self._kept:
             check_finite(kept, "the attention weights")
         return [kept.flatten(0, 1).flatten(1) for kept in self._kept]
-
-
-def _inside(places: Tensor, within: slice) -> tuple[Tensor, Tensor]:
-    """Which of some places are inside a range, by their numbers among them and by those inside the range."""
-    (numbers,) = ((places >= within.start) & (places < within.stop)).nonzero(as_tuple=True)
-    return numbers, places[numbers] - within.start
 
 
 def divergences(rows: Tensor) -> Tensor:
