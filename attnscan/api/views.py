@@ -202,13 +202,13 @@ def plot(
     """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
 
     It is of one input, of saved `weights`, of many pairs, or of a result that is there already. Of one input or a
-    classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads` (kind
-    `head`), as heat maps or as `lines`, on all tokens or on those of a `window`; `by` and `special` say by which
-    reading. Of an ablation, a similarity or a comparison there is one kind each: what heads are worth, with errors; a
-    map of all heads, where near ones attend alike; every head's score in one model against that in the other, for some
-    patterns or all. Many pairs and a ranking have the map, scores and layers. Of a `treebank`, or the result
-    of `syntax`, it is the map of what heads follow, above
-    bars of accuracy. Of an encoder-decoder, `attention` says what is read, or the letters of `heads`, as "c1-0".
+    classification it is the `map`, all `scores`, their best and mean by `layers`, the `profile` of where attention
+    goes, or the weights of some `heads` (kind `head`), as heat maps or as `lines`, on all tokens or on those of a
+    `window`; `by` and `special` say by which reading. Of an ablation, a similarity or a comparison there is one kind
+    each: what heads are worth, with errors; a map of all heads, where near ones attend alike; every head's score in one
+    model against that in the other, for some patterns or all. Many pairs and a ranking have the map, scores, layers and
+    profile. Of a `treebank`, or the result of `syntax`, it is the map of what heads follow, above bars of accuracy.
+    Of an encoder-decoder, `attention` says what is read, or the letters of `heads`, as "c1-0".
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
@@ -243,9 +243,9 @@ def plot(
         named = drawn_heads or None
         (result,) = _of_input(a, b, weights, options, named, alignments, selection or False, how)
     else:
-        is_map = kind in (None, "map")
+        has_labels = kind in (None, "map", "profile")
         named = drawn_heads or None
-        _, asked = scan_options(model, options, many=True, heads=named, alignments=alignments, labelled=is_map)
+        _, asked = scan_options(model, options, many=True, heads=named, alignments=alignments, labelled=has_labels)
         result = ranked(pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), asked, **how)
     (silent if progress is None else progress)("drawing", None, None)
     drawn = picture(

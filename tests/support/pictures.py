@@ -97,6 +97,7 @@ def pictures() -> dict[str, bytes]:
         "map.svg": picture(result),
         "scores.svg": picture(result, "scores", PictureFile(width=6.5)),
         "layers.svg": picture(result, "layers", PictureFile(width=6.5)),
+        "profile.svg": picture(result, "profile", PictureFile(width=6.5)),
         "head.svg": picture(result, "head", heads=[(1, 8)]),
         "lines.svg": picture(result, "head", PictureFile(width=5), heads=[(1, 8), (0, 2)], lines=True),
     }

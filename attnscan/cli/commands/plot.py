@@ -18,7 +18,7 @@ EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
 )
-Kind = Literal["map", "scores", "head", "layers", "syntax"]
+Kind = Literal["map", "scores", "head", "layers", "profile", "syntax"]
 
 
 def plot(
@@ -30,7 +30,8 @@ def plot(
         Kind,
         typer.Option(
             "--kind",
-            help="map: what heads do; scores, layers: their scores, by layer; head: the weights of --heads.",
+            help="map: what heads do; scores, layers: their scores, by layer; head: the weights of --heads; "
+            "profile: where attention goes.",
         ),
     ] = "map",
     heads: Annotated[str | None, o.heads_option("Heads to draw: 2-0,6-11, layer:2 or all.")] = None,

@@ -1,9 +1,7 @@
-"""Pictures for a paper or a slide, drawn with matplotlib.
+"""Pictures for a paper or a slide, drawn with matplotlib, which lays out every figure.
 
-look.py       the file that a picture is for
-picture.py    results to files' contents
-sheet.py      a sheet to draw on, in inches; what colours stand for
-lettering.py  how wide texts are, and how they break
-panels.py     panels side by side
+look.py     the file that a picture is for
+picture.py  results to files' contents
+figure.py   what all pictures share: style, panels, captions, legends
 map.py  scores.py  head_weights.py  ablation.py  syntax.py
 """

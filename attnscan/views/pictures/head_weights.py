@@ -3,269 +3,201 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from attnscan.results.attention import PADDING, Attention
+from attnscan.errors import SelectionError
+from attnscan.results.attention import Attention
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.signature import Reading
-from attnscan.views.palette import INK
-from attnscan.views.pictures.lettering import shortened, width_of, wrapped
-from attnscan.views.pictures.panels import GAP, AxisLabels, Layout, best_layout
-from attnscan.views.pictures.sheet import FAINT, LINE, LONGEST, MARGIN, Box, Sheet
+from attnscan.views.palette import INK, RAMP
+from attnscan.views.pictures import figure as shared
 
-_LONGEST_LABEL = 0.75  # inches
+_LINE, _NAMED = 0.146, 0.117  # inches of a token's row, usually, and at least for its name
 _LARGEST_CELL = 0.22
-_SMALLEST_PANEL = 0.32  # room for the name of a head
+_TITLED = 0.2  # inches, with the name of the head above a panel
+_SMALLEST_PANEL = 0.32  # inches: room for the name of a head
+_BETWEEN = 0.7  # inches, at least, for the lines between two columns of tokens
 _LEAST_LINE = 0.01  # weights below are not drawn as lines
 _MOST_LINES = 2000  # of one head
-_BETWEEN = 0.7  # inches, at least, for the lines between two columns of tokens
-_WIDEST_LINES = 3.3
 _GOLD = "#d55e00"
 Links = Sequence[tuple[int, int]]
 """Gold links of cross attention: a token of the target, and one of the source."""
 
 
-def heads_sheet(
-    attention: Attention, heads: Sequence[Head], width: float, vector: bool, reading: Reading, links: Links = ()
-) -> Sheet:
-    """Each head's weights as a heat map, queries downwards, keys across, all on one scale; gold links are outlined.
-
-    Raises: SelectionError if these are too many heads for the width.
-    """
-    tokens = _Tokens.of(attention, _LONGEST_LABEL)
-    layout = best_layout(_rectangles(tokens, len(heads), width), len(heads), width, attention.grid.shape[1])
-    across = layout.across or layout.labels
-    top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
-    outlined = _cells(tokens, links)
-    title = tokens.title(reading, "outlined" if outlined else "")
-    notes = filter(None, dict.fromkeys((title, layout.labels.note, across.note)))
-    lines = [line for note in notes for line in wrapped(note, width - 2 * MARGIN)]
-    below = MARGIN + layout.height + LINE * bool(across.step)
-    cells = len(heads) * len(tokens.rows.names) * len(tokens.keys.names)
-    sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN, cells=cells, vector=vector)
-    for i, (head, box) in enumerate(zip(heads, layout.places, strict=True)):
-        sheet.text(box.x, box.y - 0.65 * LINE, _title(head, box.width))
-        sheet.heat(box, tokens.weights(attention, head), top)
-        for cut in tokens.rows.cuts:
-            sheet.line([box.x, box.x + box.width], [box.y + cut / len(tokens.rows.names) * box.height] * 2)
-        for cut in tokens.keys.cuts:
-            sheet.line([box.x + cut / len(tokens.keys.names) * box.width] * 2, [box.y, box.y + box.height])
-        side = box.width / len(tokens.keys.names)
-        for row, key in outlined:
-            sheet.frame(Box(box.x + key * side, box.y + row * side, side, side), _GOLD, 1)
-        sheet.frame(box)
-        _beside(sheet, box, layout.labels, len(tokens.rows.names), down=i % layout.columns == 0)
-        _beside(sheet, box, across, len(tokens.keys.names), across=True)
-    if layout.labels.step or across.step:
-        _axes(sheet, layout, tokens)
-    sheet.scale(MARGIN, below + LINE / 2, top, "weight")
-    sheet.lines(lines, below + 1.1 * LINE, FAINT)
-    return sheet
-
-
-def lines_sheet(
-    attention: Attention, heads: Sequence[Head], width: float, reading: Reading, links: Links = ()
-) -> Sheet:
-    """Each head's weights as lines from every query at the left to the keys that it looks at, at the right.
-
-    Raises: SelectionError if these are too many heads for the width.
-    """
-    tokens = _Tokens.of(attention, min(_LONGEST_LABEL, (width - _BETWEEN - 0.3) / 2))
-    layout = best_layout(_columns(tokens, len(heads), width), len(heads), width, attention.grid.shape[1])
-    top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
-    drawn, cut = [], False
-    for head in heads:
-        weights = tokens.weights(attention, head)
-        order = np.argsort(weights, axis=None, kind="stable")[-_MOST_LINES:]
-        drawn.append([divmod(int(flat), weights.shape[1]) for flat in order if weights.flat[flat] >= _LEAST_LINE])
-        cut |= int((weights >= _LEAST_LINE).sum()) > _MOST_LINES
-    most = f" and beyond the {_MOST_LINES} strongest of a head" if cut else ""
-    linked = _cells(tokens, links)
-    about = f"{tokens.title(reading, 'dotted' if linked else '')} Weights below {_LEAST_LINE}{most} are not drawn."
-    lines = wrapped(f"{about} {layout.labels.note}".strip(), width - 2 * MARGIN)
-    below = MARGIN + layout.height
-    sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN)
-    for i, (head, box, places) in enumerate(zip(heads, layout.places, drawn, strict=True)):
-        _lines(sheet, box, layout, tokens, tokens.weights(attention, head), places, linked, top, i < layout.columns)
-        sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head.name, align="center")
-    _lines_key(sheet, below + LINE / 2, top)
-    sheet.lines(lines, below + 1.1 * LINE, FAINT)
-    return sheet
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The tokens that are drawn as rows, or as columns."""
-
-    kept: list[int]
-    names: list[str]
-    special: list[bool]
-    cuts: list[int]
-    """Where sentence B begins."""
-
-    @classmethod
-    def of(cls, attention: Attention, kept: list[int], longest: float) -> _Axis:
-        segments = [attention.segments[i] for i in kept]
-        cuts = [i for i in range(1, len(kept)) if segments[i] != segments[i - 1]]
-        names = [shortened(attention.tokens[i], longest) for i in kept]
-        return cls(kept, names, [attention.sentence[i] == -1 for i in kept], cuts)
-
-    def labels(self, pitch: float) -> AxisLabels:
-        return AxisLabels.of(self.names, self.special, pitch)
-
-    @property
-    def longest(self) -> float:
-        return max(map(width_of, self.names))
-
-
 @dataclass(frozen=True)
 class _Tokens:
-    """What is drawn of an input: its tokens but for padding; in cross attention, those of two texts."""
+    """The tokens of one side, queries or keys: all but padding."""
 
-    rows: _Axis
-    keys: _Axis
-    kind: AttentionKind
+    places: list[int]
+    texts: list[str]
+    colors: list[str]
+    """Special tokens are faint."""
+    cuts: list[float]
+    """The rows before which sentence B begins."""
 
     @classmethod
-    def of(cls, attention: Attention, longest: float) -> _Tokens:
-        passage, source = attention.passage, attention.source
-        keys = [i for i in range(source) if attention.sentence[i] != PADDING] if source else passage
-        rows = _Axis.of(attention, [i for i in passage if i >= source], longest)
-        return cls(rows, _Axis.of(attention, keys, longest) if source else rows, attention.kind)
+    def of(cls, attention: Attention, places: list[int], longest: float) -> _Tokens:
+        """Some tokens, none written wider than `longest` inches."""
+        texts = [shared.shortened(attention.tokens[place], longest) for place in places]
+        colors = [shared.FAINT if attention.sentence[place] == -1 else INK for place in places]
+        segments = np.array(attention.segments)[places]
+        return cls(places, texts, colors, [float(row) + 0.5 for row in np.flatnonzero(np.diff(segments))])
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """What rows and columns are called."""
-        return ("target", "source") if self.kind is AttentionKind.CROSS else ("query", "key")
+    def width(self) -> float:
+        """Of the widest, in inches."""
+        return max(map(shared.width_of, self.texts))
 
-    def title(self, reading: Reading, gold: str) -> str:
-        """Of an encoder-decoder, which attention is drawn and by which reading; else nothing."""
-        if self.kind is AttentionKind.ONLY:
-            return ""
-        links = f" Gold links are {gold}." if gold else ""
-        return f"{self.kind.word.capitalize()} attention, {reading}.{links}"
-
-    def weights(self, attention: Attention, head: Head) -> NDArray[np.float32]:
-        """A head's. Shape: [query, key]."""
-        return attention.rows_of(head, self.rows.kept)[:, self.keys.kept]
-
-
-def _cells(tokens: _Tokens, links: Links) -> list[tuple[int, int]]:
-    """The rows and columns of links between tokens."""
-    return [(tokens.rows.kept.index(row), tokens.keys.kept.index(key)) for row, key in links]
+    def name(self, axis: Axis, pitch: float) -> str:
+        """Name rows of a pitch in inches, or number them where not even every fourth has room; returns what to say."""
+        count, step = len(self.places), math.ceil(_NAMED / pitch)
+        if step > 4:
+            axis.set_major_locator(MaxNLocator(max(1, min(4, int(4 * pitch * count))), integer=True))
+            return f"{count} tokens, too many to name: their positions."
+        axis.set_ticks(range(0, count, step), self.texts[::step])
+        for tick, color in zip(axis.get_major_ticks(), self.colors[::step], strict=True):
+            tick.label1.set_color(color)
+            tick.label2.set_color(color)
+        which = {1: "", 2: "every second", 3: "every third", 4: "every fourth"}[step]
+        return f"Of the {count} tokens {which} is named." if which else ""
 
 
-def _rectangles(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
-    """Panels of square cells for heat maps, ever more of them side by side."""
-    rows, keys = tokens.rows, tokens.keys
-    height = len(rows.names) / len(keys.names)
-    for columns in range(1, count + 1):
+def weights_figure(
+    attention: Attention, heads: Sequence[Head], width: float, reading: Reading, links: Links, lines: bool
+) -> Figure:
+    """Each head's weights on one scale: as a heat map, queries downwards and keys across, or as lines.
 
-        def side(room: float, columns: int = columns) -> float:
-            left = MARGIN + LINE + room + 0.04
-            widest = (width - left - MARGIN - GAP * (columns - 1)) / columns
-            return min(_LARGEST_CELL * len(keys.names), widest, 0.7 * LONGEST / height)
-
-        if side(0) < min(_SMALLEST_PANEL, _LARGEST_CELL * len(keys.names)):
-            return
-        pitch = max(side(rows.longest), 0.01) / len(keys.names)
-        labels, across = rows.labels(pitch), keys.labels(pitch)
-        below = across.room + 0.06 if across.step else 0.05
-        left = MARGIN + LINE + labels.room + 0.04 if labels.step else MARGIN
-        panel = side(labels.room), side(labels.room) * height
-        yield Layout(count, columns, left, panel, below, labels, across)
-
-
-def _columns(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
-    """Panels for lines, two columns of tokens each, ever more of them side by side."""
-    longer = max(len(tokens.rows.names), len(tokens.keys.names))
-    for columns in range(1, count + 1):
-        rows = -(-count // columns)
-        panel = min(_WIDEST_LINES, (width - 2 * MARGIN - GAP * (columns - 1)) / columns)
-        pitch = min(LINE, ((LONGEST - 0.1) / rows - 1.5 * LINE) / longer)
-        if pitch <= 0:
-            continue
-        labels, across = tokens.rows.labels(pitch), tokens.keys.labels(pitch)
-        if panel < labels.room + across.room + _BETWEEN:
-            return
-        yield Layout(count, columns, MARGIN, (panel, pitch * longer), 0, labels, across)
+    Gold links are outlined, or dotted. Raises: SelectionError if these are too many heads for the width.
+    """
+    longest = min(width / 4, (width - _BETWEEN - 0.3) / 2)
+    rows, keys = (_Tokens.of(attention, places, longest) for places in (attention.asking, attention.asked))
+    weights = [attention.rows_of(head, rows.places)[:, keys.places] for head in heads]
+    gold = [(rows.places.index(query), keys.places.index(key)) for query, key in links]
+    title = ""
+    if attention.kind is not AttentionKind.ONLY:
+        linked = f" Gold links are {'dotted' if lines else 'outlined'}." if gold else ""
+        title = f"{attention.kind.word.capitalize()} attention, {reading}.{linked}"
+    sides = ("target", "source") if attention.kind is AttentionKind.CROSS else ("query", "key")
+    draw = _lines if lines else _heat_maps
+    return draw(heads, weights, (rows, keys), sides, gold, width, title, attention.grid.shape[1])
 
 
-def _beside(
-    sheet: Sheet, box: Box, labels: AxisLabels, count: int, *, down: bool = False, across: bool = False
-) -> None:
-    """Queries at the left of a heat map, if they go `down` it, or keys beneath it."""
-    for i in labels.shown:
-        color = FAINT if labels.faint[i] else INK
-        if down:
-            sheet.text(
-                box.x - 0.04, box.y + (i + 0.5) * box.height / count, labels.texts[i], align="right", color=color
-            )
-        if across:
-            at = box.x + (i + 0.5) * box.width / count, box.y + box.height + 0.04
-            sheet.text(*at, labels.texts[i], align="right", color=color, upward=True)
+def _heat_maps(
+    heads: Sequence[Head], weights: list[NDArray[np.float32]], tokens: tuple[_Tokens, _Tokens], sides: tuple[str, str],
+    gold: Links, width: float, title: str, of_layer: int,
+) -> Figure:  # fmt: skip
+    rows, keys = tokens
+    down, across = weights[0].shape
 
+    def pitch_of(columns: int) -> float:
+        room = (width - rows.width - 0.3) / columns - 0.05
+        highest = shared.LONGEST / math.ceil(len(heads) / columns) - _TITLED
+        pitch = min(room / across, _LARGEST_CELL, highest / down)
+        return pitch if pitch >= min(_SMALLEST_PANEL / across, _LARGEST_CELL) else 0
 
-def _axes(sheet: Sheet, layout: Layout, tokens: _Tokens) -> None:
-    """What rows and columns of heat maps are, once for all of them."""
-    first, last = layout.places[0], layout.places[-1]
-    x = layout.left - layout.labels.room - 0.04 - LINE / 2
-    rows, keys = tokens.sides
-    if layout.labels.step:
-        sheet.text(x, (first.y + last.y + last.height) / 2, rows, align="center", color=FAINT, upward=True)
-    right = max(box.x + box.width for box in layout.places)
-    y = MARGIN + layout.height + LINE / 2
-    if layout.across is not None and layout.across.step:
-        sheet.text((first.x + right) / 2, y, keys, align="center", color=FAINT)
+    columns, pitch = _most_columns(pitch_of, len(heads), of_layer, width)
+    figure, axes, _ = shared.panels(len(heads), width, sides[1], sides[0], columns)
+    top = _round_up(max(float(values.max()) for values in weights))
+    for ax, head, values in zip(axes, heads, weights, strict=True):
+        shown = shared.heat(ax, values, cmap=shared.COLORS, vmin=0, vmax=top)
+        ax.set_title(f"head {head.name}" if pitch * across > 0.6 else head.name)
+        for cut in rows.cuts:
+            ax.axhline(cut, color=shared.FAINT, linewidth=0.5)
+        for cut in keys.cuts:
+            ax.axvline(cut, color=shared.FAINT, linewidth=0.5)
+        for row, key in gold:
+            ax.add_patch(Rectangle((key - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=_GOLD, linewidth=1))
+    notes = [rows.name(ax.yaxis, pitch) for ax in axes[::columns]]
+    for ax in axes[-columns:]:
+        notes.append(keys.name(ax.xaxis, pitch))
+        ax.xaxis.set_tick_params(rotation=90)
+    shared.caption(figure, title, *dict.fromkeys(notes))
+    shared.color_bar(figure, axes, shown, "weight")
+    shared.fit_height(figure, axes[0], lambda _: pitch * down, axes)
+    return figure
 
 
 def _lines(
-    sheet: Sheet, box: Box, layout: Layout, tokens: _Tokens, weights: NDArray[np.float32],
-    places: list[tuple[int, int]], linked: list[tuple[int, int]], top: float, titled: bool,
-) -> None:  # fmt: skip
-    """The two columns of tokens of a head, and the lines between them; `titled` says what the columns are."""
-    labels, across = layout.labels, layout.across or layout.labels
-    pitch = box.height / max(weights.shape)
-    left = box.x + max(labels.room, width_of(tokens.sides[0])) + 0.05
-    right = box.x + box.width - max(across.room, width_of(tokens.sides[1])) - 0.05
+    heads: Sequence[Head], weights: list[NDArray[np.float32]], tokens: tuple[_Tokens, _Tokens], sides: tuple[str, str],
+    gold: Links, width: float, title: str, of_layer: int,
+) -> Figure:  # fmt: skip
+    rows, keys = tokens
+    longer = max(weights[0].shape)
 
-    def ends(q: int, k: int) -> list[tuple[float, float]]:
-        return [(left, box.y + (q + 0.5) * pitch), (right, box.y + (k + 0.5) * pitch)]
+    def pitch_of(columns: int) -> float:
+        between = (width - 0.1) / columns - rows.width - keys.width - 0.2
+        highest = shared.LONGEST / math.ceil(len(heads) / columns) - _TITLED
+        return min(_LINE, highest / longer) if between >= _BETWEEN else 0
 
-    if places:
-        lines = np.array([ends(*place) for place in places])
-        sheet.strokes(lines, np.array([float(weights[place]) / top for place in places]))
-    for place in linked:
-        (from_x, from_y), (to_x, to_y) = ends(*place)
-        sheet.line([from_x, to_x], [from_y, to_y], _GOLD, 1, dots=(1, 2))
-    for i in labels.shown:
-        color = FAINT if labels.faint[i] else INK
-        sheet.text(left - 0.03, box.y + (i + 0.5) * pitch, labels.texts[i], align="right", color=color)
-    for i in across.shown:
-        sheet.text(right + 0.03, box.y + (i + 0.5) * pitch, across.texts[i], color=FAINT if across.faint[i] else INK)
-    if titled:
-        sheet.text(left - 0.03, box.y - 0.65 * LINE, tokens.sides[0], align="right", color=FAINT)
-        sheet.text(right + 0.03, box.y - 0.65 * LINE, tokens.sides[1], color=FAINT)
+    columns, pitch = _most_columns(pitch_of, len(heads), of_layer, width)
+    figure, axes, _ = shared.panels(len(heads), width, columns=columns)
+    top = _round_up(max(float(values.max()) for values in weights))
+    cut = max(int((values >= _LEAST_LINE).sum()) for values in weights) > _MOST_LINES
+    for ax, head, values in zip(axes, heads, weights, strict=True):
+        _draw_lines(ax, values / top, _LEAST_LINE / top)
+        for query, key in gold:
+            ax.plot((0, 1), (query, key), color=_GOLD, linestyle=":", linewidth=1)
+        right = ax.twinx()
+        ax.set(xlim=(0, 1), ylim=(longer - 0.5, -0.5), xticks=[])
+        right.set(ylim=(longer - 0.5, -0.5))
+        notes = rows.name(ax.yaxis, pitch), keys.name(right.yaxis, pitch)
+        ax.yaxis.set_tick_params(labelleft=True)
+        ax.set_title(head.name, loc="center")
+        for side, name in zip(("left", "right"), sides, strict=True):
+            ax.set_title(name, loc=side, color=shared.FAINT)  # type: ignore[arg-type]
+        for spines in (ax.spines, right.spines):
+            spines[:].set_visible(False)
+    beyond = f" and beyond the {_MOST_LINES} strongest of a head" if cut else ""
+    shared.caption(figure, title, f"Weights below {_LEAST_LINE}{beyond} are not drawn.", *dict.fromkeys(notes))
+    parts = {part: f"weight {part * top:.2g}" for part in (0.25, 0.5, 1)}
+    shared.legend(figure, [Line2D([], [], label=text, color=_shade(part), linewidth=_thickness(part))
+                           for part, text in parts.items()])  # fmt: skip
+    shared.fit_height(figure, axes[0], lambda _: pitch * longer)
+    return figure
 
 
-def _lines_key(sheet: Sheet, y: float, top: float) -> None:
-    """How dark a line is by its weight."""
-    sheet.text(MARGIN, y, "weight")
-    x = MARGIN + width_of("weight ") + 0.04
-    for part in (0.25, 0.5, 1):
-        sheet.strokes(np.array([[(x, y), (x + 0.2, y)]]), np.array([part]))
-        sheet.text(x + 0.24, y, f"{part * top:.2g}")
-        x += 0.36 + width_of(f"{part * top:.2g}")
+def _draw_lines(ax: Axes, strength: NDArray[np.float32], least: float) -> None:
+    """Lines from queries to keys, the strongest on top, darker and wider by their strength in [0, 1]."""
+    order = np.argsort(strength, axis=None, kind="stable")[-_MOST_LINES:]
+    queries, keys = np.unravel_index(order[strength.flat[order] >= least], strength.shape)
+    strengths = strength[queries, keys].tolist()
+    segments = [((0.0, float(query)), (1.0, float(key))) for query, key in zip(queries, keys, strict=True)]
+    colors = [_shade(strength) for strength in strengths]
+    ax.add_collection(LineCollection(segments, colors=colors, linewidths=[_thickness(each) for each in strengths]))
 
 
-def _title(head: Head, width: float) -> str:
-    """A head's name, and before it what it is if there is room."""
-    long = f"head {head.name}"
-    return long if width_of(long) <= width else head.name
+def _shade(strength: float) -> tuple[float, float, float, float]:
+    return to_rgba(RAMP[6], min(strength, 1.0))
+
+
+def _thickness(strength: float) -> float:
+    return 0.3 + 1.2 * strength
+
+
+def _most_columns(pitch_of: Callable[[int], float], count: int, of_layer: int, width: float) -> tuple[int, float]:
+    """The most columns with every token named, or every second or fourth; if possible of whole layers. And their pitch.
+
+    `pitch_of` is how high a token is in so many columns, in inches; 0 where heads have no room.
+    Raises: SelectionError if they have room in no columns.
+    """
+    pitches = {columns: pitch for columns in range(1, count + 1) if (pitch := pitch_of(columns)) > 0}
+    if not pitches:
+        what, remedy = f"{count} heads have no room in a picture", "name fewer of them, or give a larger --width"
+        raise SelectionError(f"{what} {width:g} inches wide", remedy)
+    aligned = {columns: pitch for columns, pitch in pitches.items() if count % of_layer == 0 == of_layer % columns}
+    return max((aligned or pitches).items(), key=lambda item: ([item[1] >= _NAMED / step for step in (1, 2, 4)], item))
 
 
 def _round_up(value: float) -> float:

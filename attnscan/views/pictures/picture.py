@@ -6,29 +6,39 @@ import warnings
 from collections.abc import Sequence
 from typing import Literal
 
+from matplotlib.text import Text
+
 from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Heads
+from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
 from attnscan.views.behaviour import labels_of
-from attnscan.views.pictures.ablation import ablation_sheet
-from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
+from attnscan.views.pictures.ablation import ablation_figure
+from attnscan.views.pictures.figure import drawing, missing_letters, to_bytes
+from attnscan.views.pictures.head_weights import weights_figure
 from attnscan.views.pictures.look import LackingLetters, PictureFile
-from attnscan.views.pictures.map import map_sheet
-from attnscan.views.pictures.scores import comparison_sheet, layers_sheet, scores_sheet, similarity_sheet
-from attnscan.views.pictures.sheet import drawing
-from attnscan.views.pictures.syntax import syntax_sheet
+from attnscan.views.pictures.map import map_figure
+from attnscan.views.pictures.scores import (
+    comparison_figure,
+    layers_figure,
+    profile_figure,
+    scores_figure,
+    similarity_figure,
+)
+from attnscan.views.pictures.syntax import syntax_figure
 
-Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Syntax
-Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "syntax"]
+Drawable = Classification | Ranking | Profile | Ablation | Similarity | Comparison | Syntax
+Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
-    Classification: ("map", "scores", "layers", "head"),
-    Ranking: ("map", "scores", "layers"),
+    Classification: ("map", "scores", "layers", "profile", "head"),
+    Ranking: ("map", "scores", "layers", "profile"),
+    Profile: ("profile",),
     Ablation: ("ablation",),
     Similarity: ("similarity",),
     Comparison: ("comparison",),
@@ -58,34 +68,34 @@ def picture(
     kind = _kind_of(result, kind)
     given = {"heads": heads != (), "lines": lines}
     _check_options(kind, given | {"patterns": patterns is not None})
+    command = "heads" if isinstance(result, Ranking) else "classify"
     with drawing():
         match result:
             case Ablation():
-                sheet = ablation_sheet(result, look.width)
+                figure = ablation_figure(result, look.width)
             case Similarity():
-                sheet = similarity_sheet(result, look.width)
+                figure = similarity_figure(result, look.width)
             case Comparison():
-                sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
+                figure = comparison_figure(result, _scored(patterns, result.patterns), look.width)
             case Syntax():
-                sheet = syntax_sheet(result, look.width)
-            case Classification() | Ranking() if kind == "map":
-                command = "classify" if isinstance(result, Classification) else "heads"
-                sheet = map_sheet(labels_of(result), look.width, command)
+                figure = syntax_figure(result, look.width)
             case Classification() if kind == "head":
-                attention, chosen = result.shown_attention, result.scores.grid.select(heads)
-                about = result.shown, result.links
-                if lines:
-                    sheet = lines_sheet(attention, chosen, look.width, *about)
-                else:
-                    sheet = heads_sheet(attention, chosen, look.width, look.vector, *about)
+                chosen, about = result.scores.grid.select(heads), (result.shown, result.links)
+                figure = weights_figure(result.shown_attention, chosen, look.width, *about, lines)
+            case Profile():
+                figure = profile_figure(result, look.width)
+            case _ if kind == "profile":
+                figure = profile_figure(result.profile, look.width)
+            case _ if kind == "map":
+                figure = map_figure(labels_of(result), look.width, command)
             case _ if kind == "layers":
-                sheet = layers_sheet(result, look.width, result.table)
+                figure = layers_figure(result, look.width, command)
             case _:
-                sheet = scores_sheet(result, look.width, result.table, look.vector)
+                figure = scores_figure(result, look.width, command)
         signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
-        content = sheet.to_bytes(look.format, signature, kind)
-    if sheet.lacking:
-        warnings.warn(LackingLetters(sheet.lacking, look.format), stacklevel=2)
+        content = to_bytes(figure, look.format, signature, kind)
+    if letters := set().union(*(missing_letters(text.get_text()) for text in figure.findobj(Text))):
+        warnings.warn(LackingLetters(letters, look.format), stacklevel=2)
     return content
 
 

@@ -3,98 +3,79 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.syntax import DEPENDENT, FEW, FEWEST, HEAD, Row, Syntax
 from attnscan.results.terms import counted
-from attnscan.views.palette import INK, SYNTAX_COLORS, syntax_opacity
-from attnscan.views.pictures.lettering import shortened, width_of, wrapped
-from attnscan.views.pictures.map import (
-    LARGEST_CELL,
-    HeadCell,
-    check_heads_can_be_seen,
-    draw_heads,
-    letter_size,
-    ruler_width,
-    rulers,
-)
-from attnscan.views.pictures.sheet import FAINT, LINE, LONGEST, MARGIN, Box, KeyEntry, Sheet, draw_key, height_of
+from attnscan.views.palette import INK, SYNTAX_COLORS, on_white, syntax_opacity
+from attnscan.views.pictures import figure as shared
+from attnscan.views.pictures.map import NO_ROOM, cell_size, draw_heads
 
-_PITCH = 0.182  # inches, of a relation's row
-_BARS = 0.095, 0.06  # how high: the best head, the best fixed rule
+_ROW = 0.2  # inches, of a relation
 _OFFSET = "#8a8a8a"
-_GAP = 0.12  # between the two directions
-_MOST_MAP = 0.45  # of the longest picture's height
+_MOST_ROWS = int(0.55 * shared.LONGEST / _ROW)
 
 
-def syntax_sheet(result: Syntax, width: float) -> Sheet:
+def syntax_figure(result: Syntax, width: float) -> Figure:
     """The map of heads by what they follow; below it bars of accuracy by relation, one column a direction."""
-    inner, (layers, heads) = width - 2 * MARGIN, result.grid.shape
-    left = ruler_width(layers)
-    side = min(LARGEST_CELL, (width - left - MARGIN) / heads, _MOST_MAP * LONGEST / layers)
-    check_heads_can_be_seen(side, result.grid, width, "syntax --treebank FILE")
-    grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
-    title = wrapped(
-        f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}.", inner
-    )
-    key = _map_key(result, lettered=letter_size(side) is not None)
-    titled = grid.y + grid.height + 0.07
-    keyed = titled + LINE * len(title) + 0.03
-    bars = keyed + height_of(key, inner) + 0.08
-    relations = _relations(result)
-    about, bars_key = wrapped(_about(result), inner), _bars_key()
-    few = f"Below {FEW} sentences, results may not hold in other texts."
-    notes = wrapped(few, inner) if result.sentences < FEW else []
-    top, below = bars + len(about) * LINE, 0.0
+    grid, layers = result.grid, result.grid.shape[0]
+    cell = cell_size(grid, width, 0.45 * shared.LONGEST)
+    shared.check_heads_can_be_seen(cell, grid, width, "syntax --treebank FILE")
+    every = _relations(result)
+    relations = every[:_MOST_ROWS]
+    figure = shared.new_figure(width)
+    heights = [layers * cell, _ROW * len(relations)] if relations else [layers * cell]
+    spec = figure.add_gridspec(len(heights), 2, height_ratios=heights)
+    ax = figure.add_subplot(spec[0, :])
+    marks = {head: result.letter(head) for head in grid}
+    lettered = draw_heads(ax, {head: (_color(mark), mark) for head, mark in marks.items()}, grid, cell)
+    said = ["" if lettered else NO_ROOM]
     if relations:
-        top, below = top + 1.2 * LINE, 1.3 * LINE + height_of(bars_key, inner)
-    room = max(1, int((LONGEST - top - below - LINE * len(notes) - MARGIN) / _PITCH))
-    if len(relations) > room:
-        notes += wrapped(f"{room} of {len(relations)} relations: attnscan syntax --all has all.", inner)
-    relations = relations[:room]
-    bottom = top + _PITCH * len(relations)
-    sheet = Sheet(width, bottom + below + LINE * len(notes) + MARGIN)
-    rulers(sheet, grid, result.grid)
-    draw_heads(sheet, grid, result.grid, lambda head: _cell(result.letter(head)))
-    sheet.lines(title, titled)
-    draw_key(sheet, key, keyed)
-    sheet.lines(about, bars)
-    if relations:
-        _columns(sheet, result, relations, top)
-        draw_key(sheet, bars_key, bottom + 1.3 * LINE)
-    sheet.lines(notes, bottom + below, FAINT)
-    return sheet
+        said.append("Bars: how often the most attended other word is the right one; *: the gain holds by Holm.")
+    else:
+        said.append(f"No relation is in {FEWEST} sentences, so that none has an accuracy.")
+    if len(relations) < len(every):
+        said.append(f"{len(relations)} of {len(every)} relations: attnscan syntax --all has all.")
+    if result.sentences < FEW:
+        said.append(f"Below {FEW} sentences, results may not hold in other texts.")
+    sentences = counted(result.sentences, "sentence")
+    shared.caption(figure, f"Map: what heads follow in {sentences}, {result.signature.reading}.", *said)
+    for column, (direction, title) in enumerate(((HEAD, "word → head"), (DEPENDENT, "head → word"))):
+        if relations:
+            bars = figure.add_subplot(spec[1, column])
+            _draw_bars(bars, result, relations, direction)
+            names = [shared.shortened(relation, 0.25 * width) for relation in relations]
+            bars.set_yticks(range(len(relations)), names if column == 0 else [""] * len(names))
+            bars.set_title(title)
+    shared.legend(figure, _key(result, list(marks.values()), bool(relations)))
+    shared.fit_height(figure, ax, lambda _: layers * cell, [ax])
+    return figure
 
 
-def _cell(mark: str) -> HeadCell:
-    return SYNTAX_COLORS[mark.upper()], syntax_opacity(mark), mark
+def _color(mark: str) -> str:
+    return on_white(SYNTAX_COLORS[mark.upper()], syntax_opacity(mark))
 
 
-def _map_key(result: Syntax, *, lettered: bool) -> list[KeyEntry]:
-    """What letters and colours say, and how many heads have each."""
-    marks = [result.letter(head) for head in result.grid]
-    entries = []
-    for said in result.legend():
-        color, opacity, mark = _cell(said[0])
-        if count := marks.count(mark):
-            entries.append(KeyEntry(f"{said[2:]} ({count})", color, opacity, mark))
-    return entries if lettered else [*entries, KeyEntry("no room for letters: --width gives more")]
-
-
-def _about(result: Syntax) -> str:
-    if not _relations(result):
-        return f"No relation is in {FEWEST} sentences, so that none has an accuracy."
-    held = "; dot: that head in the second treebank" if result.held is not None else ""
-    return f"Accuracy: how often the most attended other word is the right one, {result.signature.reading}{held}."
-
-
-def _bars_key() -> list[KeyEntry]:
+def _key(result: Syntax, marks: list[str], with_bars: bool) -> list[Artist]:
+    """What letters and colours of the map say, and how many heads have each; and what else bars show."""
+    kinds: list[Artist] = [
+        Patch(color=_color(said[0]), label=f"{said[0]}  {said[2:]} ({marks.count(said[0])})")
+        for said in result.legend()
+        if said[0] in marks
+    ]
+    if not with_bars:
+        return kinds
+    held = [Line2D([], [], color=INK, marker="o", markersize=3, linewidth=0, label="in the second treebank")]
     return [
-        KeyEntry("best head, in its kind's colour", SYNTAX_COLORS["S"]),
-        KeyEntry("best fixed rule", _OFFSET),
-        KeyEntry("line: its gain over the distance, 95 %"),
-        KeyEntry("*: it holds by Holm"),
+        *kinds,
+        Patch(color=_OFFSET, label="best fixed rule"),
+        Line2D([], [], color=INK, linewidth=0.8, label="95 % of the gain over it"),
+        *(held if result.held is not None else []),
     ]
 
 
@@ -109,46 +90,33 @@ def _relations(result: Syntax) -> list[str]:
     return sorted(best, key=lambda relation: best[relation], reverse=True)
 
 
-def _columns(sheet: Sheet, result: Syntax, relations: list[str], top: float) -> None:
-    """A row for each relation, with its name, and bars in both directions."""
-    named = min(0.3 * sheet.width, max(map(width_of, relations))) + 0.06
-    head_name = width_of("00-00*") + 0.04
-    wide = (sheet.width - 2 * MARGIN - named - _GAP) / 2
-    for i, relation in enumerate(relations):
-        sheet.text(MARGIN, top + (i + 0.45) * _PITCH, shortened(relation, named - 0.06))
-    for column, (direction, title) in enumerate(((HEAD, "word → head"), (DEPENDENT, "head → word"))):
-        x = MARGIN + named + column * (wide + _GAP)
-        box = Box(x, top, wide - head_name, _PITCH * len(relations))
-        sheet.text(x, top - 0.6 * LINE, shortened(title, wide))
-        for value in (0, 0.5, 1) if box.width > 4 * width_of("0.5") else (0, 1):
-            at = box.x + value * box.width
-            sheet.line([at, at], [box.y, box.y + box.height], "#d9d9d9", 0.5)
-            sheet.text(at, box.y + box.height + 0.6 * LINE, f"{value:g}", align="center")
-        for i, relation in enumerate(relations):
-            if (row := Row(relation, direction)) in result.rows:
-                _row(sheet, result, result.rows.index(row), Box(box.x, top + i * _PITCH, box.width, _PITCH))
-
-
-def _row(sheet: Sheet, result: Syntax, row: int, box: Box) -> None:
-    """The two bars of a relation in a direction, and the best head's name and interval."""
-    order = result.order(row)
-    if not len(order):
-        sheet.text(box.x + 0.02, box.y + 0.45 * _PITCH, shortened("too few", box.width), color=FAINT)
-        return
-    head: Head = result.grid[int(order[0])]
-    place = (*head.place, row)
-    values = result.accuracy[place], result.of_rows.rule_accuracy[row]
-    color, opacity, _ = _cell(result.rows[row].letter)
-    y = box.y + 0.01
-    for value, height, (shade, seen) in zip(values, _BARS, ((color, opacity), (_OFFSET, 1)), strict=True):
-        sheet.box(Box(box.x, y, box.width * float(np.nan_to_num(value)), height), shade, seen)
-        y += height
-    middle = box.y + 0.01 + _BARS[0] / 2
-    half = half_width(result.se[place], max(2, result.clusters))
-    if not np.isnan(half):
-        ends = np.clip([values[0] - half, values[0] + half], 0, 1)
-        sheet.line(list(box.x + box.width * ends), [middle, middle], INK, 0.8)
-    if not np.isnan(held := result.of_held("accuracy")[place]):
-        sheet.line([box.x + box.width * held], [middle], INK, marker="o")
-    text = head.name + "*" * bool(result.holds[place])
-    sheet.text(box.x + box.width + 0.08, box.y + 0.45 * _PITCH, text)
+def _draw_bars(ax: Axes, result: Syntax, relations: list[str], direction: str) -> None:
+    """For each relation the accuracy of its best head, and that of the best rule; the head's name at the right."""
+    names = [""] * len(relations)
+    for y, relation in enumerate(relations):
+        row = Row(relation, direction)
+        if row not in result.rows:
+            continue
+        number = result.rows.index(row)
+        order = result.order(number)
+        if not len(order):
+            ax.text(0.02, y, "too few", va="center", color=shared.FAINT)
+            continue
+        head = result.grid[int(order[0])]
+        place = (*head.place, number)
+        accuracy = float(np.nan_to_num(result.accuracy[place]))
+        half = float(half_width(result.se[place], max(2, result.clusters)))
+        ax.barh(y - 0.16, accuracy, height=0.42, color=_color(row.letter))
+        ax.barh(y + 0.2, float(np.nan_to_num(result.of_rows.rule_accuracy[number])), height=0.28, color=_OFFSET)
+        if not np.isnan(half):
+            ax.plot([max(accuracy - half, 0), min(accuracy + half, 1)], [y - 0.16] * 2, color=INK, linewidth=0.8)
+        ax.plot(result.of_held("accuracy")[place], y - 0.16, "o", color=INK, markersize=3)
+        names[y] = head.name + "*" * bool(result.holds[place])
+    ax.set(xlim=(0, 1), ylim=(len(relations) - 0.5, -0.5))
+    ax.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
+    ax.grid(axis="x")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    right = ax.twinx()
+    right.set(ylim=ax.get_ylim())
+    right.set_yticks(range(len(relations)), names)
+    right.spines[:].set_visible(False)

@@ -63,7 +63,7 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
 def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -> None:
     result, _ = random_weights(layers, heads, 4)
     found = texts(picture(result, "map", PictureFile(width=width)))
-    crowded = "no room for letters: --width gives more" in " ".join(found)
+    crowded = "No room for letters: --width gives more" in " ".join(found)
     marks = [text for text in found if len(text.removesuffix("?")) <= 1 and not text.isdigit()]
     assert crowded or len(marks) >= layers * heads
     assert not (crowded and heads <= 16)
@@ -84,7 +84,10 @@ def test_heads_may_be_named_by_text(article: Classification) -> None:
     ("options", "says"),
     [
         ({"kind": "mapp"}, "a Classification has no picture 'mapp'; did you mean 'map'"),
-        ({"kind": "ablation"}, "a Classification has no picture 'ablation'; there is map, scores, layers, head"),
+        (
+            {"kind": "ablation"},
+            "a Classification has no picture 'ablation'; there is map, scores, layers, profile, head",
+        ),
         ({"kind": "head"}, "the picture 'head' needs heads; name them"),
         ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
         ({"kind": "scores", "lines": True}, "the picture 'scores' has no lines"),

@@ -22,7 +22,7 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
         found = texts(svg)
         assert found.count("no eligible word") == 2 and found.count("not measured") == 1
         assert [text for text in found if text[2:] in NAMES] == [f"{letter(p)} {p}" for p in NAMES]
-    assert "no score" in texts(picture(result, "scores"))
+    assert "no value" in texts(picture(result, "scores"))
 
 
 def test_the_reading_is_named(article: Classification) -> None:

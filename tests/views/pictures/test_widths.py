@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from toy import save_toy_bert
 from treebanks import planted_file
 
@@ -17,7 +19,6 @@ import attnscan
 from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.picture import Drawable, picture
-from attnscan.views.pictures.sheet import Sheet
 
 PAIRS = [("the cat sat", "the cat ran"), ("the dog ran", "the cat ran"), ("a cat ran", "a dog sat"), ("a cat", "a cat")]
 PLAN = {(0, 0): "next-word", (0, 2): "previous-word", (11, 11): "cross-sentence", (23, 15): "identical"}
@@ -26,6 +27,7 @@ KINDS: list[tuple[str, Any, dict[str, Any]]] = [
     ("classification", "scores", {}),
     ("classification among words", "scores", {}),
     ("classification", "layers", {}),
+    ("classification", "profile", {}),
     ("classification", "head", {"heads": "0-2,1-8"}),
     ("classification", "head", {"heads": "0-2,1-8", "lines": True}),
     ("ablation", "ablation", {}),
@@ -63,34 +65,50 @@ def _with_a_long_relation(syntax: Syntax) -> Syntax:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Sheet]:
-    """Sheets as they are, in place of files, which take long."""
-    sheets: list[Sheet] = []
-    monkeypatch.setattr(Sheet, "to_bytes", lambda sheet, *_: sheets.append(sheet) or b"")
-    return sheets
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Figures as they are, in place of files, which take long."""
+    figures: list[Figure] = []
+
+    def keep(figure: Figure, *_: Any) -> bytes:
+        figures.append(figure)
+        return b""
+
+    monkeypatch.setattr("attnscan.views.pictures.picture.to_bytes", keep)
+    return figures
 
 
-def _texts(sheet: Sheet) -> Iterator[tuple[str, Any]]:
-    """Every text with its place, in pixels of 300 an inch."""
-    sheet._figure.set_dpi(300)
-    renderer = FigureCanvasAgg(sheet._figure).get_renderer()
-    for text in sheet._axes.texts:
-        if text.get_text().strip():
-            yield text.get_text(), text.get_window_extent(renderer)
+def _texts(figure: Figure, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Bbox]]:
+    """Every text that is drawn, with its place in pixels of 300 an inch."""
+    there: dict[Text, None] = {}
+    canvas: Any = FigureCanvasAgg(figure)
+    draw: Any = Text.draw
+
+    def seen(text: Text, *args: Any) -> None:
+        if text.get_text().strip() and text.get_visible():
+            there[text] = None
+        draw(text, *args)
+
+    monkeypatch.setattr(Text, "draw", seen)
+    canvas.draw()
+    return [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in there]
 
 
-@pytest.mark.parametrize("width", [2, 2.7, 3.3, 20])
+@pytest.mark.parametrize("width", [2, 3.3, 6.5, 20])
 @pytest.mark.parametrize(("result", "kind", "how"), KINDS)
-def test_no_text_is_clipped_or_covered(
-    results: dict[str, Drawable], drawn: list[Sheet], result: str, kind: Any, how: dict[str, Any], width: float
-) -> None:
+def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
+    results: dict[str, Drawable], drawn: list[Figure], monkeypatch: pytest.MonkeyPatch, result: str, kind: Any,
+    how: dict[str, Any], width: float,
+) -> None:  # fmt: skip
     picture(results[result], kind, PictureFile("svg", width), **how)
-    (sheet,) = drawn
-    texts = list(_texts(sheet))
-    right, top = sheet._figure.bbox.width, sheet._figure.bbox.height
-    assert right == pytest.approx(300 * width, abs=0.5)
+    (figure,) = drawn
+    texts = _texts(figure, monkeypatch)
+    right, top = figure.bbox.width, figure.bbox.height
+    assert right == pytest.approx(300 * width, abs=0.5) and len(texts) > 5
     outside = [text for text, box in texts if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2]
     assert outside == []
+    frames = [ax.get_window_extent() for ax in figure.axes]
+    for legend in figure.legends:
+        assert not any(frame.y0 < legend.get_window_extent().y1 - 2 for frame in frames)
     if kind in ("similarity", "map"):  # the names and letters of so many heads stand where the heads do
         return
     over = [
