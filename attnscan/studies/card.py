@@ -306,12 +306,12 @@ def _explained(
     measurer = _Measurer.of(scanner, inputs, measures)
     positions = positions_of(scanner)
 
-    def measure(run: Callable[[Consumer], None]) -> dict[Head, FloatArray]:
+    def measured(run: Callable[[Consumer], None]) -> dict[Head, FloatArray]:
         run(measurer)
         return {head: measurer.of_pairs(head)[0] for head in measures}
 
     scanner.tell("positions and segments changed")
-    drawn, not_available = under_changes(scanner, measurer.batch, positions, _SHUFFLES, measure)
+    drawn, not_available = under_changes(scanner, measurer.batch, positions, _SHUFFLES, measured)
     explained = {}
     for head, measure in measures.items():
         after = {name: np.mean([totals[head] for totals in draws], axis=0) for name, draws in drawn.items()}

@@ -33,10 +33,10 @@ from attnscan.scan.local import OnBad, Stream
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
-from attnscan.scoring.blocks import Adding, Blocks, added
+from attnscan.scoring.blocks import Adding, Blocks, PairSums, added
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.labels import Units, labels_of, scores_of, units_of
-from attnscan.scoring.scorer import PairSums, Scorer
+from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import generator
 from attnscan.studies.interventions import (
