@@ -61,17 +61,12 @@ class AttentionBlock:
     """Which keys the columns of `weights` and `logits` are of; these queries see none beyond. Cuts no word either."""
     length: int | None = None
     """How many tokens the inputs have, where the columns are not of all keys."""
-    preview: bool = False
-    """Whether the range comes once more: a consumer that needs no sums over all queries beforehand leaves it out."""
-    norms: Tensor | None = None
-    """Of a preview of what heads carry, what each key's weight is still to be multiplied with, before rows are made
-    shares. Shape: [batch, head, key]."""
     value_norms: Tensor | None = None
     """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
     output: Tensor | None = None
     """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
     shared: dict[str, Tensor] = field(default_factory=dict)
-    """What is worked out once for all ranges of these inputs and heads."""
+    """What is worked out once for all that is made of these inputs and heads."""
 
     @property
     def is_first(self) -> bool:
@@ -100,11 +95,6 @@ class AttentionBlock:
         return self.is_first and self.is_last
 
     @property
-    def is_range(self) -> bool:
-        """Whether it has some rows of a long input alone; texts that attend to others are short."""
-        return self.kind is not AttentionKind.CROSS and not self.is_whole
-
-    @property
     def rows(self) -> slice:
         """The range of queries, from its first to behind its last."""
         start = self.queries.start or 0
@@ -113,11 +103,3 @@ class AttentionBlock:
 
 Consumer = Callable[[AttentionBlock], None]
 """Takes blocks; of an input, layers come in order."""
-
-
-def add_range(total: Tensor, place: tuple[slice | int, ...], values: Tensor, block: AttentionBlock) -> None:
-    """Add what a block says of its inputs and heads to the sums over their queries, which the first range begins."""
-    if block.is_first:
-        total[place] = values
-    else:
-        total[place] += values

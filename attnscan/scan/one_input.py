@@ -120,12 +120,12 @@ class InputReading:
             scorers.words(own)
             if self._in_full and not self._in_two:
                 scorers.rest(own)
-        if self._carried is not None and self._projections is not None and not block.preview:
+        if self._carried is not None and self._projections is not None:
             self._carried.take_outputs(block, self._projections.outputs(block)[0])
-        if self._keeper is not None and not block.preview:
+        if self._keeper is not None:
             self._keeper(block)
         if self._in_two:
-            if block.layer == block.heads.start == 0 and block.is_first and (block.preview or block.is_whole):
+            if block.layer == block.heads.start == 0:
                 self._blocks.clear()  # all blocks come once more
             self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None, output=None))
 

@@ -58,9 +58,6 @@ class Units:
         A word takes something if one of its pieces does, and what it takes is a share of that.
         """
         tokens = block.weights[row, None]
-        if block.norms is not None:
-            tokens = tokens * block.norms[row, None, :, None]
-            tokens /= tokens.sum(-1, keepdim=True).clip(LEAST_LEFT)
         weights = self.merged(block, number, tokens)
         logits = None if block.logits is None or weights is not tokens else block.logits[row, None]
         idle = None
@@ -76,7 +73,6 @@ class Units:
             queries=queries,
             keys=self.batch.units(number, block.keys),
             weights=weights,
-            norms=None,
             logits=logits,
             idle=idle,
             **of_target,
