@@ -23,7 +23,7 @@ class Visible(Protocol):
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """A part of one layer's attention: some inputs of the batch, some heads, a range of queries and of keys."""
+    """A part of one layer's attention: some inputs of the batch and some heads, with whole rows."""
 
     grid: Grid
     """All heads of the model, by what it does rather than what its config says."""
@@ -34,7 +34,7 @@ class AttentionBlock:
     """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
     and without the tap, padding at the inputs' end is left out: they are all of one length."""
     visible: Visible
-    """Which keys each query of the batch may see, those of other inputs and ranges too. Shape: [batch, query, key],
+    """Which keys each query of the batch may see, those of other inputs too. Shape: [batch, query, key],
     bool. Layers with the same mask carry the same object, so that what follows from it is worked out once."""
     query: Tensor | None
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
@@ -52,13 +52,12 @@ class AttentionBlock:
     """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool; None
     if there are none, as there are none of weights."""
     queries: slice = field(default_factory=lambda: slice(None))
-    """Which queries the rows of `weights`, `query`, `logits` and `idle` are of. A range cuts no word into two."""
+    """Which queries the rows of `weights`, `query`, `logits` and `idle` are of: all but in cross attention, where the
+    target's tokens are counted behind the source's."""
     kind: AttentionKind = AttentionKind.ONLY
     """In cross attention keys are of another text than queries; else they are the same tokens."""
-    begins: int = 0
-    """The first query of all: in cross attention the target's tokens are counted behind the source's."""
     keys: slice = field(default_factory=lambda: slice(None))
-    """Which keys the columns of `weights` and `logits` are of; these queries see none beyond. Cuts no word either."""
+    """Which keys the columns of `weights` and `logits` are of: all but in cross attention."""
     length: int | None = None
     """How many tokens the inputs have, where the columns are not of all keys."""
     value_norms: Tensor | None = None
@@ -69,34 +68,19 @@ class AttentionBlock:
     """What is worked out once for all that is made of these inputs and heads."""
 
     @property
-    def is_first(self) -> bool:
-        """Whether the range of queries is the first of these inputs and heads."""
-        return (self.queries.start or 0) <= self.begins
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no range of queries comes after it."""
-        return self.queries.stop is None or self.queries.stop >= self.tokens
-
-    @property
     def tokens(self) -> int:
-        """How many tokens the inputs have, those that no query of the range sees included."""
+        """How many tokens the inputs have; in cross attention both texts together."""
         return self.length or self.weights.shape[-1]
 
     @property
     def columns(self) -> slice:
-        """The range of keys, from its first to behind its last."""
+        """The keys, from the first to behind the last."""
         start = self.keys.start or 0
         return slice(start, start + self.weights.shape[-1])
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it has the rows of all queries."""
-        return self.is_first and self.is_last
-
-    @property
     def rows(self) -> slice:
-        """The range of queries, from its first to behind its last."""
+        """The queries, from the first to behind the last."""
         start = self.queries.start or 0
         return slice(start, start + self.weights.shape[2])
 

@@ -428,7 +428,7 @@ class _Run:
         seen: Any = visible
         if self.kind is AttentionKind.CROSS:  # a target's tokens stand behind its source's
             target, source = weights.shape[2:]
-            place = {"queries": slice(source, source + target), "keys": slice(0, source), "begins": source}
+            place = {"queries": slice(source, source + target), "keys": slice(0, source)}
             place["length"] = source + target
             seen = self.behind.setdefault(id(visible), Behind(visible, self.sizes))
         return AttentionBlock(self.calls.grid, layer, inputs, heads, weights, seen, kind=self.kind, **states, **place)

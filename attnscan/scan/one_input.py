@@ -221,7 +221,7 @@ def classify_weights(
     place: dict[str, Any] = {"kind": options.kind}
     if across is not None:
         rows = slice(source, source + queries)
-        place |= {"queries": rows, "keys": slice(source), "begins": source, "length": rows.stop}
+        place |= {"queries": rows, "keys": slice(source), "length": rows.stop}
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = visible if across is not None else same_or(visible, visible_keys(weights, seen))
         given = (grid, layer, everything, everything, weights, across or visible, None, None, None, None)

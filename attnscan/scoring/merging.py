@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.results.grid import AttentionKind
 
 T = TypeVar("T")
 LEAST_LEFT = 1e-30
@@ -66,7 +67,7 @@ class Units:
             idle = taken[..., 0] == 0
             weights, logits = weights / taken.where(taken > 0, 1.0), None
         queries = self.batch.units(number, block.queries)
-        of_target = {"begins": queries.start, "length": queries.stop} if block.begins else {}  # all of its queries
+        of_target = {"length": queries.stop} if block.kind is AttentionKind.CROSS else {}
         return replace(
             block,
             inputs=slice(number, number + 1),

@@ -90,7 +90,6 @@ class RelationScorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block, of whole rows; where all blocks come again, they replace those before."""
-        assert block.is_whole
         start, stop, _ = block.inputs.indices(len(self._units))
         if block.grid != self._grid or (block.layer < self._layer and self._done[start, block.layer]):
             self._start(block.grid, 1 if block.value_norms is None else block.grid.shape[1])
