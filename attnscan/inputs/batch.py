@@ -98,10 +98,8 @@ class EncodedInput:
         Raises: InputError if the tokenizer does not tell what its tokens stand for.
         """
         if not self.spans:
-            raise InputError(
-                "the characters of tokens are unknown: the tokenizer gives no offsets",
-                "use a model with a fast tokenizer",
-            )
+            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
+            raise InputError(what, "use a model with a fast tokenizer")
         touched = (
             unit
             for unit, of, (first, last) in zip(self.unit, self.sentence, self.spans, strict=True)
@@ -158,25 +156,16 @@ class EncodedInput:
         """
         for place in places:
             if not 0 <= place < len(self.tokens):
-                raise InputError(
-                    f"there is no token {place} to hide: the input has {len(self.tokens)}", "hide words of the input"
-                )
+                what = f"there is no token {place} to hide: the input has {len(self.tokens)}"
+                raise InputError(what, "hide words of the input")
             if self.sentence[place] < 0:
-                token = f"{self.tokens[place]} ({place})"
-                raise InputError(f"the special token {token} cannot be hidden", "hide words of the input")
-        tokens = tuple(mask if place in places else token for place, token in enumerate(self.tokens))
-        changed = replace(
-            self,
-            tokens=tokens,
-            punctuation=tuple(is_mark and place not in places for place, is_mark in enumerate(self.punctuation)),
-            model_inputs={
-                **self.model_inputs,
-                "input_ids": [
-                    mask_id if place in places else id_ for place, id_ in enumerate(self.model_inputs["input_ids"])
-                ],
-            },
-            merged=(),
-        )
+                what = f"the special token {self.tokens[place]} ({place}) cannot be hidden"
+                raise InputError(what, "hide words of the input")
+        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
+        for place in places:
+            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
+        inputs = {**self.model_inputs, "input_ids": ids}
+        changed = replace(self, tokens=tuple(tokens), punctuation=tuple(punctuation), model_inputs=inputs, merged=())
         if not self.merged:
             return changed
         touched = {self.unit[place] for place in places}
@@ -215,10 +204,6 @@ class EncodedBatch:
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
     keys: slice = field(default_factory=lambda: slice(None))
     """Which units are keys; masks are of all units."""
-    places: Tensor | None = None
-    """Where each unit stands in its input, if not at its own number. Shape: [batch, unit]."""
-    recurring: Tensor | None = None
-    """`recurs`, where other keys decide it. Shape: [batch, query], bool."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
     inputs: tuple[EncodedInput, ...] = ()
@@ -239,9 +224,9 @@ class EncodedBatch:
 
     @property
     def offset(self) -> Tensor:
-        """How far the key stands after the query. Shape: [1 or batch, query, key]."""
-        place = torch.arange(self.word.shape[1], device=self.word.device)[None] if self.places is None else self.places
-        return place[:, None, self.keys] - place[:, self.queries, None]
+        """How far the key stands after the query. Shape: [1, query, key]."""
+        place = torch.arange(self.word.shape[1], device=self.word.device)
+        return place[None, None, self.keys] - place[None, self.queries, None]
 
     @property
     def asked(self) -> Tensor:
@@ -253,10 +238,8 @@ class EncodedBatch:
         """Special tokens before the first word, between words, and after the last. Shape: [batch, unit] each, bool."""
         place, keys = torch.arange(self.word.shape[1], device=self.word.device).expand_as(self.word), self.key_word
         first = place.where(keys, self.word.shape[1]).amin(1, keepdim=True)
-        start, end = (
-            self.special & (place < first),
-            self.special & (place > place.where(keys, -1).amax(1, keepdim=True)),
-        )
+        last = place.where(keys, -1).amax(1, keepdim=True)
+        start, end = self.special & (place < first), self.special & (place > last)
         return start, self.special & ~start & ~end, end
 
     @cached_property
@@ -280,7 +263,7 @@ class EncodedBatch:
     @cached_property
     def recurs(self) -> Tensor:
         """Which queries have another word that is identical or related. Shape: [batch, query], bool."""
-        return (self.alike & (self.offset != 0)).any(-1) if self.recurring is None else self.recurring
+        return (self.alike & (self.offset != 0)).any(-1)
 
     @cached_property
     def word_number(self) -> Tensor:
@@ -346,23 +329,6 @@ class EncodedBatch:
             visible = seen.new_zeros(1, queries.stop - queries.start, seen.shape[2]).index_add_(1, of_queries, seen) > 0
         own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
         return replace(self, **own, queries=queries, keys=keys)
-
-    def near(self, keys: slice) -> EncodedBatch:
-        """The batch's queries with fewer keys."""
-        assert self.visible is not None
-        first = self.keys.start
-        return replace(self, keys=keys, visible=self.visible[..., keys.start - first : keys.stop - first])
-
-    def of_cells(self, cells: Tensor, recurs: Tensor) -> EncodedBatch:
-        """Some cells of the first input, each as an input of two units, of which one is the query and one the key.
-
-        Shape: `cells` [2, cell], queries and keys by their places in the input; `recurs`, as the property, [cell].
-        """
-        both, names = cells.T, ("word", "special", "punctuation", "sentence", "text_id")
-        own: dict[str, Any] = {name: getattr(self, name)[0][both] for name in names}
-        if self.related is not None:
-            own["related"] = self.related[0][tuple(cells)][:, None, None].expand(-1, 2, 2)
-        return EncodedBatch(**own, queries=slice(0, 1), keys=slice(1, 2), places=both, recurring=recurs[:, None])
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """What `do` makes of every tensor, by the names of the fields."""
