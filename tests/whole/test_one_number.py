@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,10 +21,12 @@ from drawn import texts
 from pages import Elements
 
 import attnscan
-from attnscan import Ranking
+from attnscan import Classification, Ranking
+from attnscan.results.behaviour import Labels
 from attnscan.results.scores import FloatArray
 from attnscan.views.behaviour import statement
 from attnscan.views.notebook import ranking_html
+from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures.picture import picture
@@ -44,11 +48,17 @@ NAMES = ("label", "among_words")
 
 @dataclass(frozen=True)
 class Told:
-    """What every head does by one reading, as the ranking itself has it; and how to ask for the same."""
+    """What every head does by one reading, as a result itself has it; and how to ask for the same."""
 
-    ranking: Ranking
+    ranking: Ranking | Classification
     options: Mapping[str, str]
     pairs: Path
+
+    @property
+    def labels(self) -> Labels:
+        labels = self.ranking.labels
+        assert labels is not None
+        return labels
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -59,19 +69,19 @@ class Told:
     @property
     def marks(self) -> list[str]:
         """The letters of all heads."""
-        labels = self.ranking.known_labels()
+        labels = self.labels
         both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
         return [letter(str(name)) + "?" * bool(unsure) for name, unsure in both]
 
     def numbers_of(self, name: str) -> FloatArray:
-        labels = self.ranking.known_labels()
+        labels = self.labels
         assert labels.stays is not None
         numbers: FloatArray = {"label_stays": labels.stays, "share": labels.share, "average": labels.average}[name]
         return numbers
 
     def check(self, row: Mapping[str, object]) -> None:
         """That a head's row has its names and its numbers, those of the seven scores too."""
-        labels, place = self.ranking.known_labels(), (int(str(row["layer"])), int(str(row["head"])))
+        labels, place = self.labels, (int(str(row["layer"])), int(str(row["head"])))
         names = {"label": labels.label, "among_words": labels.among_words}
         for name in {*NAMES} & {*row}:
             assert (row[name] or "") == names[name][place], (name, place)
@@ -115,7 +125,7 @@ def test_the_table_of_a_pattern(told: Told) -> None:
 
 def test_the_first_screen(told: Told) -> None:
     screen = run("heads", *told.asked, "--predictive", "off").stdout
-    labels = told.ranking.known_labels()
+    labels = told.labels
     letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
     assert [mark for line in letters for mark in line.split()] == told.marks
     shown = re.findall(r"(\d-\d+)(\??) (\d\.\d\d)", screen.split("strongest")[1])
@@ -137,7 +147,7 @@ def test_the_list_of_the_best_heads(told: Told) -> None:
 
 
 def test_a_card(told: Told) -> None:
-    labels = told.ranking.known_labels()
+    labels = told.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
     (*rows,) = _rows("head", ",".join(names), *told.asked, "--predictive", "off")
     for row in rows:
@@ -158,7 +168,7 @@ def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
 
 
 def test_the_picture_and_the_notebook(told: Told) -> None:
-    marks, labels = Counter(told.marks), told.ranking.known_labels()
+    marks, labels = Counter(told.marks), told.labels
     drawn = Counter(texts(picture(told.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
     cells = re.findall(r'title="(\d+-\d+): (.*?)\n', unescape(ranking_html(told.ranking)))
@@ -173,3 +183,41 @@ def test_the_page(told: Told) -> None:
     assert len(rows) == 72
     for row in rows:
         told.check(dict(zip(facts["columns"], row, strict=True)))
+
+
+def test_what_is_explained(told: Told) -> None:
+    """Heads are explained by the usual reading."""
+    if told.options:
+        return
+    rows = _rows("explain", "0-2,1-8,3-4", *told.asked, "--predictive", "off")
+    for row in rows:
+        told.check({"layer": row["layer"], "head": row["head"], row["pattern"]: row["score"]})
+        told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_one_input_and_its_live_page(reading: str) -> None:
+    options, input_of_two = READINGS[reading], PAIRS[1]
+    result = attnscan.classify(*input_of_two, model="bundled", predictive="off", keep_attention=True, **options)
+    told = Told(result, options, Path())
+    named = ("--model", "bundled", "--predictive", "off", *(p for o, v in options.items() for p in (f"--{o}", v)))
+    rows = _rows("classify", *input_of_two, *named)
+    document = json.loads(run("classify", *input_of_two, *named, "--format", "json").stdout)
+    for row in (*rows, *document["heads"]):
+        told.check(row)
+    letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", run("classify", *input_of_two, *named).stdout, flags=re.MULTILINE)
+    assert [mark for line in letters for mark in line.split()] == told.marks
+    live = _rows_of_answer(result)
+    assert len(live) == len(rows) == 72
+    for row in live:
+        told.check(row)
+
+
+def _rows_of_answer(result: Classification) -> list[dict[str, str]]:
+    """What the live page takes for its table, by the reading of a result, which comes last."""
+    text = answer_of(result, "0" * 16, (), ())["texts"]["table-bytes"]
+    packed = json.loads(zlib.decompress(base64.b64decode(text)))
+    cells = [packed["cells"][of][c] if isinstance(of, int) else of for c, of in enumerate(packed["cells"][-1])]
+    columns = ["model", *result.columns(), *(["output"] if result.output is not None else [])]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*packed["names"], *cells, strict=True)]
