@@ -139,7 +139,7 @@ def running(doing: str = "", *, bar: bool = True, skips: Mapping[str, str] = SKI
             for category in (Note, LackingLetters):
                 warnings.simplefilter("always", category)
             show_warning = warnings.showwarning
-            warnings.showwarning = say_warning
+            warnings.showwarning = say_warning  # type: ignore[assignment]
             yield _without_search(step, shows_nothing=not has_bar)
     finally:
         LOG.removeHandler(shown)

@@ -264,7 +264,7 @@ def shared_params(command: str) -> list[Any]:
     names = {*SCAN.get(command, ()), *_OTHERS[command]}
     names |= {"no_related"} if "related" in names else set()
     names |= {"alignments"} if "attention" in names else set()
-    declarations = [_shared]
+    declarations: list[Callable[..., None]] = [_shared]
     declarations += [_any_attention] if command in _ALL_KINDS else []
     declarations += [_predictive_off] if command in _OFF else []
     params = {param.name: param for declaration in declarations for param in read(declaration).params}
