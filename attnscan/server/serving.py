@@ -83,8 +83,8 @@ def serve(
 
     with ExitStack() as stack:
         own_socket = stack.enter_context(listening(port))
-        each = [(held, named) for held, named in models for _ in kinds]
-        held_models, tokenizers = [held for held, _ in each], [named for _, named in each]
+        given = [(held, named) for held, named in models for _ in kinds]
+        held_models, tokenizers = [held for held, _ in given], [named for _, named in given]
         scanners = stack.enter_context(opened_all(wanted, held_models, tokenizers, step))
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
