@@ -152,25 +152,27 @@ def _restored(consume: Consumer, order: Tensor, kind: AttentionKind) -> Consumer
     def put_back(block: AttentionBlock) -> None:
         places = order[block.inputs, : block.weights.shape[-1]]
 
-        def moved(values: Tensor | None, *axes: int) -> Tensor | None:
-            for axis in axes if values is not None else ():
-                assert values is not None
+        def moved(values: Tensor, *axes: int) -> Tensor:
+            for axis in axes:
                 index = places.view(len(places), *(places.shape[1] if a == axis else 1 for a in range(1, values.ndim)))
                 values = values.gather(axis, index.expand(*values.shape[:axis], -1, *values.shape[axis + 1 :]))
             return values
+
+        def known(values: Tensor | None, *axes: int) -> Tensor | None:
+            return None if values is None else moved(values, *axes)
 
         of_queries = () if kind is AttentionKind.CROSS else (2,)
         consume(
             replace(
                 block,
                 weights=moved(block.weights, *of_queries, 3),
-                logits=moved(block.logits, *of_queries, 3),
-                query=moved(block.query, *of_queries),
-                output=moved(block.output, *of_queries),
-                idle=moved(block.idle, *of_queries),
-                key=moved(block.key, 2),
-                value=moved(block.value, 2),
-                value_norms=moved(block.value_norms, 2),
+                logits=known(block.logits, *of_queries, 3),
+                query=known(block.query, *of_queries),
+                output=known(block.output, *of_queries),
+                idle=known(block.idle, *of_queries),
+                key=known(block.key, 2),
+                value=known(block.value, 2),
+                value_norms=known(block.value_norms, 2),
             )
         )
 
