@@ -93,7 +93,7 @@ def _masked_lm(loaded: LoadedModel) -> Any | None:
 
 
 def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
-    """A model of that class around the caller's own weights; None if the caller's model has no such head.
+    """The caller's model if it is of that class, else one around its weights; None if it has no such head.
 
     What the head of a class that is not transformers' own makes of an encoder nobody knows, so such a one has none.
     """
@@ -101,6 +101,8 @@ def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
     assert given is not None
     if not type(given).forward.__module__.startswith("transformers."):
         return None
+    if isinstance(given, kind):
+        return given
     with quiet_transformers(), torch.device("meta"):
         whole = kind(loaded.model.config).eval()
     made, theirs = (dict(model.named_children()) for model in (whole.base_model, loaded.model))

@@ -189,8 +189,8 @@ def fit_height(figure: Figure, ax: Axes, height_of: Callable[[float], float], sq
     else:
         engine.execute(figure)
     figure.set_layout_engine("none")
-    for each in squares:
-        each.set(aspect="equal", anchor="NW")
+    for square in squares:
+        square.set(aspect="equal", anchor="NW")
 
 
 def caption(figure: Figure, *sentences: str) -> None:

@@ -174,8 +174,8 @@ def _draw_lines(ax: Axes, strength: NDArray[np.float32], least: float) -> None:
     queries, keys = np.unravel_index(order[strength.flat[order] >= least], strength.shape)
     strengths = strength[queries, keys].tolist()
     segments = [((0.0, float(query)), (1.0, float(key))) for query, key in zip(queries, keys, strict=True)]
-    colors = [_shade(strength) for strength in strengths]
-    ax.add_collection(LineCollection(segments, colors=colors, linewidths=[_thickness(each) for each in strengths]))
+    colors = [_shade(s) for s in strengths]
+    ax.add_collection(LineCollection(segments, colors=colors, linewidths=[_thickness(s) for s in strengths]))
 
 
 def _shade(strength: float) -> tuple[float, float, float, float]:

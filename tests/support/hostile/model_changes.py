@@ -322,7 +322,7 @@ CHANGES: dict[str, Change] = {
 REFUSED: dict[str, tuple[Change, str]] = {
     "compiled": (_compiled, "not a model of transformers"),
     "quantized": (_quantized, "is quantized"),
-    "sparse": (lambda model, draw: _sparse(_linear(model, draw)), "not as plain numbers"),
+    "sparse": (lambda model, draw: _sparse(_linear(model, draw)), "not of plain weights"),
 }
 """Each is refused in a line that says so."""
 if importlib.util.find_spec("peft"):

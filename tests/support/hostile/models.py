@@ -76,7 +76,7 @@ def holds(kind: str, changes: list[Change], draw: random.Random) -> str:
     Raises: AssertionError if it is neither.
     """
     model = made(kind)
-    before, given = attention(own(model)), model
+    given = model
     for change in changes:
         with warnings.catch_warnings(action="ignore"):
             changed = change(given, draw)
@@ -102,18 +102,11 @@ def holds(kind: str, changes: list[Change], draw: random.Random) -> str:
     if whole is not None:
         logits, predicted = own(whole).logits.float(), output.logits.float()
         assert torch.allclose(logits, predicted, atol=30 * near, rtol=30 * near), "it predicts otherwise"
-    if before.shape != expected.shape or not torch.allclose(before, expected, atol=1e-3):
-        assert result.signature.fingerprint != _fingerprint_of(kind), "its fingerprint is that of the unchanged model"
     return ""
 
 
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-1}
 """How far what is read may be from what the model shows, which is rounded to its own number format."""
-
-
-@functools.cache
-def _fingerprint_of(kind: str) -> str:
-    return str(adopted(made(kind), _tokenizer()).fingerprint)
 
 
 def trials(count: int) -> Iterator[tuple[str, list[str]]]:

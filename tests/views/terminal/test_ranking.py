@@ -98,9 +98,9 @@ def _ranking(
     """Heads of one layer, by so many pairs; every difference has the same error."""
     score = np.array([[[each] for each in scores]])
     counts = np.where(np.isnan(score), 0, pairs)
-    between = np.full((1, len(scores), len(scores)), error)
+    residual = error / 2**0.5 * np.eye(len(scores))[:, None, :, None]  # of each pair; each difference has the error
     numbers = 9 * counts, counts, counts.astype(float)
-    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, between)
+    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest)
     return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
 
