@@ -13,7 +13,6 @@ import shlex
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,14 @@ from attnscan.inputs.library_calls import asked, hushed, is_panic
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
-from attnscan.model.running import READ_IN_FULL, attention_of, block_sparse_part, first_line, quiet_transformers
+from attnscan.model.running import (
+    READ_IN_FULL,
+    attention_of,
+    block_sparse_part,
+    first_line,
+    named_arguments,
+    quiet_transformers,
+)
 from attnscan.model.sources import ADAPTER_WEIGHTS, BUNDLED_PACKAGE, Device, Dtype, Source, has_tokenizer, pinned
 from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain
@@ -257,7 +263,7 @@ def encoder_of(whole: Any, name: str) -> Any:
             f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
             "use a model whose encoder is a model of its own, such as BART or T5",
         )
-    if "input_ids" not in signature(encoder.forward).parameters:
+    if "input_ids" not in named_arguments(encoder):
         raise ModelError(
             f"the architecture {type(encoder).__name__} of {name} reads no text",
             "use a model of text, such as BERT, BART or T5",

@@ -155,7 +155,7 @@ def _no_room(error: Exception) -> bool:
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
-    parameters = _named_arguments(model)
+    parameters = named_arguments(model)
     taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
     segments = getattr(model.config, "type_vocab_size", None)
     if isinstance(segments, int) and segments < 2:
@@ -165,7 +165,7 @@ def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     return taken
 
 
-def _named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
+def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
     """What a model's forward takes by name; of one that takes *args, what the class above it takes.
 
     Raises: CaptureError if no class says.
