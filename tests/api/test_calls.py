@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_results import SIGNATURE as UNREAD
 from toy import save_toy_bert
 
 import attnscan
-from attnscan.api.pairs import one_input, pairs_input
-from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, PairsError, SelectionError, WeightsError
-from attnscan.inputs.read import shipped_pairs
-from attnscan.inputs.sentence import Pair
+from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, SelectionError, WeightsError
 from attnscan.scan import local
-from attnscan.scan.options import note_inputs
-from attnscan.scan.scanner import Scanner
 
 A, B = "the cat sat on the mat .", "a dog ran ."
 TEXTS = [
@@ -30,7 +23,6 @@ TEXTS = [
     "the dog sat .",
     "a cat ran .",
 ]
-SIGNATURE = replace(UNREAD, pairs_read=9)
 
 
 @pytest.fixture(scope="module")
@@ -81,41 +73,11 @@ def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog:
     assert last.endswith("𓀃 and 2 others")
 
 
-def test_which_model_stands_in_for_the_default_is_noted(
-    how: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from attnscan.model import sources
-
-    choose = sources.choose
-    monkeypatch.setattr(sources, "choose", lambda name: replace(choose(name), note="another one"))
-    with caplog.at_level(logging.INFO, "attnscan"):
-        attnscan.load(how["model"])
-    assert caplog.messages == ["another one"]
-
-
-def test_one_input_is_encoded_once(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded: list[Pair] = []
-    encode = Scanner.encode
-
-    def counted(self: Scanner, pair: Pair, *options: Any) -> Any:
-        encoded.append(pair)
-        return encode(self, pair, *options)
-
-    monkeypatch.setattr(Scanner, "encode", counted)
-    attnscan.classify(A, B, **how)
-    attnscan.explain("0-0", A, B, **how)
-    assert encoded.count(Pair(A, B)) == 2
-
-
-def test_both_models_are_looked_for_before_the_first_is_loaded(how: dict[str, Any]) -> None:
-    told = Told()
-    with pytest.raises(ModelError, match="nowhere"):
-        attnscan.compare(how["model"], "./nowhere", TEXTS, progress=told)
-    assert told.doing == ["looking for a model"]
-
-
-def test_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:
+def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:
     told, model = Told(), how["model"]
+    with pytest.raises(ModelError, match="nowhere"):
+        attnscan.compare(model, "./nowhere", TEXTS, progress=told)
+    assert told.doing == ["looking for a model"]
     calls: list[Callable[[], object]] = [
         lambda: attnscan.similar(TEXTS, heads="9-0", model=model, progress=told),
         lambda: attnscan.compare(model, model, TEXTS, heads="9-0", progress=told),
@@ -168,89 +130,7 @@ def test_ctrl_c_keeps_what_is_done_in_the_state(
     assert ranking.signature.pairs_read == len(TEXTS * 4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "bad", "length", "said"),
-    [
-        ({}, 0, None, []),
-        ({"read_by": "file"}, 0, 5, []),
-        ({"read_by": "watch"}, 0, None, []),
-        ({"pairs_truncated": 1}, 0, 12, ["the input was cut to the 12 tokens that the model reads"]),
-        ({"pairs_truncated": 2}, 0, None, ["2 of 9 inputs were cut to what the model reads"]),
-        (
-            {"pairs_truncated": 1, "pairs_skipped": 3},
-            4,
-            None,
-            [
-                "4 bad records were skipped",
-                "1 of 9 inputs were cut to what the model reads",
-                "3 of 9 inputs were skipped",
-            ],
-        ),
-    ],
-)
-def test_what_is_noted_of_inputs(
-    changes: dict[str, Any], bad: int, length: int | None, said: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, "attnscan"):
-        note_inputs([replace(SIGNATURE, **changes)], bad=bad, length=length)
-    assert caplog.messages == said
-
-
-def test_of_two_models_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
-    other = replace(SIGNATURE, model="other", pairs_skipped=2)
-    with caplog.at_level(logging.INFO, "attnscan"):
-        note_inputs([other, SIGNATURE], bad=1)
-    assert caplog.messages == ["1 bad record was skipped", "2 of 9 inputs were skipped"]
-
-
-@pytest.fixture
-def bad_file(tmp_path: Path) -> str:
-    """Five bad records among seven."""
-    path = tmp_path / "bad.csv"
-    path.write_text("text,label\na cat,yes\n" + " ,no\n" * 5 + "a dog,no\n")
-    return str(path)
-
-
-class TestPairsThatAreRead:
-    def test_bad_records_are_told_and_counted_once(self, bad_file: str) -> None:
-        told: list[InputError] = []
-        pairs = pairs_input(bad_file, on_bad=told.append, labels=())
-        for _ in range(2):
-            assert [(record.pair.a, record.label) for record in pairs.read()] == [("a cat", "yes"), ("a dog", "no")]
-        assert pairs.bad == len(told) == 5
-        pairs.skip(InputError("bad.csv:2: no word"))  # what only a later pass finds
-        assert pairs.bad == len(told) == 6
-
-    def test_a_bad_record_ends_the_run_unless_it_is_to_be_skipped(self, bad_file: str) -> None:
-        with pytest.raises(PairsError, match=r"bad\.csv:3"):
-            list(pairs_input(bad_file).read())
-
-    def test_without_files_the_pairs_are_those_that_attnscan_ships(self) -> None:
-        assert list(pairs_input(None).read()) == list(shipped_pairs()) and pairs_input(None).how_many() == 102
-
-    @pytest.mark.parametrize(("path", "name"), [("-", "standard input"), ("/dev/null", "/dev/null")])
-    def test_what_can_be_read_once_is_not_read_twice(self, path: str, name: str) -> None:
-        pairs = pairs_input(path)
-        assert pairs.ready() is pairs
-        with pytest.raises(PairsError, match=f"{name} can be read only once, and this takes 3 passes; name a file"):
-            pairs.ready(3, "name a file")
-
-    def test_what_is_wrong_with_the_first_record_is_said_at_once(self, bad_file: str) -> None:
-        with pytest.raises(PairsError, match="there is no column 'x'"):
-            pairs_input(bad_file, {"columns": "x"}).ready()
-        with pytest.raises(PairsError, match="check the path"):
-            pairs_input("x" * 5000 + ".csv").ready().read()
-
-    def test_an_iterator_is_held_for_several_passes(self) -> None:
-        pairs = pairs_input(iter(["a cat", "a dog"]), labels=["yes"]).sources().ready(2)
-        for _ in range(2):
-            assert [(record.pair.a, record.label) for record in pairs.read()] == [("a cat", "yes"), ("a dog", None)]
-
-    def test_one_pair_is_one_record(self) -> None:
-        pairs = one_input(Pair("a cat", "a dog"))
-        assert [record.pair for record in pairs.read()] == [pairs.single] and pairs.how_many() == 1
-
-    def test_how_files_are_read_is_of_no_sentence(self, how: dict[str, Any]) -> None:
-        for given in ({"columns": "a"}, {"header": False}, {"quoting": "csv"}, {"on_bad": print}):
-            with pytest.raises(OptionError, match="is for pairs"):
-                attnscan.classify(A, **given, **how)
+def test_how_files_are_read_is_of_no_sentence(how: dict[str, Any]) -> None:
+    for given in ({"columns": "a"}, {"header": False}, {"quoting": "csv"}, {"on_bad": print}):
+        with pytest.raises(OptionError, match="is for pairs"):
+            attnscan.classify(A, **given, **how)

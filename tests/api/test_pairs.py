@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -94,18 +93,6 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
 
 
 @each
-def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
-    for name in ("on_bad", "progress"):
-        line = refusal(lambda name=name: call(PAIRS, model, **{name: 5}), OptionError)
-        assert line.startswith(f"{name} is not a function; give one that takes")
-    if call is not CALLS["heads"]:
-        with pytest.raises(TypeError, match="unexpected keyword argument 'on_pairs'"):
-            call(PAIRS, model, on_pairs=print)
-    else:
-        assert "on_pairs is not a function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
-
-
-@each
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
@@ -143,24 +130,6 @@ def test_files_are_told_from_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert files.pop() == paths
     for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
         assert isinstance(_pairs(texts), PairsInput) and not files
-
-
-@pytest.mark.parametrize(
-    "given", [{"columns": 5.0}, {"columns": {}}, {"columns": [True]}, {"id": ["a", "b"]}, {"id": b"a"}]
-)
-def test_columns_that_are_none(given: dict[str, Any]) -> None:
-    refusal(lambda: _pairs(FRAME, **given), OptionError)
-
-
-def test_columns_may_be_numbers() -> None:
-    for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
-        count = 1 if isinstance(columns, str | int) else len(columns)
-        assert next(_pairs(FRAME, columns=columns).read()).pair.texts == PAIRS[0][:count]
-
-
-def test_an_id_goes_with_its_pair() -> None:
-    for column in ("key", 3):
-        assert [record.place.id for record in _pairs(FRAME, id=column).read()] == list("abcdef")
 
 
 def test_labels_go_with_their_pairs() -> None:
