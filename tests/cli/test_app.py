@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.api.arguments import READING, SCAN
 from attnscan.cli.app import COMMANDS, LISTED, app, command_named, main
-from attnscan.cli.options import GROUPS
 
 HIDDEN = {"--labels"}
 """Flags of earlier versions."""
@@ -39,16 +38,6 @@ def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    assert COMMANDS[command] in " ".join(run(command, "--help").stdout.split())
-
-
-def test_a_mistyped_command_is_told_the_nearest() -> None:
-    result = CliRunner().invoke(app, ["clasify", A])
-    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr
-
-
 def test_without_a_command_the_help_is_shown_line_by_line() -> None:
     result = CliRunner().invoke(app, [])
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", run("--help").stdout)
@@ -61,15 +50,6 @@ def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(t
     script = f"set -o pipefail; {command} | head -1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
-
-
-def test_no_file_becomes_the_standard_error_that_is_closed(tmp_path: Path) -> None:
-    """What libraries write there, and what turns them off, would go into a result."""
-    program = "from attnscan.cli.messages import *; write_apart_from_libraries(); print(open('result', 'w').fileno())"
-    done = subprocess.run(
-        ["bash", "-c", f'{sys.executable} -c "{program}" 2>&-'], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert int(done.stdout) > 2
 
 
 @pytest.mark.parametrize("arguments", ["patterns", "models"])
@@ -99,20 +79,11 @@ def test_a_terminal_of_any_encoding_gets_every_line(
     assert len(written.getvalue().decode(encoding).splitlines()) > 20
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_and_so_does_a_real_one(encoding: str) -> None:
-    """`patterns` too: `test_a_terminal_without_utf8_still_gets_every_line` holds that."""
-    command = [sys.executable, "-m", "attnscan", *UNLIKE_ANY_LATIN]
-    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
-    assert done.returncode == 0 and b"Traceback" not in done.stderr
-    assert len(done.stdout.decode(encoding).splitlines()) > 20
-
-
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
         ("zzz", "No such command 'zzz'"),
+        ("clasify", "Did you mean 'classify'?"),
         ("--modl x", "No such option: --modl"),
         ("classify a --no-such-option", "No such option: --no-such-option"),
         ("classify a --treshold 1", "--threshold"),
@@ -133,11 +104,6 @@ def test_wrong_uses_name_what_is_wrong(typed: str, said: str) -> None:
 def options_of(command: str) -> set[str]:
     """The options as they are typed."""
     return {name for param in command_named(command).params for name in param.opts}
-
-
-def _names(command: str) -> set[str]:
-    """The options by the names of their parameters."""
-    return {param.name for param in command_named(command).params}
 
 
 def test_help_is_in_groups() -> None:
@@ -211,7 +177,3 @@ def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
     typed = {name.removeprefix("no_"): option for name, option in typed.items()}
     assert {name for name, option in typed.items() if name not in taken and option not in OF_RESULTS} <= {"skip_bad"}
     assert set(SCAN.get(command, ())) <= typed.keys() | ({"profile"} if command == "heads" else set())
-
-
-def test_every_option_in_a_group_is_one_of_some_command() -> None:
-    assert not {name for group in GROUPS.values() for name in group} - set().union(*map(_names, COMMANDS))

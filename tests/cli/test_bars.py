@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pty
 import re
@@ -54,17 +53,6 @@ def test_its_text_is_no_markup_and_obeys_nothing(monkeypatch: pytest.MonkeyPatch
     assert r"loading [bold]a\x1b[2Jb" in _shown(shown.getvalue())
 
 
-def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, begun = terminal(monkeypatch), []
-    monkeypatch.setattr("rich.progress.Progress.remove_task", lambda _, task: begun.append(task))
-    with running("scoring pairs") as step:
-        for done in (2, 8, 8):
-            step("scoring pairs", done, 8)
-        assert not begun
-        step("scoring pairs", 2, 8)
-    assert len(begun) == 1 and "scoring pairs: 2 of 8" in _shown(shown.getvalue())
-
-
 def test_without_a_terminal_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with running("loading") as step:
         assert step.shows_nothing  # type: ignore[attr-defined]
@@ -94,26 +82,6 @@ def test_a_run_on_a_terminal_says_what_it_does(tmp_path: Path) -> None:
     assert run.returncode == 0
     assert text.index("looking for a model") < text.index(f"loading {model}"[:20]) < text.index("sets of heads")
     assert "(--draws 5 takes fewer sets)" in text
-
-
-def test_the_search_for_unreachable_objects_goes_on_after_imports_and_after_their_failure() -> None:
-    def work(*errors: Exception) -> None:
-        with running() as step:
-            step("loading a model", None, None)
-            assert not gc.isenabled()
-            for error in errors:
-                raise error
-            step("scoring", None, None)
-            assert gc.isenabled()
-
-    work()
-    frozen, since = gc.get_freeze_count(), [[number] for number in range(10_000)]
-    with pytest.raises(ImportError):
-        work(ImportError())
-    assert gc.isenabled()
-    work()
-    # In a process of several commands, once: of what was left in place then some may be gone, and nothing comes to it
-    assert gc.isenabled() and gc.get_freeze_count() <= frozen and len(since) == 10_000
 
 
 def test_notes_and_warnings_are_said_and_those_of_others_stay_what_they_are(

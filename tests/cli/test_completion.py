@@ -21,26 +21,11 @@ from attnscan.inputs.read import shipped_pairs
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("attnscan ", [*COMMANDS]),
-        ("attnscan ex", ["explain"]),
-        ("attnscan classify --pred", ["--predictive", "--predictive-words"]),
-        ("attnscan classify A --device c", ["cpu", "cuda"]),
-    ],
-)
-def test_shells_complete_commands_options_and_values(words: str, expected: list[str]) -> None:
-    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [sys.executable, "-m", "attnscan"], capture_output=True, text=True, env={**os.environ, **asked}
-    )
-    assert (done.stdout.split(), done.stderr) == (expected, "")
-
-
-@pytest.mark.parametrize(
     ("line", "expected"),
     [
+        ("attnscan ", {*COMMANDS}),
         ("attnscan hea", {"head", "heads"}),
+        ("attnscan classify --pred", {"--predictive", "--predictive-words"}),
         ("attnscan heads --pattern n", {"next-word"}),
         ("attnscan classify --pattern b", {"bag-of-words"}),
         ("attnscan explain -p de", {"delimiter"}),

@@ -91,14 +91,3 @@ def test_commands_import_no_more_than_they_need(files: Path, commands: list[tupl
 def test_completion_imports_neither_torch_nor_numpy(files: Path) -> None:
     asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": "attnscan classify --pattern n", "COMP_CWORD": "3"}
     assert {"torch", "transformers", "numpy"}.isdisjoint(*_run(files, "list(sys.modules)", (), **asked))
-
-
-def test_what_saved_weights_are_scored_and_shown_by_needs_no_transformers(files: Path) -> None:
-    """The Python functions as well."""
-    script = (
-        "import sys, attnscan\n"
-        "result = attnscan.classify(weights='w.npz')\n"
-        "assert attnscan.report(result).html and result.to_frame().shape[0] == 2 and result._repr_html_()\n"
-        "assert 'transformers' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", script], cwd=files, check=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from command_line import misuse
 from devices import FULL
-from hostile.runs import check, readable
+from hostile.runs import check, readable, served_for_a_moment
 from hostile.texts import NASTY
 from toy import POSITIONS, save_toy_bert
 from typer.testing import CliRunner, Result
 
-from attnscan.cli import app as cli
 from attnscan.cli.app import app
 
 FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
@@ -111,43 +110,97 @@ class TestOutput:
         assert "there is no directory" in refusal("classify", "the cat", "--model", toy, option, place)
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_suffix_that_says_nothing(self, weights: Path, tmp_path: Path) -> None:
-        line = refusal("classify", "--weights", weights, "-o", tmp_path / "heads.doc")
-        assert ".parquet" in line
-        assert "--format" in line
+
+REFUSED = [
+    ("classify", 2, "give a sentence, or two, or --weights FILE.npz"),
+    ("classify 'the cat' --weights w.npz", 2, "and one of them"),
+    ("classify a --pattern zzz", 2, "no pattern 'zzz': there are next-word, previous-word"),
+    ("classify a --format xml", 2, "no format 'xml': there are table, csv, tsv, json, jsonl"),
+    ("classify a --csv -o a.svg", 2, "--csv and a.svg contradict each other"),
+    ("classify a --decimal-comma -o a.xlsx", 2, "--decimal-comma is for --csv"),
+    ("classify a --signature of.txt", 1, "--signature writes a .json file, and of.txt is not one; name it of.json"),
+    ("classify a --signature no/of.json", 1, "there is no directory"),
+    ("classify a --signature a.json -o a.json", 2, "a.json is named twice"),
+    ("classify --weights w.npz --model bundled", 2, "--weights needs no model"),
+    ("classify --weights w.npz --save-weights v.npz", 2, "needs a model"),
+    ("classify - 'the cat'", 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
+    ("classify 'the cat' --pairs p.csv", 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
+    ("classify - --save-weights a.npz", 2, "give a sentence, or two, or --weights, or --pairs"),
+    ("classify --pairs p.csv -o a.parquet", 2, "several inputs are written"),
+    ("classify -", 1, "there is no pair to score"),
+    ("predictive 'one two' --predictive off", 2, "--predictive off measures nothing"),
+    ("predictive one", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
+    ("predictive '?!'", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
+    ("show 0-12 'a b'", 1, "0-12: this model has heads 0 to 11"),
+    ("show 2_0 'a b'", 1, "'2_0' names no head; name heads as 2-0"),
+    ("show 0-0 'a store' --token stor", 1, "did you mean 'store'?"),
+    ("show 0-0 a --from-sentence B", 1, "no token of sentence B"),
+    ("show 0-0 a --from-sentence C", 2, "--from"),
+    ("show 0-0 a --window 50-60", 1, "the input has tokens 0 to 2"),
+    ("show 0-0 ''", 1, "sentence A is empty"),
+    ("show 0-2 'The cat sat.' --weights w.npz", 2, "give a sentence, or two, or --weights FILE.npz, but not both"),
+    ("explain", 2, "Missing argument 'HEADS'"),
+    ("explain 0-2 'a b' --token x", 1, "the input has no token 'x'"),
+    ("explain 0-2 -p predictive", 2, "predictive is explained by one input"),
+    ("head 0-0 'a cat' --pairs p.csv", 2, "but not both"),
+    ("profile 'a b' --pairs p.csv", 2, "give a sentence, or two, or --pairs, but not both"),
+    ("profile 'a b' --state x.json", 2, "--state is for many pairs"),
+    ("similar --within nan", 2, "--within"),
+    ("compare bundled bundled -p predictive", 2, "predictive cannot be compared"),
+    ("ablate --heads 9-0", 1, "9-0: this model has layers 0 to 5"),
+    ("ablate --heads 0-0 -p identical", 2, "choose heads by a scan"),
+    ("ablate -p predictive --predictive off", 2, "leaves no heads"),
+    ("ablate --measure bleu", 2, "no measure 'bleu'"),
+    ("ablate --measure masked-lm --heads 0-0", 1, "masked-lm cannot be measured with bundled"),
+    ("ablate --pairs -", 1, "standard input can be read only once, and this takes 2 passes; name a file"),
+    ("ablate --heads 0-0 -o x.gif", 1, "cannot tell the format"),
+    ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
+    ("syntax --treebank no.conllu", 1, "there is no file"),
+    ("serve --port 65536", 2, "'--port'"),
+    ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
+    (
+        "plot 'A b.' -o a.svg.gz",
+        1,
+        "cannot tell the format of the picture a.svg.gz from its suffix; use one of",
+    ),
+    ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws one input"),
+    ("plot 'A b.' -o x.svg --kind head --heads first", 1, "'first' names no head; name heads as 2-0, as 2-0,6-11, as"),
+    ("plot 'A b.' --pairs p.csv -o x.svg", 2, "several things were given"),
+    ("plot 'A b.' --columns a,b -o x.svg", 2, "--columns is for --pairs"),
+    ("plot 'A b.' --on-long skip -o x.svg", 2, "--on-long skip is for many pairs"),
+    ("plot 'A b.' -o x.svg --heads 0-0", 2, "--heads is for --kind head"),
+    ("plot 'A b.' -o x.svg --width 1", 2, "--width"),
+    ("plot 'A b.' -o x.svg --kind pie", 2, "--kind"),
+    ("plot -o x.svg --held t.conllu", 2, "--treebank and --held are for --kind syntax"),
+    ("plot 'A b.' --kind syntax --treebank t.conllu -o x.svg", 2, "several things were given"),
+    ("plot --unit word --kind syntax --treebank t.conllu -o x.svg", 2, "--unit is not for --kind syntax"),
+    ("report --weights w.npz -o no/page.html", 1, "there is no directory"),
+    ("report --weights w.npz -o page.html --heads 7-0", 1, "this model has layers 0 to 0"),
+    ("report --weights w.npz -o page.html 'a sentence'", 2, "several things were given"),
+    ("report --pairs p.csv --treebank t.conllu -o page.html", 2, "several things were given"),
+    ("report -o page.html --heads 0-2", 2, "--heads, --window and --no-neurons are for the page"),
+    (
+        "report --treebank t.conllu --window 1-3 -o page.html",
+        2,
+        "--window and --no-neurons are for the page",
+    ),
+    ("report --treebank t.conllu --sentences 0 -o page.html", 2, "'0' names no sentences; give their numbers, from 1"),
+    ("report --treebank t.conllu --sentences 1-51 -o page.html", 2, "names more than 50 sentences; name fewer"),
+    ("patterns mine.py:verbs", 2, "no pattern 'mine.py:verbs'"),
+]
 
 
-class TestUsage:
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (["classify"], "give a sentence, or two, or --weights FILE.npz"),
-            (["classify", "the cat", "--weights", "w.npz"], "and one of them"),
-            (["classify", "a", "--pattern", "next-wrod"], "no pattern 'next-wrod': did you mean 'next-word'?"),
-            (["classify", "a", "--pattern", "zzz"], "no pattern 'zzz': there are next-word, previous-word"),
-            (["classify", "a", "--format", "xml"], "no format 'xml': there are table, csv, tsv, json, jsonl"),
-            (["classify", "a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
-            (["classify", "--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
-            (["classify", "--weights", "w.npz", "--save-weights", "v.npz"], "needs a model"),
-            (["classify", "a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
-            (["predictive", "one two", "--predictive", "off"], "--predictive off measures nothing"),
-            (["similar", "--within", "nan"], "--within"),
-        ],
-        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-    )
-    def test_what_makes_no_sense_exits_with_2(
-        self, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
-    ) -> None:
-        monkeypatch.setattr("attnscan.model.sources.choose", lambda _: pytest.fail("a model was chosen"))
-        assert words in misuse(*arguments)
-
-    def test_an_interruption_exits_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupt(_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("attnscan.model.sources.choose", interrupt)
-        result = run("classify", "the cat")
-        assert (result.exit_code, result.stdout, result.stderr) == (130, "", "attnscan: interrupted\n")
+@pytest.mark.parametrize(("typed", "code", "said"), REFUSED, ids=[typed for typed, *_ in REFUSED])
+def test_what_makes_no_sense_is_refused_in_a_line(
+    typed: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved_weights(tmp_path / "w.npz", ["[CLS]", "the", "cat", "[SEP]"])
+    with served_for_a_moment():
+        done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(typed), input="\n")
+    assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr
+    assert done.stderr.startswith("attnscan: ") and done.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
 
 
 class TestHostile:
@@ -215,21 +268,6 @@ class TestProcess:
         assert done.returncode == 0 and done.stdout.startswith(b"model,layer,head,")
 
 
-def test_an_interrupt_before_a_command_begins_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(**_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "app", interrupted)
-    ignored: list[object] = []
-    monkeypatch.setattr(signal, "signal", lambda *given: ignored.append(given))  # what tests start is to hear of Ctrl-C
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 130 and ignored == [(signal.SIGINT, signal.SIG_IGN)]
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -247,13 +285,3 @@ def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("attnscan.models", fail)
     assert "memory ran out; " in refusal("models")
-
-
-def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A control."""
-
-    def fail(**_: object) -> None:
-        raise RuntimeError("shapes differ")
-
-    monkeypatch.setattr("attnscan.models", fail)
-    assert isinstance(run("models").exception, RuntimeError)

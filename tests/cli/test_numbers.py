@@ -26,26 +26,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_the_walk_finds_them() -> None:
-    """A control."""
-    assert {*OPTIONS} >= {
-        ("heads", "--seed"),
-        ("report", "--size"),
-        ("plot", "--width"),
-        ("classify", "--batch-tokens"),
-    }
-    assert {*OPTIONS} >= {
-        ("similar", "--within"),
-        ("heads", "--batch-tokens"),
-        ("ablate", "--draws"),
-        ("show", "--top"),
-    }
-    assert ("serve", "--port") in OPTIONS and {command for command, _ in OPTIONS} == set(lines()) - {
-        "patterns",
-        "models",
-    }
-
-
 @pytest.mark.parametrize(("command", "option"), OPTIONS)
 def test_what_cannot_be_counted_with_is_wrong_usage(
     command: str, option: str, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import typer
 
-from attnscan.api.pairs import Files
 from attnscan.cli.options import arguments_of, pattern_name
 from attnscan.cli.output import Destination, destination_of
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
@@ -17,22 +16,6 @@ from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 def given_where(**given: Any) -> dict[str, Any]:
     """What a command was given of where its result goes."""
     return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **given}
-
-
-@pytest.mark.parametrize(
-    ("command", "given", "expected"),
-    [
-        ("heads", {"model": None, "pairs": [], "by": None, "split": False, "csv": True}, {}),
-        ("heads", {"threshold": 0.0, "seed": 0, "no_related": True}, {"threshold": 0.0, "seed": 0, "related": False}),
-        ("heads", {"pairs": ["-"], "columns": '"a,b",c'}, {"pairs": Files(["-"]), "columns": ["a,b", "c"]}),
-        ("heads", {"header": True, "no_header": False}, {"header": True}),
-        ("heads", {"header": False, "no_header": True}, {"header": False}),
-        ("report", {"no_neurons": True, "window": "3-10", "a": "x"}, {"neurons": False, "window": (3, 10), "a": "x"}),
-        ("show", {"heads": "0-1", "top": 3, "unit": "word"}, {"heads": "0-1"}),
-    ],
-)
-def test_a_function_is_given_what_was_typed_and_no_more(command: str, given: Any, expected: Any) -> None:
-    assert arguments_of(command, given) == expected
 
 
 def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,28 +48,6 @@ def test_where_the_result_goes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert destination_of(given) == expected == destination_of(given, draws=True)
-
-
-def test_a_command_that_draws_tells_a_picture_by_its_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "x.svg"
-    assert destination_of(given_where(output=path), draws=True) == Destination("svg", path)
-    with pytest.raises(Exception, match="cannot tell the format"):
-        destination_of(given_where(output=path))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (given_where(format="jsn"), "no format 'jsn': did you mean 'json'"),
-        (given_where(format="json", csv=True), "--csv and --format json contradict each other"),
-        (given_where(csv=True, output=Path("x.json")), "--csv and x.json contradict each other"),
-        (given_where(format="json", output=Path("x.svg")), "--format json and x.svg contradict each other"),
-        (given_where(format="jsonl", output=Path("x.TXT")), "--format jsonl and x.TXT contradict each other"),
-    ],
-)
-def test_formats_that_there_are_not(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(typer.BadParameter, match=message):
-        destination_of(given)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)

@@ -11,39 +11,13 @@ from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.output import ScreenFrame, about_input, about_pairs, typed_pairs
+from attnscan.cli.output import ScreenFrame, about_pairs, typed_pairs
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
 
 def _under(screen_frame: ScreenFrame, width: int) -> list[str]:
     return [line.plain for line in screen_frame.under(width)]
-
-
-def test_what_was_asked_about() -> None:
-    assert about_input("a b", None) == ("A  a b",)
-    assert about_input("a", "b") == ("A  a", "B  b")
-    assert about_input(None, None, Path("of/w.npz")) == ("weights  w.npz",)
-    assert about_pairs([], 102) == ("the 102 pairs that ship with attnscan",)
-    assert about_pairs(["p.tsv", "-"], 7) == ("pairs  p.tsv, standard input",)
-    (line,) = ScreenFrame(about_input("word " * 30)).over(40)
-    assert line.cell_len == 40 and line.plain.endswith("…")
-
-
-def test_a_command_is_typed_as_it_can_be_run() -> None:
-    screen_frame = ScreenFrame(
-        (),
-        ("show", "0-2"),
-        (
-            A,
-            'say "no"',
-        ),
-        ("--model", "my model", "--pairs", "p.tsv"),
-    )
-    _, line = _under(screen_frame, 200)
-    assert line.startswith(f'Next: attnscan show 0-2 "{A}" ')
-    words = shlex.split(line.removeprefix("Next: attnscan "))
-    assert words == ["show", "0-2", A, 'say "no"', "--model", "my model", "--pairs", "p.tsv"]
 
 
 def _typed(lines: list[str]) -> list[str]:

@@ -15,9 +15,8 @@ import pytest
 from command_line import run
 from hostile.options import lines, prepared
 from hostile.runs import loaded_once, save_tiny_model
-from typer.testing import CliRunner
 
-from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.app import COMMANDS
 from attnscan.results.tables import entries
 
 UNSIGNED = {"patterns", "models"}  # tables that come of no input
@@ -50,13 +49,6 @@ def place(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def line_of(name: str) -> list[str]:
     return [name.split()[0], *(OTHERS[name] if name in OTHERS else lines()[name])]
-
-
-def test_every_command_is_thought_of() -> None:
-    """A control: what takes no --signature has nothing to write there."""
-    for name in COMMANDS:
-        taken = "--signature" in CliRunner().invoke(app, [name, "--help-all"]).stdout
-        assert taken == (name in SIGNED), name
 
 
 @pytest.mark.parametrize("name", [name for name in (*SIGNED, *OTHERS) if name != "classify --pairs"])
@@ -110,27 +102,3 @@ def test_several_inputs_have_one_signature_of_all(place: Path) -> None:
     run(*line_of("heads"), "--csv", "--signature", str(place / "heads.json"))
     of_heads = json.loads((place / "heads.json").read_text())["signature"]
     assert all_of_them["pairs_read"] == 2 and all_of_them["input_hash"] == of_heads["input_hash"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("--signature", "of.txt"), 1, "--signature writes a .json file, and of.txt is not one; name it of.json"),
-        (("--signature", "no/of.json"), 1, "there is no directory"),
-        (("--signature", "a.json", "-o", "a.json"), 2, "a.json is named twice"),
-        (("--decimal-comma",), 2, "--decimal-comma is for --csv"),
-        (("--decimal-comma", "--format", "json"), 2, "--decimal-comma is for --csv"),
-        (("--decimal-comma", "-o", "a.xlsx"), 2, "--decimal-comma is for --csv"),
-    ],
-)
-def test_what_cannot_be_is_told_before_the_work(arguments: tuple[str, ...], code: int, says: str) -> None:
-    done = CliRunner().invoke(app, ["classify", "the cat", "--model", "no/such/model", *arguments])
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert says in " ".join(done.stderr.split())
-
-
-def test_several_inputs_are_no_workbook() -> None:
-    done = CliRunner().invoke(app, [*line_of("classify --pairs"), "-o", "a.xlsx"])
-    assert done.exit_code == 2 and "are written one after the other, which xlsx does not allow" in " ".join(
-        done.stderr.split()
-    )

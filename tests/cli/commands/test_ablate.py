@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
-from attnscan.scan.state import ScanSums
 
 
 def _run(*arguments: str, stdin: str | None = None) -> Result:
@@ -91,41 +90,7 @@ def test_pictures(few: str, arguments: list[str], tmp_path: Path) -> None:
         assert suffix == "png" or b"cls: " in content
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--heads", "9-0"], 1, "9-0: this model has layers 0 to 5"),
-        (["--heads", "x"], 1, "'x' names no head"),
-        (["--heads", "0-0", "-p", "identical"], 2, "choose heads by a scan"),
-        (["-p", "predictive", "--predictive", "off"], 2, "leaves no heads"),
-        (["--measure", "bleu"], 2, "no measure 'bleu'"),
-        (["--measure", "masked-lm", "--heads", "0-0"], 1, "masked-lm cannot be measured with bundled"),
-        (["--pairs", "-"], 1, "standard input can be read only once, and this takes 2 passes; name a file"),
-        (["--heads", "0-0", "-o", "x.gif"], 1, "cannot tell the format"),
-    ],
-)
-def test_what_cannot_be_ablated(arguments: list[str], code: int, message: str) -> None:
-    result = _run(*arguments, stdin="sentence_a,sentence_b\na,b\n")
-    assert result.exit_code == code
-    assert message in " ".join(result.stderr.split()) and not result.stdout
-
-
 def test_standard_input_is_enough_for_named_heads() -> None:
     result = _run("--pairs", "-", "--heads", "0-2", "--draws", "2", "--csv", stdin="text\nthe cat sat\na dog\n")
     assert result.exit_code == 0, result.output
     assert ",2,2,is not seen to cost more" in result.stdout.splitlines()[1].replace('"', "")
-
-
-def test_predictive_is_asked_only_where_its_heads_are_wanted(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def asking(*_: object) -> ScanSums:
-        asked.append(1)
-        return ScanSums()
-
-    monkeypatch.setattr("attnscan.scan.local.predictive_sums", asking)
-    for wanted, times in ((["-p", "D"], 0), (["-p", "D", "-p", "W"], 1), (["-p", "D", "--predictive", "distance"], 1)):
-        asked.clear()
-        result = _run("--pairs", few, "--draws", "2", *wanted)
-        assert (result.exit_code, len(asked)) == (0, times), result.output
-        assert ("predictive was not measured" in " ".join(result.stdout.split())) is (times == 0)

@@ -78,11 +78,6 @@ def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
     assert table["delimiter"].max() == whole["delimiter"].max()
 
 
-def test_all_ranks_every_head() -> None:
-    rows = re.findall(r"^\d+-\d+ ", classify("--all", "--predictive", "off").stdout, re.MULTILINE)
-    assert len(rows) == len(set(rows)) == 72
-
-
 def test_threshold_makes_fewer_heads_follow_a_pattern() -> None:
     quick = ("--csv", "--predictive", "off", "--threshold")
     names = {pattern.id for pattern in PATTERNS}

@@ -12,10 +12,8 @@ import pytest
 from command_line import run
 from typer.testing import CliRunner, Result
 
-from attnscan.cli import output as destination
 from attnscan.cli.app import app
-from attnscan.cli.commands import classify as command
-from attnscan.scan import one_input, scanner
+from attnscan.scan import one_input
 
 A, B = "I went to the store.", "a cat ran to the store."
 QUICK = ("--predictive", "off")
@@ -77,20 +75,6 @@ def test_formats_and_files_hold_the_same(place: Path) -> None:
     assert sum(line[:1].isdigit() for line in every.splitlines()) == 3
 
 
-def test_the_model_is_loaded_once_and_each_is_written_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
-    made, written, loaded = one_input.classify, destination.write_stdout, scanner.load
-
-    def noted(what: str, do: Any) -> Any:
-        return lambda *given, **named: (events.append(what), do(*given, **named))[1]
-
-    monkeypatch.setattr(one_input, "classify", noted("score", made))
-    monkeypatch.setattr(destination, "write_stdout", noted("write", written))
-    monkeypatch.setattr(scanner, "load", noted("load", loaded))
-    assert piped("one cat\ntwo cats\nthree cats\n", "--csv").exit_code == 0
-    assert events == ["load", *["score", "write"] * 3]
-
-
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the second input."""
@@ -103,14 +87,6 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
         return made(*given, **named)
 
     monkeypatch.setattr(one_input, "classify", classify)
-
-
-def test_numbers_have_a_comma_in_every_piece() -> None:
-    with_points, with_commas = (
-        pd.read_csv(io.StringIO(of_pairs("--csv", *options).stdout), **how)
-        for options, how in (((), {}), (("--decimal-comma",), {"sep": ";", "decimal": ","}))
-    )
-    pd.testing.assert_frame_equal(with_commas, with_points)
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -146,34 +122,3 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
     assert "standard input:5: " in piped(b"\n\n\n\n" + b"cat " * 600).stderr
     cut = piped(b"cat " * 600 + b"\nthe cat\n", "--on-long", "truncate", "--csv")
     assert cut.exit_code == 0 and "1 of 2 inputs" in cut.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("-", "the cat"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
-        (("the cat", "--pairs", "pairs.csv"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
-        (("-", "--pairs", "pairs.csv"), 2, "give a sentence, or two, or --weights, or --pairs, or - alone"),
-        (("the cat", "--skip-bad"), 2, "--skip-bad is for --pairs"),
-        (("-", "--columns", "1"), 2, "--columns is for --pairs"),
-        (("-", "--save-weights", "a.npz"), 2, "give a sentence, or two, or --weights, or --pairs"),
-        (("--pairs", "pairs.csv", "--format", "json"), 2, "several inputs are written"),
-        (("--pairs", "pairs.csv", "-o", "a.parquet"), 2, "several inputs are written"),
-        (("--pairs", "pairs.csv", "-o", "pairs.csv"), 2, "pairs.csv is named twice"),
-        (("-",), 1, "there is no pair to score"),
-    ],
-)
-def test_what_several_inputs_are_not_for(arguments: tuple[str, ...], code: int, says: str) -> None:
-    done = CliRunner().invoke(app, ["classify", *arguments, *QUICK], input="\n")
-    assert (done.exit_code, done.stdout) == (code, "") and done.stderr.startswith(f"attnscan: {says}")
-    assert done.stderr.count("\n") == 1
-
-
-def test_no_bar_is_drawn_where_results_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    bars: list[bool] = []
-    running = command.running
-    monkeypatch.setattr(command, "running", lambda *, bar: bars.append(bar) or running(bar=bar))
-    of_pairs("--csv")
-    monkeypatch.setattr("attnscan.cli.output.Destination.on_terminal", True)
-    of_pairs("--csv")
-    assert bars == [True, False]

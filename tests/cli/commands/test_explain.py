@@ -97,34 +97,3 @@ def test_a_tokens_keys_as_rows() -> None:
     for row in rows:
         cells = row.split(",")[-33:]
         assert float(cells[0]) == pytest.approx(sum(map(float, cells[1:])), abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["12-0", "a b"], 1, "12-0: this model has layers 0 to 5"),
-        (["0-2", "a b", "--token", "x"], 1, "the input has no token 'x'"),
-        (["nonsense", "a b"], 1, "'nonsense' names no head"),
-        ([], 2, "Missing argument 'HEADS'"),
-        (["0-2", "--token", "x"], 2, "--token is a token of one input"),
-        (["0-2", "a b", "--pairs", "x.csv"], 2, "a sentence and --pairs were both given"),
-        (["0-2", "-p", "predictive"], 2, "predictive is explained by one input"),
-        (["0-2", "a b", "-p", "delimeter"], 2, "did you mean 'delimiter'?"),
-        (["all", "a", "b", "c"], 2, "Got unexpected extra argument(s) (c)"),
-    ],
-)
-def test_what_cannot_be_explained(arguments: list[str], code: int, message: str) -> None:
-    result = CliRunner(env={"COLUMNS": "200", "ATTNSCAN_MODEL": "bundled"}).invoke(app, ["explain", *arguments])
-    assert result.exit_code == code
-    assert message in result.stderr and not result.stdout
-
-
-def test_bars_stand_in_one_column_where_nothing_has_an_error() -> None:
-    lines = _run("0-2", "Cat").splitlines()
-    bars = [
-        line.index(mark)
-        for line in lines
-        for mark in ("█", "not measured")
-        if mark in line and line[:2] in ("un", "po", "se")
-    ]
-    assert len(bars) == 4 + 1 and len(set(bars[:4])) == 1  # the fifth is the reason, in a line of its own

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import misuse, run
+from command_line import run
 from toy import save_toy_bert
 from treebanks import planted_file
 from typer.testing import CliRunner
@@ -95,21 +95,3 @@ def test_with_a_treebank_a_card_tells_the_heads_syntax(
     assert document["treebank_signature"]["pairs_read"] == 288
     refused = CliRunner().invoke(app, ["head", "1-1", *over, "--treebank", "p.csv"])
     assert refused.exit_code == 1 and "name a treebank in CoNLL-U" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("0-0", "a cat", "--pairs", "p.csv"), "but not both"),
-        (("0-0", "a cat", "--skip-bad"), "--skip-bad is for --pairs"),
-        (("0-0", "a cat", "--ablate"), "--ablate needs more than one input"),
-        ((), "Missing argument 'HEADS'"),
-    ],
-)
-def test_wrong_uses_are_one_line(arguments: tuple[str, ...], says: str) -> None:
-    assert says in misuse("head", *arguments)
-
-
-def test_a_head_that_is_not_there_is_told_with_the_range(toy: str) -> None:
-    refused = CliRunner().invoke(app, ["head", "9-0", "--model", toy])
-    assert refused.exit_code == 1 and "9-0: this model has layers 0 to 1" in refused.stderr

@@ -71,39 +71,18 @@ def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     assert strict["among_words"].isin(ids).sum() < table["among_words"].isin(ids).sum()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--labels", "-p", "next-word"), "leave out --pattern and --top"),
-        (("--labels", "--top", "3"), "leave out --pattern and --top"),
-        (("--threshold", "0.5", "-p", "next-word"), "leave out --pattern"),
-    ],
-)
-def test_labels_are_of_all_patterns(options: tuple[str, ...], says: str) -> None:
-    refused = CliRunner().invoke(app, ["heads", *options])
-    assert refused.exit_code == 2 and says in " ".join(refused.stderr.split())
-
-
-@pytest.fixture
-def over_single_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+def test_without_a_score_there_is_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     save_toy_bert(tmp_path / "toy", 1, 3, {(0, 1): "previous-word"})
     (tmp_path / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
-    return ("heads", "--model", "./toy", "--pairs", "one.csv", "--predictive", "off")
-
-
-def test_without_a_score_there_is_no_rank(over_single_sentences: tuple[str, ...]) -> None:
-    part = (*over_single_sentences, "-p", "cross-sentence")
+    part = ("heads", "--model", "./toy", "--pairs", "one.csv", "--predictive", "off", "-p", "cross-sentence")
     screen = run(*part).stdout
     assert "no word of these pairs is eligible" in screen and "Next:" not in screen
     rows = json.loads(run(*part, "--format", "json").stdout)["heads"]
     assert [(row["rank"], row["head"], row["score"]) for row in rows] == [(None, head, None) for head in range(3)]
     assert run(*part, "--top", "2", "--csv").stdout.count("\n") == 1
-
-
-def test_what_to_try_next_is_of_a_head_with_a_rank(over_single_sentences: tuple[str, ...]) -> None:
-    """The first pattern has no scores, and 0-0 is not the best by the second."""
-    assert "Next: attnscan head 0-1" in run(*over_single_sentences, "-p", "cross-sentence", "-p", "P").stdout
+    # The first pattern has no scores, and 0-0 is not the best by the second
+    assert "Next: attnscan head 0-1" in run(*part, "-p", "P").stdout
 
 
 @pytest.mark.long

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -60,13 +59,6 @@ class TestHeads:
         assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
         assert (place / "heads.csv").read_bytes() == OLD
         assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
-
-    def test_a_state_keeps_what_is_done(self, place: Path) -> None:
-        done = _heads("--state", "state.npz", "--csv")
-        assert (done.exit_code, done.stdout) == (130, "")
-        assert done.stderr == "attnscan: interrupted; run the same command to resume\n"
-        with np.load(place / "state.npz") as kept:
-            assert kept.files
 
 
 ONE = ["the cat sat", "--model", "bundled"]

@@ -85,8 +85,3 @@ def test_one_without_attention_is_refused_in_one_line(tmp_path: Path, family: st
     wordpiece().save_pretrained(tmp_path)
     (line,) = _run(str(tmp_path), code=1).stderr.splitlines()
     assert line.startswith("attnscan: the architecture")
-
-
-def test_one_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
-    (line,) = _run(str(tmp_path / "missing"), code=1).stderr.splitlines()
-    assert "there is no directory" in line

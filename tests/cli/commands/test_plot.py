@@ -20,7 +20,6 @@ from attnscan.scan.options import ScanOptions
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
 
 
-SYNTAX = ("--kind", "syntax", "--treebank", "x.conllu", "-o", "x.svg")
 PAIRS = [("the cat sat", "a cat ran"), ("the dog ran", "a dog")]
 
 
@@ -94,61 +93,10 @@ def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.M
     assert seen == [102] and (tmp_path / "map.svg").exists()
 
 
-@pytest.mark.parametrize("name", ["heads.jpg", "heads", "heads.svg.gz", "svg"])
-def test_another_suffix_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    result = plot("A b.", "-o", str(path))
-    assert result.exit_code == 1 and not path.exists()
-    assert result.output == (
-        f"attnscan: cannot tell the format of the picture {path} from its suffix; use one of .png .svg .pdf\n"
-    )
-
-
 def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = plot("A b.", "-o", str(tmp_path / "heads.svg"))
     assert result.exit_code == 1
     assert result.output == (
         "attnscan: pictures need matplotlib, which is not installed; run: pip install 'attnscan[plot]'\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["A b."], "Example: attnscan plot"),
-        (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head draws one input"),
-        (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "several things were given"),
-        (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "several things were given"),
-        (["A b.", "--columns", "a,b", "-o", "x.svg"], "--columns is for --pairs"),
-        (["A b.", "--skip-bad", "-o", "x.svg"], "--skip-bad is for --pairs"),
-        (["A b.", "--on-long", "skip", "-o", "x.svg"], "--on-long skip is for many pairs"),
-        (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
-        (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
-        (["A b.", "-o", "x.svg", "--heads", "0-0"], "--heads is for --kind head"),
-        (["A b.", "-o", "x.svg", "--lines"], "--lines is for --kind head"),
-        (["-o", "x.svg", "--kind", "syntax"], "--kind syntax needs --treebank"),
-        (["-o", "x.svg", "--treebank", "x.conllu"], "--treebank and --held are for --kind syntax"),
-        (["-o", "x.svg", "--held", "x.conllu"], "--treebank and --held are for --kind syntax"),
-        (["A b.", *SYNTAX], "several things were given"),
-        (["--weights", "x.npz", *SYNTAX], "several things were given"),
-        (["--pairs", "x.csv", *SYNTAX], "several things were given"),
-        (["--columns", "a,b", *SYNTAX], "--columns is for --pairs"),
-        (["--unit", "word", *SYNTAX], "--unit is not for --kind syntax"),
-        (["--heads", "0-0", *SYNTAX], "--heads is for --kind head"),
-        (["A b.", "-o", "x.svg", "--width", "1"], "--width"),
-        (["A b.", "-o", "x.svg", "--kind", "pie"], "--kind"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], message: str) -> None:
-    result = plot(*arguments)
-    assert result.exit_code == 2 and message in result.output and not Path("x.svg").exists()
-
-
-def test_no_such_head_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("attnscan.scan.scanner.load", lambda *_: pytest.fail("the model was loaded"))
-    result = plot("A b.", "-o", str(tmp_path / "x.svg"), "--kind", "head", "--heads", "first")
-    assert (result.exit_code, result.output) == (
-        1,
-        "attnscan: 'first' names no head; name heads as 2-0, as 2-0,6-11, as layer:2 or as all\n",
     )

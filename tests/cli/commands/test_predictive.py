@@ -5,11 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 import pandas as pd
-import pytest
 from command_line import A, B, run
-from typer.testing import CliRunner
-
-from attnscan.cli.app import app
 
 
 def test_predictive_prints_which_words_predict_which() -> None:
@@ -21,12 +17,3 @@ def test_predictive_prints_which_words_predict_which() -> None:
     assert len(table) == 13 * 15  # words that are asked about x other words
     best = table.loc[table["query_token"] == "straw"].sort_values("help").iloc[-1]
     assert (best["key_token"], best["target"]) == ("##berries", 1)
-
-
-@pytest.mark.parametrize("text", ["one", "?!"])
-def test_where_nothing_can_be_asked_one_line_says_so(text: str) -> None:
-    done = CliRunner().invoke(app, ["predictive", text, "--model", "bundled"])
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == (
-        "attnscan: predictive words cannot be measured: the input has a single word; give two words or more\n"
-    )

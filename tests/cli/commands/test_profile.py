@@ -109,38 +109,6 @@ def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(_table(*command, "--state", str(state)), whole)
 
 
-def test_bad_records_are_skipped_and_counted(toy: str, pairs: Path) -> None:
-    pairs.write_text(pairs.read_text() + "only one\n")
-    outcome = run("profile", "--pairs", str(pairs), "--model", toy, "--skip-bad", "--heads", "0-2,1-1")
-    assert "1 bad record was skipped" in outcome.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("a b", "--pairs", "x.tsv"), "give a sentence, or two, or --pairs, but not both"),
-        (("a b", "--state", "x.json"), "--state is for many pairs"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], says: str) -> None:
-    assert says in _refused("profile", *arguments)
-
-
-def test_heads_that_are_not_there_are_refused() -> None:
-    outcome = CliRunner().invoke(app, [*ONE, "--heads", "9-9"])
-    assert outcome.exit_code == 1 and outcome.output.count("\n") == 1
-
-
-def test_a_decoder_attends_to_nothing_that_comes_later(tmp_path: Path) -> None:
-    from families import TAPPED, tiny_model
-    from tiny_checkpoints import save
-
-    model = save(tmp_path / "gpt2", tiny_model("gpt2", TAPPED["gpt2"]))
-    table = _table("profile", "the cat sat on the cat", "--model", str(model)).set_index("class")
-    ahead = table.loc[["next", "next-2-3", "next-4-8", "later"]]
-    assert not ahead[["share", "chance"]].to_numpy().any() and np.isfinite(table["share"]).all()
-
-
 def test_saved_weights_have_shares(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     run("classify", A, B, "--model", "bundled", "--predictive", "off", "--save-weights", str(path), "--csv")

@@ -34,28 +34,6 @@ class TestCommand:
         piped = CliRunner().invoke(app, ["report", "--weights", str(weights), "-o", "-"])
         assert piped.stdout_bytes == path.read_bytes()
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "words"),
-        [
-            (["-o", "page.pdf"], 2, "-o page.html"),
-            (["-o", "no/page.html"], 1, "there is no directory"),
-            (["-o", "page.html", "--heads", "two"], 1, "'two' names no head"),
-            (["-o", "page.html", "--heads", "7-0"], 1, "this model has layers 0 to 0"),
-            (["-o", "page.html", "--model", "bundled"], 2, "needs no model"),
-            (["-o", "page.html", "a sentence"], 2, "several things were given"),
-            (["-o", "page.html", "--pairs", "x.csv"], 2, "several things were given"),
-            (["-o", "page.html", "--skip-bad"], 2, "--skip-bad is for --pairs"),
-            ([], 2, "Example: attnscan report"),
-        ],
-    )
-    def test_what_it_refuses(
-        self, weights: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, words: str
-    ) -> None:
-        monkeypatch.chdir(weights.parent)
-        done = CliRunner().invoke(app, ["report", "--weights", weights.name, *arguments])
-        assert (done.exit_code, done.stdout) == (code, "") and words in re.sub(r"\s+", " ", done.stderr)
-        assert list(weights.parent.iterdir()) == [weights]
-
     def test_pairs_have_a_page_of_their_own(self, tmp_path: Path) -> None:
         pairs, path = tmp_path / "pairs.csv", tmp_path / "page.html"
         pairs.write_text("x,y\n" + "".join(f"the cat {i} sat,a cat {i} ran\n" for i in range(6)))
@@ -65,24 +43,6 @@ class TestCommand:
         elements = Elements(path.read_text(encoding="utf-8"))
         assert elements.facts["readings"] == ["words"]
         assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
-
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (["A b.", "--treebank", "x.conllu"], "several things were given"),
-            (["--pairs", "x.csv", "--treebank", "x.conllu"], "several things were given"),
-            (["--weights", "x.npz", "--treebank", "x.conllu"], "several things were given"),
-            (["--sentences", "1-3"], "--sentences is for --treebank"),
-            (["--treebank", "x.conllu", "--no-neurons"], "--window and --no-neurons are for the page of one input"),
-            (["--treebank", "x.conllu", "--window", "1-3"], "--window and --no-neurons are for the page of one input"),
-            (["--treebank", "x.conllu", "--sentences", "0"], "'0' names no sentences; give their numbers, from 1"),
-            (["--treebank", "x.conllu", "--sentences", "1-51"], "names more than 50 sentences; name fewer"),
-        ],
-    )
-    def test_what_does_not_go_with_a_treebank(self, arguments: list[str], words: str, tmp_path: Path) -> None:
-        path = tmp_path / "page.html"
-        done = CliRunner().invoke(app, ["report", *arguments, "-o", str(path)])
-        assert done.exit_code in (1, 2) and words in done.output and not path.exists()
 
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
@@ -95,11 +55,6 @@ class TestCommand:
         assert (done.exit_code, done.output) == (0, "")
         facts = Elements(path.read_text(encoding="utf-8")).facts
         assert [each["tree"]["number"] for each in facts["sentences"]] == [40, 2, 3]
-
-    @pytest.mark.parametrize("option", [["--heads", "0-2"], ["--no-neurons"], ["--window", "0-9"]])
-    def test_options_of_weights_are_not_for_pairs(self, option: list[str], tmp_path: Path) -> None:
-        done = CliRunner().invoke(app, ["report", "-o", str(tmp_path / "page.html"), *option])
-        assert done.exit_code == 2 and "--heads, --window and --no-neurons are for the page" in done.stderr
 
     def test_a_window_makes_the_page_of_a_passage(self, toy: str, tmp_path: Path) -> None:
         path = tmp_path / "page.html"

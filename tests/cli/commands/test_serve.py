@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
@@ -83,19 +82,6 @@ def _gives_up(url: str, body: dict[str, Any]) -> None:
         _asked(url, "answer", body)
 
 
-def test_ctrl_c_before_it_serves_is_an_interrupt_as_anywhere() -> None:
-    script = (
-        "import signal, sys\n"
-        "from attnscan.cli import app\n"
-        "from attnscan.model import sources\n"
-        "sources.choose = lambda *_: signal.raise_signal(signal.SIGINT)\n"
-        "sys.argv = ['attnscan', 'serve', '--model', 'bundled']\n"
-        "app.main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "attnscan: interrupted\n")
-
-
 def _ran(*arguments: str) -> Result:
     with served_for_a_moment():
         return CliRunner().invoke(app, ["serve", *arguments])
@@ -115,10 +101,6 @@ def test_the_function_serves_until_it_is_closed() -> None:
         _asked(server.url)
 
 
-def test_tokens_and_ports_are_drawn_anew() -> None:
-    assert len({_ran(*BUNDLED).stdout for _ in range(2)}) == 2
-
-
 def test_a_port_may_be_named_and_is_refused_if_it_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -136,26 +118,6 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
     remedy = "which is not installed; run: pip install 'attnscan[serve]'"
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"attnscan: attnscan serve needs {package}, {remedy}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["a", "b", "c"], 2, "Got unexpected extra argument(s) (c)"),
-        (["--port", "65536"], 2, "'--port'"),
-        ([""], 1, "sentence A is empty; give it at least one word, in quotes"),
-        (["cat " * 600], 1, "the input is 602 tokens long and the model reads at most 512"),
-        (["--against", "./nowhere"], 1, "there is no directory ./nowhere"),
-    ],
-)
-def test_what_it_refuses_it_says_in_a_line(arguments: list[str], code: int, said: str) -> None:
-    done = _ran(*arguments, *BUNDLED)
-    assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_an_input_that_is_too_long_may_be_cut() -> None:
-    done = _ran("cat " * 600, "--on-long", "truncate", *BUNDLED)
-    assert done.exit_code == 0 and "the input was cut to the 512 tokens that the model reads" in done.stderr
 
 
 def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
@@ -215,27 +177,3 @@ def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> Non
     links.write_text("0-2")
     done = _ran(*named)
     assert (done.exit_code, done.stdout) == (1, "") and "names word 2 of the target" in done.stderr
-
-
-def test_a_bug_of_ours_is_told_on_the_terminal_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    command._say_bug(ValueError("\x1b[31mred\nand more"))
-    said = capsys.readouterr().err
-    assert said.splitlines() == ["attnscan: ValueError: \\x1b[31mred", "attnscan: and more"]
-
-
-def test_a_server_that_ends_by_itself_is_told() -> None:
-    ended = threading.Event()
-    ended.set()
-    with pytest.raises(Exception, match="the server stopped unexpectedly; start it again"):
-        command.wait_for(ended)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="by the shell")
-def test_a_closed_standard_output_is_one_line() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m attnscan serve --model bundled >&-"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "attnscan: standard output is closed; leave it open: the address is printed there\n",
-    )

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from numpy.testing import assert_allclose
-from show_command import ARTICLE, outcome_of, rows_of, screen_of
+from show_command import ARTICLE, rows_of, screen_of
 
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
@@ -26,20 +25,6 @@ def test_saved_weights_are_shown_without_a_model(attention: Attention, tmp_path:
     assert "saved.npz" in screen_of("0-2", "--weights", str(path))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "give a sentence, or two, or --weights FILE.npz"),
-        (["The cat sat.", "--weights", "w.npz"], "give a sentence, or two, or --weights FILE.npz, but not both"),
-        (["--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
-        (["--weights", "w.npz", "-o", "w.npz"], "w.npz is named twice, and would be overwritten"),
-    ],
-)
-def test_either_a_sentence_or_saved_weights(arguments: list[str], said: str) -> None:
-    code, _, errors = outcome_of("0-2", *arguments, width=200)
-    assert code == 2 and said in errors
-
-
 def test_the_map_marks_the_previous_word_of_every_word() -> None:
     lines = screen_of("0-2", *ARTICLE).splitlines()
     assert lines[:2] == [f"A  {ARTICLE[0]}", f"B  {ARTICLE[1]}"]
@@ -48,14 +33,6 @@ def test_the_map_marks_the_previous_word_of_every_word() -> None:
     assert len(rows) == 19
     for i, row in enumerate(rows[2:8], 2):
         assert row.index("██") == 14 + 2 * (i - 1), row  # the cell of the token before it
-
-
-@pytest.mark.parametrize(("width", "words"), [(40, 3), (40, 200), (60, 12), (80, 200), (120, 12)])
-def test_no_line_is_wider_than_the_screen(width: int, words: int) -> None:
-    text = screen_of("0-2,5-11", "straw" * 3 + " berries" * words, "the 語 cat", width=width)
-    from rich.cells import cell_len
-
-    assert max(map(cell_len, text.splitlines())) <= width
 
 
 def test_a_long_input_is_a_list_that_says_how_to_see_more() -> None:
@@ -90,27 +67,6 @@ def test_hostile_words_are_text() -> None:
     assert "\x1b" not in text and "\u202e" not in text
     cells = {cell for line in screen_of("0-0", "=1+1 a", "--csv").splitlines() for cell in line.split(",")}
     assert {"=", "1", "+", "a"} <= cells  # none of which is a formula
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["6-0", "a b"], 1, "6-0: this model has layers 0 to 5; give a layer among these"),
-        (["0-12", "a b"], 1, "0-12: this model has heads 0 to 11"),
-        (["2_0", "a b"], 1, "'2_0' names no head; name heads as 2-0"),
-        (["0-0", "a store", "--token", "stor"], 1, "did you mean 'store'?"),
-        (["0-0", "a", "--from-sentence", "B"], 1, "no token of sentence B"),
-        (["0-0", "a", "--window", "50-60"], 1, "the input has tokens 0 to 2"),
-        (["0-0", "a", "--window", "9-5"], 2, "is not a window"),
-        (["0-0", "a", "--from-sentence", "C"], 2, "--from"),
-        (["0-0"], 2, "give a sentence, or two, or --weights FILE.npz"),
-        (["0-0", ""], 1, "sentence A is empty"),
-    ],
-)
-def test_what_cannot_be_shown(arguments: list[str], code: int, message: str) -> None:
-    found, text, errors = outcome_of(*arguments, width=200)
-    assert (found, text) == (code, "")
-    assert message in errors
 
 
 def test_weights_on_screen_are_those_of_the_rows() -> None:

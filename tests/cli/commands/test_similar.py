@@ -64,16 +64,3 @@ def test_the_map_as_a_picture(suffix: str, tmp_path: Path) -> None:
     content = path.read_bytes()
     assert content.startswith(b"%PDF" if suffix == "pdf" else b"<?xml")
     assert suffix == "pdf" or b">1-8<" in content
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--matrix"], 2, "--matrix is for a file"),
-        (["--heads", "7-0"], 1, "7-0: this model has layers 0 to 5"),
-        (["--heads", "x"], 1, "'x' names no head"),
-    ],
-)
-def test_what_cannot_be_compared(arguments: list[str], code: int, message: str) -> None:
-    result = _run(*arguments)
-    assert result.exit_code == code and message in " ".join(result.stderr.split())

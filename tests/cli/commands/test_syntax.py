@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import misuse, run
+from command_line import run
 from toy import save_toy_bert
-from treebanks import line, planted_file
+from treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
@@ -98,41 +98,6 @@ def test_tables(toy: str, planted: str, tmp_path: Path) -> None:
         assert ",".join(read(place).columns) == COLUMNS
 
 
-HEADER = "# text = the cat\n"
-BAD = {
-    "two words of which each is the other's head": (
-        HEADER + line(1, "the", "DET", 2, "det") + "\n" + line(2, "cat", "NOUN", 1, "dep"),
-        ":2: 0 words have the head 0",
-    ),
-    "a circle beside the root": (
-        "# text = the cat sat\n"
-        + "\n".join(
-            [line(1, "the", "DET", 2, "det"), line(2, "cat", "NOUN", 1, "dep"), line(3, "sat", "VERB", 0, "root")]
-        ),
-        ":2: the heads of words 1, 2 go in a circle",
-    ),
-    "two roots": (
-        HEADER + line(1, "the", "DET", 0, "root") + "\n" + line(2, "cat", "NOUN", 0, "root"),
-        ":3: 2 words have the head 0",
-    ),
-    "nine columns": (HEADER + line(1, "the", "DET", 0, "root")[:-2], ":2: 9 columns"),
-    "text and forms that differ": (HEADER + line(1, "a", "DET", 0, "root"), ":2: the text goes on with 'the cat'"),
-    "no trees": (HEADER + line(1, "the", "DET", "_", "_"), ":2: word 1 ('the') has no head"),
-    "a sentence longer than the model": (
-        "\n".join(line(i, "cat", "NOUN", i - 1, "conj") for i in range(1, 41)),
-        ":1: the input is 42 tokens long",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_treebanks_are_refused_by_file_and_line(toy: str, tmp_path: Path, name: str) -> None:
-    content, why = BAD[name]
-    (tmp_path / "bad.conllu").write_text(f"{content}\n\n", encoding="utf-8")
-    (said,) = _refused("--treebank", str(tmp_path / "bad.conllu"), "--model", toy)
-    assert f"bad.conllu{why}" in said and "; " in said
-
-
 def test_text_files_and_relations_that_are_not_there(toy: str, planted: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The cat sat.\n", encoding="utf-8")
     (said,) = _refused("--treebank", str(tmp_path / "a.txt"), "--model", toy)
@@ -141,25 +106,6 @@ def test_text_files_and_relations_that_are_not_there(toy: str, planted: str, tmp
     assert "the treebank has no relation 'nsbj'; did you mean 'nsubj'?" in said
     (said,) = _refused("--treebank", str(tmp_path / "no.conllu"))
     assert "there is no file" in said
-
-
-def test_a_tokenizer_without_offsets(tmp_path: Path, planted: str) -> None:
-    from tokenizers_of_kinds import written_in_python
-    from transformers import RobertaConfig, RobertaModel
-
-    tokenizer = written_in_python(tmp_path)
-    config = RobertaConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
-    config.intermediate_size, config.max_position_embeddings = 8, 40
-    RobertaModel(config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    asked = ("--model", str(tmp_path / "model"), "--treebank")
-    assert "nsubj" in run("syntax", *asked, planted, "--csv").stdout  # words stand between spaces
-    glued = "\n".join(
-        [line(1, "zeb", "NOUN", 0, "root").removesuffix("_") + "SpaceAfter=No", line(2, "ra", "X", 1, "dep")]
-    )
-    (tmp_path / "glued.conllu").write_text(f"{glued}\n\n", encoding="utf-8")
-    (said,) = _refused(*asked, str(tmp_path / "glued.conllu"))
-    assert "gives no character offsets for its tokens" in said
 
 
 def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, planted: str, tmp_path: Path) -> None:
@@ -171,11 +117,6 @@ def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, plan
     changed.write_text(Path(planted).read_text(encoding="utf-8").replace("amod", "nmod"), encoding="utf-8")
     (said,) = _refused("--treebank", str(changed), "--model", toy, "--state", str(tmp_path / "state"))
     assert "the state belongs to other pairs than these" in said
-
-
-def test_wrong_use(planted: str) -> None:
-    assert "--treebank" in misuse("syntax")
-    assert "--heads is for tables" in misuse("syntax", "--treebank", planted, "--heads", "0-0")
 
 
 def _refused(*arguments: str) -> list[str]:
