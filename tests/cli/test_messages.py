@@ -66,30 +66,6 @@ def saved_weights(path: Path, tokens: list[str], /, **changes: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def weights(tmp_path: Path) -> Path:
-    return saved_weights(tmp_path / "weights.npz", ["[CLS]", "the", "cat", "[SEP]"])
-
-
-@pytest.fixture
-def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if the work begins, which takes long and is lost if its result cannot be written."""
-    monkeypatch.setattr("attnscan.scan.scanner.load", lambda *_: pytest.fail("the model was loaded"))
-    monkeypatch.setattr("attnscan.inputs.weights.read_weights", lambda *_: pytest.fail("the weights were read"))
-
-
-def test_an_error_is_one_line_that_names_what_is_wrong(toy: Path, weights: Path) -> None:
-    """Of models, sentences and saved weights; `tests/model` and `tests/inputs` hold what each of these says."""
-    assert "there is no directory ./none" in refusal("classify", "the cat", "--model", "./none")
-    assert "there is no directory ./none" in refusal("classify", "the cat", ATTNSCAN_MODEL="./none")
-    assert "sentence B is empty" in refusal("classify", "the cat", " ", "--model", toy)
-    assert "no word in sentence B" in refusal("classify", "the cat", "\u200b", "--model", toy)
-    line = refusal("classify", "cat " * 40, "--model", toy)
-    assert f"is 42 tokens long and the model reads at most {POSITIONS}" in line and "--on-long truncate" in line
-    weights.write_bytes(b"PK\x03\x04nonsense")
-    assert "not a valid .npz file" in refusal("classify", "--weights", weights)
-
-
 def test_truncate_cuts_and_says_so(toy: Path) -> None:
     result = run("classify", "cat " * 40, "--model", toy, "--on-long", "truncate", "--format", "json")
     assert result.exit_code == 0
@@ -100,20 +76,19 @@ def test_truncate_cuts_and_says_so(toy: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-@pytest.mark.usefixtures("nothing_loads")
-class TestOutput:
-    """All of it is found out before the work."""
-
-    @pytest.mark.parametrize(("option", "suffix"), [("--output", ".csv"), ("--save-weights", ".npz")])
-    def test_an_unwritable_place(self, toy: Path, tmp_path: Path, option: str, suffix: str) -> None:
-        place = tmp_path / "missing" / f"out{suffix}"
-        assert "there is no directory" in refusal("classify", "the cat", "--model", toy, option, place)
-        assert list(tmp_path.iterdir()) == []
-
-
 REFUSED = [
     ("classify", 2, "give a sentence, or two, or --weights FILE.npz"),
     ("classify 'the cat' --weights w.npz", 2, "and one of them"),
+    ("classify a --model ./none", 1, "there is no directory ./none"),
+    ("classify a ' '", 1, "sentence B is empty"),
+    ("classify a '\u200b'", 1, "no word in sentence B"),
+    (f"classify '{'cat ' * 600}'", 1, "is 602 tokens long and the model reads at most 512"),
+    ("classify --weights bad.npz", 1, "not a valid .npz file"),
+    ("classify a --model ./none -o no/x.csv", 1, "cannot write no/x.csv: there is no directory"),  # before the work
+    ("classify a --model ./none --save-weights no/x.npz", 1, "cannot write no/x.npz: there is no directory"),
+    ("classify a --save-weights model-2.safetensors", 1, "name it model-2.npz"),
+    ("heads --per-pair notes.txt", 1, "name it notes.parquet"),
+    ("heads --columns 'a\rb'", 2, "--columns"),
     ("classify a --pattern zzz", 2, "no pattern 'zzz': there are next-word, previous-word"),
     ("classify a --format xml", 2, "no format 'xml': there are table, csv, tsv, json, jsonl"),
     ("classify a --csv -o a.svg", 2, "--csv and a.svg contradict each other"),
@@ -196,11 +171,12 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     saved_weights(tmp_path / "w.npz", ["[CLS]", "the", "cat", "[SEP]"])
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04nonsense")
     with served_for_a_moment():
         done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(typed), input="\n")
     assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr
     assert done.stderr.startswith("attnscan: ") and done.stderr.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
+    assert {path.name for path in tmp_path.iterdir()} == {"w.npz", "bad.npz"}
 
 
 class TestHostile:

@@ -25,12 +25,6 @@ def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.splitlines() == [f"attnscan: skipped: pair {n}" for n in range(3)]
 
 
-@pytest.mark.parametrize("given", [{"header": True, "no_header": True}, {"columns": "a\rb"}])
-def test_what_contradicts_itself(given: dict[str, Any]) -> None:
-    with pytest.raises(typer.BadParameter):
-        arguments_of("heads", given)
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

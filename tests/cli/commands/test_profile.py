@@ -74,11 +74,6 @@ def test_special_tokens_have_the_share_that_delimiter_scores(pairs: Path) -> Non
     assert np.allclose(special, scores, atol=5e-6)
 
 
-def test_with_special_tokens_in_all_shares_sum_to_one(pairs: Path) -> None:
-    table = _table("profile", "--pairs", str(pairs), "--model", "bundled", "--special", "in")
-    assert np.allclose(table.groupby("name")["share"].sum(), 1, atol=2e-5)
-
-
 def test_of_one_input_there_is_no_error() -> None:
     table = _table(*ONE, "--heads", "0-2", "--top", "2")
     assert len(table) == 2 and table["se"].isna().all()
@@ -99,14 +94,6 @@ def test_a_pattern_of_ones_own_stands_beside_the_classes(tmp_path: Path) -> None
     assert table.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
     assert table[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5) and 0 < table["two-back"] < 1
     assert "is for patterns of your own" in _refused(*ONE, "--pattern", "next-word")
-
-
-def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    command = ("profile", "--pairs", str(pairs), "--model", toy)
-    whole = _table(*command)
-    for _ in range(2):
-        pd.testing.assert_frame_equal(_table(*command, "--state", str(state)), whole)
 
 
 def test_saved_weights_have_shares(tmp_path: Path) -> None:

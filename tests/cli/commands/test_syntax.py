@@ -104,8 +104,6 @@ def test_text_files_and_relations_that_are_not_there(toy: str, planted: str, tmp
     assert "a.txt:1: a sentence without a tree; name a treebank in CoNLL-U" in said
     (said,) = _refused("--treebank", planted, "--model", toy, "--relation", "nsbj")
     assert "the treebank has no relation 'nsbj'; did you mean 'nsubj'?" in said
-    (said,) = _refused("--treebank", str(tmp_path / "no.conllu"))
-    assert "there is no file" in said
 
 
 def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, planted: str, tmp_path: Path) -> None:
