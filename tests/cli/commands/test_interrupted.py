@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.cli.messages import _COULD_KEEP as KEEPS
@@ -45,20 +45,15 @@ def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
 
 
-def _heads(*arguments: str) -> Result:
-    options = ["--model", "bundled", "--predictive", "off", "--batch-tokens", "10"]
-    return CliRunner().invoke(app, ["heads", "--pairs", "pairs.txt", *options, *arguments])
-
-
 @pytest.mark.usefixtures("interrupted_in_the_second_window")
-class TestHeads:
-    def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(self, place: Path) -> None:
-        (place / "heads.csv").write_bytes(OLD)
-        done = _heads("-o", "heads.csv", "--per-pair", "every.parquet", "--signature", "of.json")
-        assert (done.exit_code, done.stdout) == (130, "")
-        assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
-        assert (place / "heads.csv").read_bytes() == OLD
-        assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
+def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(place: Path) -> None:
+    (place / "heads.csv").write_bytes(OLD)
+    options = ["--predictive", "off", "--batch-tokens", "10", "--per-pair", "every.parquet", "--signature", "of.json"]
+    done = CliRunner().invoke(app, ["heads", *MANY, *options, "-o", "heads.csv"])
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
+    assert (place / "heads.csv").read_bytes() == OLD
+    assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
 
 
 ONE = ["the cat sat", "--model", "bundled"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import A, B, run
+from command_line import A, B, misuse, run
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
@@ -25,12 +25,6 @@ def pairs(tmp_path: Path) -> Path:
     rows = [f"{a}\t{b}" for a in sentences for b in sentences]
     path.write_text("sentence_a\tsentence_b\n" + "\n".join(rows) + "\n")
     return path
-
-
-def _refused(*arguments: str) -> str:
-    outcome = CliRunner().invoke(app, list(arguments))
-    assert outcome.exit_code == 2
-    return " ".join(outcome.output.replace("│", " ").split())
 
 
 def _table(*arguments: str) -> pd.DataFrame:
@@ -93,7 +87,7 @@ def test_a_pattern_of_ones_own_stands_beside_the_classes(tmp_path: Path) -> None
     table = _table(*ONE, "--pattern", f"{path}:two_back", "--heads", "0-2").set_index("class")["share"]
     assert table.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
     assert table[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5) and 0 < table["two-back"] < 1
-    assert "is for patterns of your own" in _refused(*ONE, "--pattern", "next-word")
+    assert "is for patterns of your own" in misuse(*ONE, "--pattern", "next-word")
 
 
 def test_saved_weights_have_shares(tmp_path: Path) -> None:
