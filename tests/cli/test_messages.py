@@ -47,11 +47,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_toy_bert(tmp_path_factory.mktemp("toy") / "bert", 1, 2, {(0, 0): "next-word"})
 
 
-def saved_weights(path: Path, tokens: list[str], /, **changes: Any) -> Path:
+def saved_weights(path: Path, tokens: list[str]) -> Path:
     """A file of even attention over these tokens."""
     n = len(tokens)
-    arrays = {"attention": np.full((1, 2, n, n), 1 / n), "tokens": np.array(tokens), "segments": np.zeros(n, int)}
-    np.savez(path, **{**arrays, **changes})
+    np.savez(path, attention=np.full((1, 2, n, n), 1 / n), tokens=np.array(tokens), segments=np.zeros(n, int))
     return path
 
 

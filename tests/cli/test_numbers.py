@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hostile.options import NUMBERS, lines, options, prepared
 from hostile.runs import check, run, save_tiny_model, served_for_a_moment
-from pages import made_up
 
-import attnscan
 from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST
 from attnscan.scan.options import ScanOptions
@@ -43,9 +41,3 @@ def test_options_in_python_have_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"{name} is {value}"):
         ScanOptions(**{name: value})
     assert ScanOptions(**{name: LARGEST})
-
-
-@pytest.mark.parametrize("megabytes", [0, -1, float("inf"), float("nan"), 1e308])
-def test_a_page_has_a_size(megabytes: float) -> None:
-    with pytest.raises(OptionError, match="size is"):
-        attnscan.report(made_up(1, 2, 4)[0], size=megabytes)
