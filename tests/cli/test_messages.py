@@ -109,7 +109,6 @@ REFUSED = [
     ("profile 'a b' --pairs p.csv", 2, "give a sentence, or two, or --pairs, but not both"),
     ("profile 'a b' --state x.json", 2, "--state is for many pairs"),
     ("similar --within nan", 2, "--within"),
-    ("compare bundled bundled -p predictive", 2, "predictive cannot be compared"),
     ("ablate --heads 9-0", 1, "9-0: this model has layers 0 to 5"),
     ("ablate --heads 0-0 -p identical", 2, "choose heads by a scan"),
     ("ablate -p predictive --predictive off", 2, "leaves no heads"),
