@@ -15,7 +15,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,19 +82,11 @@ class Scene:
         self,
         arguments: Sequence[str],
         signals: Sequence[tuple[float, int]] = (),
-        *,
         largest_file: int | None = None,
-        clock_goes_back: bool = False,
-        first: Callable[[], None] = lambda: None,
     ) -> Ended:
-        """A run of its own, sent signals so many seconds after the command begins and after one another.
-
-        `first` is what else its process does before.
-        """
+        """A run of its own, sent signals so many seconds after the command begins and after one another."""
         begun, begins = os.pipe()
-        pid = self.start(
-            arguments, largest_file=largest_file, clock_goes_back=clock_goes_back, first=first, begins=begins
-        )
+        pid = self.start(arguments, largest_file, begins)
         os.close(begins)
         os.read(begun, 1)  # however long a busy machine takes to get there
         os.close(begun)
@@ -108,15 +100,7 @@ class Scene:
         said.unlink(missing_ok=True)
         return Ended(os.waitstatus_to_exitcode(status), stderr, time.monotonic() - began)
 
-    def start(
-        self,
-        arguments: Sequence[str],
-        *,
-        largest_file: int | None = None,
-        clock_goes_back: bool = False,
-        first: Callable[[], None] = lambda: None,
-        begins: int | None = None,
-    ) -> int:
+    def start(self, arguments: Sequence[str], largest_file: int | None, begins: int) -> int:
         """Fork, and run the command there; a byte goes into `begins` before."""
         sys.stdout.flush()
         pid = os.fork()
@@ -131,15 +115,10 @@ class Scene:
         if largest_file is not None:  # a disk that is full: what is written beyond fails
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-        if clock_goes_back:
-            now = time.time()
-            time.time = lambda: now - time.monotonic() * 1000
         sys.argv = ["attnscan", *arguments]
         code = 70  # a traceback
         try:
-            first()
-            if begins is not None:
-                os.write(begins, b"!")
+            os.write(begins, b"!")
             main()
         except SystemExit as end:
             code = int(end.code or 0) if isinstance(end.code, int | None) else 70
@@ -215,13 +194,4 @@ def out_of_space(scene: Scene, draw: random.Random) -> bool:
     return ended.status != 0
 
 
-def clock_set_back(scene: Scene, _: random.Random) -> bool:
-    """A clock that runs backwards changes nothing."""
-    scene.clear()
-    ended = scene.run(scene.resumable, clock_goes_back=True)
-    assert ended.status == 0 and ended.calm, ended
-    assert scene.table.read_bytes() == scene.expected
-    return True
-
-
-FAULTS = (killed, killed_while_keeping, interrupted_twice, out_of_space, clock_set_back)
+FAULTS = (killed, killed_while_keeping, interrupted_twice, out_of_space)

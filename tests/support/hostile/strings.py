@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import shutil
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from hostile.runs import check, run
-from hostile.values import changed
 
 OBEYED = (
     "\x1b[31m",  # a colour
@@ -45,7 +45,7 @@ def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
 
     Raises, each: AssertionError if what a terminal obeys comes out.
     """
-    families = (of_pairs, of_states, of_weights, of_checkpoints, of_names)
+    families = (of_pairs, of_weights, of_checkpoints, of_names)
     for family in families:
         place = directory / family.__name__
         place.mkdir()
@@ -66,24 +66,6 @@ def of_pairs(model: Path, directory: Path) -> Iterator[Trial]:
             for flags in ((), ("--skip-bad",), ("--columns", f"more{nasty}"), ("--columns", f"{nasty},b")):
                 arguments = ("heads", *_scan(model), "--pairs", path, "--format", FORMATS[number % 6], *flags)
                 yield partial(_checked, arguments)
-
-
-def of_states(model: Path, directory: Path) -> Iterator[Trial]:
-    """What a state says of the scan that it is of."""
-    state, pairs = directory / "scan.state", _plain_pairs(directory)
-    arguments = ("heads", *_scan(model), "--pairs", pairs, "--state", state)
-    assert _checked(arguments)
-    arrays = dict(np.load(state))
-    written = json.loads(str(arrays["about"]))
-
-    def read(other: dict[str, Any]) -> bool:
-        with state.open("wb") as file:
-            np.savez(file, **{**arrays, "about": np.array(json.dumps({**other, "format": written["format"]}))})
-        return _checked(arguments)
-
-    for _, other in changed(written, _with_each):
-        if isinstance(other, dict):
-            yield partial(read, other)
 
 
 def of_weights(_: Path, directory: Path) -> Iterator[Trial]:
@@ -116,7 +98,7 @@ def of_checkpoints(model: Path, directory: Path) -> Iterator[Trial]:
     kept = ("--model", own, "--predictive", "off", "--no-related")
     for name in ("config.json", "tokenizer_config.json", "tokenizer.json"):
         data = json.loads((own / name).read_text())
-        for number, (_, other) in enumerate(changed(data, _with_any)):
+        for number, other in enumerate(_changed(data)):
             form = FORMATS[number % 6]
             for arguments in (("models", own), ("classify", "the cat", "a mat", *kept, "--format", form)):
                 yield partial(read, own / name, json.dumps(other), arguments)
@@ -143,12 +125,16 @@ def of_names(model: Path, directory: Path) -> Iterator[Trial]:
             yield partial(_checked, ("heads", option, directory / name / name))
 
 
-def _with_each(value: Any) -> list[str]:
-    return [f"{value}{nasty}" for nasty in OBEYED] if isinstance(value, str) else []
-
-
-def _with_any(value: Any) -> list[str]:
-    return [f"{OBEYED[len(value) % len(OBEYED)]}{value}"] if isinstance(value, str) else []
+def _changed(data: Any) -> Iterator[Any]:
+    """All of the data with one of its strings another, for each of them."""
+    if isinstance(data, str):
+        yield f"{OBEYED[len(data) % len(OBEYED)]}{data}"
+    elif isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            for other in _changed(value):
+                whole = copy.copy(data)
+                whole[key] = other
+                yield whole
 
 
 def _checked(arguments: tuple[object, ...]) -> bool:
