@@ -114,21 +114,6 @@ def mrpc() -> DataSet:
     )
 
 
-def sts_glue() -> DataSet:
-    """GLUE's train.tsv."""
-    names = "index genre filename year old_index source1 source2 sentence1 sentence2 score"
-    return DataSet(
-        "STS-B/train.tsv",
-        _lines(
-            _tabs(*names.split()),
-            _tabs(
-                0, "main-captions", "MSRvid", "2012test", "0001", "none", "none", "A plane rises.", "A jet rises.", 5.0
-            ),
-        ),
-        (Pair("A plane rises.", "A jet rises."),),
-    )
-
-
 def sts() -> DataSet:
     """The original, called .csv: tabs, no names, quotes that are text, and rows of seven to nine cells."""
     pairs = (
@@ -150,24 +135,6 @@ def sts() -> DataSet:
     )
 
 
-def snli_text() -> DataSet:
-    """The .txt with tabs and parses."""
-    names = (
-        "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 sentence2"
-    )
-    return DataSet(
-        "snli_1.0_dev.txt",
-        _lines(
-            _tabs(*names.split(), "captionID", "pairID", "label1", "label2"),
-            _tabs("-", _PARSE, _PARSE, _TREE, _TREE, "Two women hug.", "They sleep.", "47#4", "47#4r1n", "neutral", ""),
-            _tabs(
-                "neutral", _PARSE, _PARSE, _TREE, _TREE, "A dog runs.", "It is late.", "26#0", "26#0r", "neutral", ""
-            ),
-        ),
-        (Pair("Two women hug.", "They sleep."), Pair("A dog runs.", "It is late.")),
-    )
-
-
 def snli_lines() -> DataSet:
     """The .jsonl."""
     record = {"annotator_labels": ["neutral"], "captionID": "47#4", "gold_label": "neutral", "pairID": "47#4r1n"}
@@ -184,24 +151,6 @@ def snli_lines() -> DataSet:
         ),
         pairs,
     )
-
-
-def hans() -> DataSet:
-    """A .txt with tabs, whose parses come before the sentences."""
-    names = (
-        "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 sentence2"
-    )
-    return DataSet(
-        "heuristics_evaluation_set.txt",
-        _lines(
-            _tabs(*names.split(), "pairID", "heuristic", "subcase", "template"),
-            _tabs(
-                "non-entailment", _PARSE, _PARSE, _TREE, _TREE, "The judge saw the actor .",
-                "The actor saw the judge .", "ex0", "lexical_overlap", "ln_subject/object_swap", "temp1",
-            ),
-        ),
-        (Pair("The judge saw the actor .", "The actor saw the judge ."),),
-    )  # fmt: skip
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -251,15 +200,6 @@ def cached() -> DataSet:
     with pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=1)
     return DataSet("snli-test.arrow", file.getvalue(), (Pair("a b", "e"), Pair("c d", "f")))
-
-
-def feather() -> DataSet:
-    """An Arrow file."""
-    table = pa.table({"query": pa.array(["a b", "c d"]).dictionary_encode(), "passage": ["e", "f"]})
-    file = io.BytesIO()
-    with pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
-    return DataSet("msmarco.arrow", file.getvalue(), (Pair("a b", "e"), Pair("c d", "f")))
 
 
 def from_pandas() -> DataSet:
@@ -334,16 +274,12 @@ DATA_SETS: dict[str, Callable[[], DataSet]] = {
     "QQP": qqp,
     "CoLA": lambda: cola("4"),
     "MRPC": mrpc,
-    "STS-B of GLUE": sts_glue,
     "STS-B": sts,
-    "SNLI .txt": snli_text,
     "SNLI .jsonl": snli_lines,
-    "HANS": hans,
     "Parquet, nested": translations,
     "Parquet, lists": sets,
     "Parquet, triplets": triplets,
     "Arrow stream": cached,
-    "Arrow file": feather,
     "pandas TSV": from_pandas,
     "Excel": spreadsheet,
     "German CSV": german,

@@ -72,6 +72,16 @@ def untrained() -> T5ForConditionalGeneration:
     return T5ForConditionalGeneration(_CONFIG).eval()
 
 
+def random(directory: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
+    """Save a random T5 of three layers before two, for another tokenizer."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": tokenizer.convert_tokens_to_ids("</s>")}
+    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **sizes, **ends)).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
 def trained(steps: int = 1500, size: int = 64) -> T5ForConditionalGeneration:
     """Train a model, and print how it does on the way."""
     model = untrained().train()

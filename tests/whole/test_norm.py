@@ -253,15 +253,6 @@ class TestCommands:
         assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
 
 
-def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
-    for call in (
-        lambda: attnscan.explain("all", A, by="carried"),
-        lambda: attnscan.predictive(A, by="carried"),
-    ):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'by'"):
-            call()
-
-
 def test_heads_that_put_something_out_in_parts_are_refused_before_a_pair_is_read(tmp_path: Path) -> None:
     directory = save(tmp_path / "diffllama", tiny_model("diffllama", UNTAPPED["diffllama"]))
     with pytest.raises(AttnscanError, match="DiffLlamaModel carry cannot be computed"):

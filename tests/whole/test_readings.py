@@ -18,7 +18,6 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.results.profile import WORD_CLASSES
 from attnscan.results.signature import Reading
-from attnscan.scan.options import ScanOptions
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A), (B, "the mat sat on the cat .")]
@@ -39,18 +38,6 @@ def among_words(model: str) -> dict[str, Any]:
     weights = attention.weights * is_word
     weights = weights / weights.sum(-1, keepdims=True)
     return {"attention": weights, "tokens": attention.tokens, "segments": attention.segments, "special": ~is_word}
-
-
-def test_either_switch_moves_scores_and_what_a_head_does() -> None:
-    for asked, reading, shown in (
-        ({}, Reading("weight", "out"), Reading("weight", "in")),
-        ({"by": "weight"}, Reading("weight", "out"), Reading("weight", "in")),
-        ({"by": "carried"}, Reading("carried", "out"), Reading("carried", "in")),
-        ({"special": "in"}, Reading("weight", "in"), Reading("weight", "in")),
-        ({"special": "out"}, Reading("weight", "out"), Reading("weight", "out")),
-    ):
-        options = ScanOptions(**asked)  # type: ignore[arg-type]
-        assert (options.reading, options.shown) == (reading, shown)
 
 
 def test_shown_weights_are_renormalised_over_words(model: str, among_words: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import translator
 from command_line import run
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers_of_kinds import ending
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from translator import TRANSLATOR
 from typer.testing import CliRunner
 
@@ -31,15 +31,8 @@ READINGS = [("encoder", "predicts"), ("decoder", "predicts"), ("cross", "predict
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random T5 with another number of layers in its decoder, whose tokenizer cuts words into pieces."""
-    directory, tokenizer = tmp_path_factory.mktemp("model"), ending()
-    torch.manual_seed(0)
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
-    T5ForConditionalGeneration(
-        T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, pad_token_id=0, **sizes)
-    ).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
+    """A model whose decoder has another number of layers, and whose tokenizer cuts words into pieces."""
+    return translator.random(tmp_path_factory.mktemp("model"), ending())
 
 
 @pytest.fixture(scope="module")

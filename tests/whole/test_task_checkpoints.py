@@ -50,14 +50,9 @@ def _weights(model: Any) -> list[torch.Tensor]:
 
 HEADS = [
     ("BertForSequenceClassification", "bert", "BertModel"),
-    ("BertForTokenClassification", "bert", "BertModel"),
-    ("BertForQuestionAnswering", "bert", "BertModel"),
-    ("BertForMultipleChoice", "bert", "BertModel"),
-    ("BertForNextSentencePrediction", "bert", "BertModel"),
     ("BertForPreTraining", "bert", "BertModel"),
     ("BertForMaskedLM", "bert", "BertModel"),
     ("RobertaForSequenceClassification", "roberta", "RobertaModel"),
-    ("XLMRobertaForTokenClassification", "xlm-roberta", "XLMRobertaModel"),
     ("DistilBertForQuestionAnswering", "distilbert", "DistilBertModel"),
     ("AlbertForPreTraining", "albert", "AlbertModel"),
     ("ElectraForPreTraining", "electra", "ElectraModel"),
@@ -67,17 +62,15 @@ HEADS = [
     ("GPT2ForSequenceClassification", "gpt2", "GPT2Model"),
     ("LlamaForCausalLM", "llama", "LlamaModel"),
     ("BartForConditionalGeneration", "bart", "BartEncoder"),
-    ("BartForSequenceClassification", "bart", "BartEncoder"),
     ("T5ForConditionalGeneration", "t5", "T5Stack"),
     ("T5EncoderModel", "t5", "T5Stack"),
-    ("MT5EncoderModel", "mt5", "MT5Stack"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "family", "encoder"), HEADS)
 def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family: str, encoder: str) -> None:
     whole = _make(kind, family)
-    inside = whole.get_encoder() if family in ("bart", "t5", "mt5") else whole.base_model
+    inside = whole.get_encoder() if family in ("bart", "t5") else whole.base_model
     found = _loaded(_save(tmp_path, whole))
     assert type(found.model).__name__ == encoder == type(inside).__name__
     expected, weights = _weights(inside), _weights(found.model)
@@ -90,8 +83,6 @@ def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family:
     ("kind", "family"),
     [
         ("BertForPreTraining", "bert"),
-        ("BertForMaskedLM", "bert"),
-        ("BertForSequenceClassification", "bert"),
         ("DebertaV2ForMaskedLM", "deberta-v2"),
         ("BartForConditionalGeneration", "bart"),
     ],
@@ -110,12 +101,7 @@ def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family
 
 @pytest.mark.parametrize(
     ("kind", "trained"),
-    [
-        ("BertForMaskedLM", True),
-        ("BertForPreTraining", True),
-        ("BertForSequenceClassification", False),
-        ("BertModel", False),
-    ],
+    [("BertForMaskedLM", True), ("BertForSequenceClassification", False)],
 )
 def test_a_trained_masked_lm_head_is_found_and_an_untrained_one_not_made_up(
     tmp_path: Path, kind: str, trained: bool
@@ -133,14 +119,6 @@ def test_a_sentence_transformers_directory(tmp_path: Path, layout: str) -> None:
     ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     for ours, theirs in zip(_weights(_loaded(tmp_path).model), _weights(whole), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
-
-
-def test_a_directory_that_sentence_transformers_writes(tmp_path: Path) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    plain = _save(tmp_path / "plain", _make("BertModel", "bert"))
-    sentence_transformers.SentenceTransformer(str(plain), device="cpu").save(str(tmp_path / "saved"))
-    for ours, theirs in zip(*(_weights(_loaded(tmp_path / each).model) for each in ("saved", "plain")), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 

@@ -18,51 +18,9 @@ from treebanks import planted_file
 from attnscan.cli.app import command_named
 from hostile.runs import check, run, served_for_a_moment
 
-NUMBERS = (
-    "0",
-    "-0",
-    "1",
-    "-1",
-    "1.5",
-    str(2**63 - 1),
-    str(2**63),
-    str(10**22),
-    "nan",
-    "inf",
-    "-inf",
-    "1e308",
-    "1e-308",
-)
-TEXTS = (
-    "",
-    " ",
-    "x",
-    "x" * 5000,
-    "a\nb",
-    "\x1b]0;mine\x07",
-    "\u202e",
-    "\ud800",
-    "--",
-    "-",
-    ",",
-    "=1+1",
-    "[bold]",
-    "0-0",
-    "no.py:f",
-)
-PLACES = (
-    *TEXTS,
-    "no/such",
-    ".",
-    "/",
-    "/dev/null",
-    "/dev/full",
-    "/dev/stdin/x",
-    "file/x",
-    "~",
-    "x" * 300 + ".csv",
-    "a//b",
-)
+NUMBERS = ("0", "-1", "1.5", str(2**63), "nan", "inf", "1e308")
+TEXTS = ("", "x", "x" * 5000, "a\nb", "\x1b]0;mine\x07", "\ud800", "--", ",", "=1+1", "[bold]", "no.py:f")
+PLACES = (*TEXTS, "no/such", ".", "/dev/null", "/dev/full", "file/x", "x" * 300 + ".csv")
 
 
 def prepared(directory: Path, model: Path) -> None:
