@@ -75,20 +75,16 @@ def test_the_walk_finds_every_command_and_kind_of_option() -> None:
     assert set(options.lines()) == set(COMMANDS)
     walked = {(command, option) for command, option, _ in options.options()}
     assert walked >= {
-        *(("heads", "--seed"), ("heads", "--state"), ("report", "--size"), ("classify", "--weights")),
-        *(
-            ("models", "argument checkpoint"),
-            ("compare", "argument model_b"),
-            ("ablate", "--each"),
-            ("plot", "--width"),
-        ),
+        ("heads", "--seed"),
+        ("models", "argument checkpoint"),
+        ("ablate", "--each"),
     }
     assert len(walked) > 130
 
 
 def test_extremes_of_options_give_a_result_or_one_line(tiny: Path, tmp_path: Path) -> None:
     options.prepared(tmp_path, tiny)
-    done = [trial() for _, trial in list(options.trials(tmp_path))[::37]]  # no number of values is a multiple
+    done = [trial() for _, trial in list(options.trials(tmp_path))[::61]]  # no number of values is a multiple
     assert len(done) > 25 and any(done) and not all(done)
 
 

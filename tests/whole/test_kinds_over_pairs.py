@@ -122,14 +122,6 @@ def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
         _ = shards[0] + attnscan.shard(TEXTS[:1], model=TRANSLATOR)
 
 
-def test_shards_whose_queries_are_told_otherwise_do_not_add() -> None:
-    one, other = (
-        attnscan.shard(TEXTS[:2], model=TRANSLATOR, attention="cross", query=q) for q in ("predicts", "reads")
-    )
-    with pytest.raises(EngineError, match="parts of one scan differ: query predicts and reads"):
-        _ = one + other
-
-
 def test_one_half_of_the_pairs_chooses_heads_and_the_other_tells_their_scores() -> None:
     options: dict[str, Any] = {"model": TRANSLATOR, "attention": "cross", "alignments": LINKS, "pattern": "aligned"}
     halves, whole = attnscan.heads(TEXTS, split=True, **options), attnscan.heads(TEXTS, **options)
