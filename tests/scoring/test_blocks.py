@@ -14,19 +14,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attnscan.inputs.sentence import Pair
-from attnscan.results.intervals import half_width
 from attnscan.scoring.blocks import (
     FEWEST_BLOCKS,
     MOST_BLOCKS,
     ROOM,
     Blocks,
     added,
-    effective,
     error,
     most_blocks,
     ratio,
     residuals,
-    squeezed,
 )
 
 COUNT = 100
@@ -66,12 +63,6 @@ def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int
         assert_allclose(block, SUMS["on"][own].sum(0))
 
 
-def test_a_pair_that_comes_twice_counts_twice_in_its_block() -> None:
-    twice = _of([0, 0], 512)
-    assert twice.keys.tolist() == [int(KEYS[0][:16], 16)]
-    assert_allclose(twice.sums["on"][0], 2 * SUMS["on"][0])
-
-
 def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
     one, other = _of([0, 1], 512), Blocks.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
     for total in (one + other, other + one):
@@ -87,11 +78,6 @@ def test_models_of_many_heads_keep_fewer_blocks() -> None:
     assert most_blocks(2 * ROOM // MOST_BLOCKS) == MOST_BLOCKS // 2 and most_blocks(ROOM) == FEWEST_BLOCKS
     whole = _of(list(range(COUNT)), 512)
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
-
-
-def test_what_is_the_same_for_all_heads_is_there_once() -> None:
-    alike = np.broadcast_to(SUMS["on"][:, :1, :1], (COUNT, 2, 3, 4))
-    assert squeezed(alike).shape == (COUNT, 1, 1, 4) and squeezed(SUMS["on"]).shape == (COUNT, 2, 3, 4)
 
 
 def _pairs(pairs: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -143,21 +129,3 @@ def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
         )
         assert of_difference[column] == pytest.approx(math.sqrt(variance))
     assert (of_difference < np.hypot(error(one), error(other))).all()  # the pairs are the same: a control
-
-
-def test_the_error_of_two_pairs_by_hand() -> None:
-    """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the ratio is 1/2, the residuals 1/2 and -1/2, the factor 2/1."""
-    total, n = np.array([1.0, 1.0]), np.array([1.0, 3.0])
-    assert ratio(total, n) == 0.5 and effective(n) == 1.6
-    assert error(residuals(total, n)) == pytest.approx((2 * 0.5) ** 0.5 / 4)
-
-
-@pytest.mark.parametrize("pairs", [2, 5, 20])
-def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
-    """Ratios of clusters of unlike size, drawn 4,000 times; without the factor and t it would be 0.70 of 2 pairs."""
-    rng = np.random.default_rng(pairs)
-    n = rng.integers(3, 12, (pairs, 4000)).astype(float)
-    total = n * (0.4 + rng.normal(0, 0.1, (pairs, 4000)))
-    off, se = np.abs(ratio(total, n) - 0.4), error(residuals(total, n))
-    assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
-    assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94  # a control: what was claimed before

@@ -45,15 +45,6 @@ def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
     assert (rows[~batch.word[0]] == -1).all()
 
 
-def test_far_words_are_in_their_classes() -> None:
-    text = "[CLS] " + " ".join(f"x{i}" for i in range(24)) + " [SEP]"
-    batch = collate([input_of(text)])
-    row = class_of_cells(batch.under(torch.ones(1, 26, 26, dtype=torch.bool)))[0, 13]  # x12
-    before = ["earlier"] * 4 + ["previous-4-8"] * 5 + ["previous-2-3"] * 2 + ["previous"]
-    after = ["next"] + ["next-2-3"] * 2 + ["next-4-8"] * 5 + ["later"] * 3
-    assert [CLASSES[c] for c in row] == ["start", *before, "itself", *after, "end"]
-
-
 @st.composite
 def texts(draw: st.DrawFn) -> list[str]:
     """Up to three inputs of one or two sentences of a small vocabulary, so that words repeat."""
@@ -242,10 +233,3 @@ def _columns(tokens: list[str], sentence: tuple[int, ...], words: list[int], i: 
         yield FREQUENT
     elif letters[1]:
         yield RARE
-
-
-@pytest.mark.parametrize("name", ["frequent", "rare"])
-def test_the_vocabulary_of_these_tests_tells_frequent_words(name: str) -> None:
-    """A control of the loops' own list: the 100 lowest ids are frequent."""
-    known = VOCABULARY.frequent
-    assert {0, 1} <= known if name == "frequent" else not {102, 103} & known

@@ -90,24 +90,6 @@ def test_too_few_pairs_do_not_tell() -> None:
     assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
 
 
-def test_a_label_of_one_word_among_many_stays_as_often_as_that_word_is_drawn() -> None:
-    """Eleven words say nothing and one all: the pattern is followed where that one is drawn four times or more."""
-    count = 12
-    pairs = {name: np.zeros((count, *values.shape[1:])) for name, values in _pairs(1).items()}
-    for name in ("every_key.n", "words_only.n"):
-        pairs[name] += 1
-    pairs["n"] += 1
-    for kind in KINDS:
-        pairs[f"{kind}.chance"] += 0.1
-        pairs[f"{kind}.weight"][:4, ..., 0] = 1
-    labels = _labels(pairs)
-    assert (labels.label == "next-word").all() and labels.stays is not None
-    drawn = np.random.default_rng(1).binomial(count, 4 / count, size=20_000)
-    expected = ((drawn / count - 0.1) / 0.9 >= THRESHOLD).mean()
-    error = np.sqrt(expected * (1 - expected) / RESAMPLINGS)
-    assert labels.stays[0, 0] == pytest.approx(expected, abs=4 * error + 0.001) and 0.5 < expected < 0.9
-
-
 def test_the_same_seed_gives_the_same() -> None:
     pairs = _pairs(20)
     first, again, other = (_labels(pairs, seed=seed).stays for seed in (0, 0, 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +20,13 @@ from attnscan.errors import OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.scoring.patterns import (
     PATTERNS,
-    Pattern,
-    bag_of_words,
     cross_sentence,
-    delimiter,
     identical,
     next_word,
     own_pattern,
     previous_word,
     with_own,
 )
-from attnscan.views.palette import paper_color
 
 FUNCTIONS = [pattern.target for pattern in PATTERNS if pattern.target is not None]
 
@@ -39,27 +34,6 @@ FUNCTIONS = [pattern.target for pattern in PATTERNS if pattern.target is not Non
 def _edges(target: torch.Tensor, tokens: list[str]) -> set[str]:
     """A target's entries as `query>key`, with places to tell equal words apart."""
     return {f"{tokens[q]}{q}>{tokens[k]}{k}" for q, k in target.nonzero().tolist()}
-
-
-def test_the_seven_in_the_order_of_every_table() -> None:
-    assert [pattern.id for pattern in PATTERNS] == [
-        "next-word",
-        "previous-word",
-        "identical",
-        "cross-sentence",
-        "predictive",
-        "delimiter",
-        "bag-of-words",
-    ]
-    assert (
-        len({pattern.letter for pattern in PATTERNS}) == len({pattern.color for pattern in PATTERNS}) == len(PATTERNS)
-    )
-
-
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
-def test_all_that_screens_and_explanations_say_of_a_pattern_stands_in_its_entry(pattern: Pattern) -> None:
-    assert re.fullmatch("#[0-9a-f]{6}", pattern.color) and paper_color(pattern.id) == pattern.color
-    assert all((pattern.clause, pattern.counts, pattern.queries, pattern.keys, pattern.source))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -70,19 +44,6 @@ def test_special_tokens_and_padding_are_never_queries_and_padding_never_a_key(fu
     assert not target[~batch.word].any()
     padding = ~batch.word & ~batch.special
     assert not target.transpose(1, 2)[padding].any()
-
-
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_a_target_does_not_depend_on_its_neighbours_in_the_batch(function: object) -> None:
-    texts = ["[CLS] a cat . [SEP] a cat ran . [SEP]", "[CLS] a a [SEP]", "[CLS] straw ##berries [SEP] ##berries [SEP]"]
-    together = function(batch_of(*texts))  # type: ignore[operator]
-    for row, text in zip(together, texts, strict=True):
-        alone = function(batch_of(text))[0]  # type: ignore[operator]
-        assert torch.equal(row[: len(alone), : len(alone)], alone)
-
-
-def test_a_single_sentence_has_no_other_sentence() -> None:
-    assert not cross_sentence(batch_of("[CLS] a cat saw a cat [SEP]")).any()
 
 
 def test_next_and_previous_stop_at_the_sentence() -> None:
@@ -129,16 +90,6 @@ def test_words_of_several_pieces_are_one_unit() -> None:
     batch = batch_of("[CLS] fresh straw ##berries [SEP] strawberries [SEP]", unit="word")
     assert batch.word.sum() == 3
     assert cross_sentence(batch).nonzero().tolist() == [[0, 2, 4], [0, 4, 2]]
-
-
-def test_every_delimiter_is_a_target_of_every_word() -> None:
-    assert delimiter(batch_of("[CLS] a . [SEP] b [SEP]"))[0].sum() == 3 * 3
-
-
-def test_an_even_spread_sums_to_one() -> None:
-    batch = batch_of("[CLS] a b . [SEP] c [SEP]")
-    rows = bag_of_words(batch)[0].sum(-1)
-    assert rows[batch.word[0]].tolist() == pytest.approx([1, 1, 1, 1])
 
 
 CODE = '''

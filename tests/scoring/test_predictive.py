@@ -14,7 +14,7 @@ from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from one_run import classify, dependencies
 from toy import VOCABULARY as WORD_PIECES
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig
 from work import ablate
 
 from attnscan.errors import CaptureError
@@ -148,14 +148,6 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
     assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
 
-def test_special_tokens_are_neither_hidden_nor_asked() -> None:
-    loaded, encoded = _constructed(torch.ones(6, 6))
-    matrix = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
-    for special in (0, 5):
-        assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
-    assert np.isnan(np.diag(matrix)).all()
-
-
 def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> None:
     """Against the two-sided computation: every ordered pair hidden and read by itself."""
     loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
@@ -196,22 +188,6 @@ def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> No
     assert np.nanargmax(found.matrix[straw]) == berries
     assert np.nanargmax(found.matrix[berries]) == straw
     assert np.nanmin(found.matrix) == 0
-
-
-def test_whole_words_are_hidden_as_one() -> None:
-    loaded = load(choose("bundled"))
-    found, encoded = _ask(loaded, ARTICLE, "distance", "word")
-    assert "strawberries" in encoded.units
-    assert found.words == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
-def test_the_batch_size_changes_nothing(batch_tokens: int) -> None:
-    loaded = load(choose("bundled"))
-    pair = Pair("the cat sat on a mat", "a cat ran")
-    found, _ = _ask(loaded, pair, "distance", batch_tokens=batch_tokens)
-    expected, _ = _ask(loaded, pair, "distance")
-    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
 
 
 @pytest.mark.parametrize("measure", ["distance", "cpmi"])
@@ -262,19 +238,6 @@ def test_a_layer_behind_the_last_attention_that_is_not_finite_is_refused_by_ever
 def _small_bert() -> BertConfig:
     small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
     return BertConfig(vocab_size=len(WORD_PIECES), max_position_embeddings=40, **small)
-
-
-def test_what_it_costs_is_said_before_it_is_paid() -> None:
-    loaded, encoded = _constructed(torch.zeros(7, 7))
-    reports: list[tuple[int, int]] = []
-    paid: list[int] = []
-    loaded.model.register_forward_pre_hook(lambda *_: paid.append(len(reports)))
-    for done, of, _ in help_between_words(loaded, [Questions(encoded, 32)], "cpmi", batch_tokens=21):
-        reports.append((done, of))
-    assert min(paid) == 1
-    total = 5 + 5 * 4 // 2
-    assert reports[0] == (0, total) and reports[-1] == (total, total)
-    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
 
 
 @pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
@@ -412,44 +375,6 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     assert reports[0] == (0, total) and reports[-1] == (total, total)
 
 
-def test_inputs_of_like_length_fill_up_a_batch_and_others_do_not() -> None:
-    loaded = load(choose("bundled"))
-    shapes: list[tuple[int, ...]] = []
-    with loaded.model.register_forward_pre_hook(
-        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
-    ):
-        for texts in (["a b c d e f g h", "a b c d e f g"], ["a b c d e f g h", "a b c"]):
-            inputs = [Questions(encode_pair(loaded.tokenizer, Pair(text), "token", 512, False), 32) for text in texts]
-            list(help_between_words(loaded, inputs, "distance", batch_tokens=100_000))
-    assert shapes == [(36 + 28, 10), (36, 10), (6, 5)]
-
-
-def test_what_says_nothing_of_padding_is_not_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictive, "may_end_early", lambda *_: False)  # which would run the model, too
-    loaded = load(choose("bundled"))
-    encoded = [
-        encode_pair(loaded.tokenizer, Pair(text), "token", 512, False) for text in [("a " * n).strip() for n in (10, 9)]
-    ]
-    bare = [replace(one, model_inputs={"input_ids": one.model_inputs["input_ids"]}) for one in encoded]
-    widths: list[int] = []
-    with loaded.model.register_forward_pre_hook(
-        lambda _, __, named: widths.append(named["input_ids"].shape[1]), with_kwargs=True
-    ):
-        for inputs in (encoded, bare):
-            questions = [Questions(one, 32) for one in inputs]
-            list(help_between_words(loaded, questions, "distance", batch_tokens=100_000))
-    assert widths == [12, 12, 11]
-
-
-@pytest.mark.parametrize(("workers", "room", "sizes"), [(1, 300, [30, 6]), (1, 10_000, [36]), (2, 10_000, [19, 17])])
-def test_batches_are_shared_out_evenly(workers: int, room: int, sizes: list[int]) -> None:
-    """Two workers get a half each; it is not so that one gets a full batch and the other what is left."""
-    loaded = load(choose("bundled"))
-    inputs = [Questions(encode_pair(loaded.tokenizer, Pair("a b c d e f g h"), "token", 512, False), 32)]
-    batches = predictive._batches(inputs, [0], predictive._room(inputs, room, workers))
-    assert [len(batch) for batch in batches] == sizes
-
-
 # Of many pairs: what is asked costs about twice what scoring costs
 
 
@@ -473,7 +398,6 @@ def test_asking_about_many_pairs_keeps_to_its_budget(measure: HelpMeasure, score
 
 
 def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> None:
-    """From the place that the pair's hash draws."""
     inputs = _sample([30] * 3 + [5])
     keys = [f"{number:x}" for number in (0, 22, 23, 4)]
     asked = within_budget(inputs, keys, "cpmi", scored_tokens=10**6)
@@ -540,50 +464,3 @@ SHORT = {
     *("big_bird", "convbert", "megatron-bert", "nystromformer", "rembert", "roformer"),
 }
 """Those whose layers have a part for what comes behind their attention, and the last of them comes last."""
-
-
-@pytest.mark.parametrize("name", ["bundled", "models/minilm-l6-mlm"])
-def test_the_short_way_is_taken_where_much_is_asked(shared: Path, name: str) -> None:
-    loaded = load(choose(name if name == "bundled" else str(shared / name)))
-    measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
-    encoded = encode_pair(loaded.tokenizer, ARTICLE, "token", loaded.limit, False)
-    positions: list[int] = []
-    with loaded.model.encoder.layer[-1].output.register_forward_hook(
-        lambda _module, _arguments, output: positions.append(output.shape[0] * output.shape[1])
-    ):
-        found = _help(loaded, encoded, measure, most_words=32, batch_tokens=100_000)
-    assert positions[-1] == 2 * found.sequences - 13  # two words each, but for the 13 that are hidden alone
-
-
-def test_a_layer_that_is_not_the_last_is_not_taken_for_it() -> None:
-    """Its answers would differ, and so the long way is taken."""
-    torch.manual_seed(0)
-    model = BertModel(_small_bert()).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    model.encoder.layer = torch.nn.ModuleList([model.encoder.layer[1], _OtherLayer(model.encoder.layer[0])])
-    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
-    loaded = LoadedModel(Source("two", ""), model, None, tokenizer, torch.device("cpu"), torch.float32, None)
-    encoded = EncodedInput(
-        tokens=tuple("abcde"),
-        sentence=(-1, 0, 0, 0, -1),
-        unit=tuple(range(5)),
-        punctuation=(False,) * 5,
-        model_inputs={"input_ids": [2, 5, 6, 7, 3], "attention_mask": [1] * 5},
-    )
-    questions = Questions(encoded, 32)
-    assert not predictive.may_end_early(loaded, questions, "distance")
-    model.encoder.layer = model.encoder.layer[:1]
-    assert predictive.may_end_early(loaded, questions, "distance")  # a control
-
-
-class _OtherLayer(torch.nn.Module):
-    """One that mixes positions, and has no part of its own behind its attention."""
-
-    def __init__(self, layer: torch.nn.Module) -> None:
-        super().__init__()
-        self.mixing = torch.nn.Linear(layer.output.dense.out_features, layer.output.dense.out_features)
-
-    def forward(self, states: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-        return self.mixing(states).cumsum(1)

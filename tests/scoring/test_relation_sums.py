@@ -11,7 +11,7 @@ import pytest
 
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
-from attnscan.scoring.relation_sums import OF_ALL, OF_ROWS, RelationSums, ordered, syntax_of
+from attnscan.scoring.relation_sums import OF_ALL, OF_ROWS, RelationSums, syntax_of
 
 LAYERS, HEADS = 1, 2
 SIZES = {"half": 2, "rule": len(RULES), "kind": 2, "layer": LAYERS, "head": HEADS, "even": 1}
@@ -67,14 +67,6 @@ def test_too_many_words_in_no_token_are_no_offsets() -> None:
         sums = sums_of(row, "a" * 64, spelled=[100, lost], met=[30])
         with pytest.raises(ModelError, match=r"the tokenizer of mine .* 6 of 100") if refused else nullcontext():
             syntax_of(sums, signature, among=False)  # type: ignore[arg-type]
-
-
-def test_rows_are_in_the_order_of_tables() -> None:
-    assert [row.relation for row in ordered([Row("obj", HEAD), Row("all", HEAD), Row("det", HEAD)])] == [
-        "all",
-        "det",
-        "obj",
-    ]
 
 
 def test_sums_of_other_rows_add() -> None:

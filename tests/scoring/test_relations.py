@@ -24,7 +24,6 @@ from attnscan.scoring.relation_sums import RelationSums
 from attnscan.scoring.relations import Asked, RelationScorer, items_of
 
 LAYERS, HEADS = 2, 3
-PARTS = ["DET", "NOUN", "VERB", "PUNCT"]
 
 
 def sentence(heads: Sequence[int | None], relations: str, parts: str) -> Sentence:
@@ -243,7 +242,6 @@ def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bo
 
 
 def test_batches_and_their_order_change_nothing() -> None:
-    """Of other rows each."""
     inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
     weights = weights_of(inputs)
     together = scored(inputs, weights, halves)
@@ -256,31 +254,6 @@ def test_batches_and_their_order_change_nothing() -> None:
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
-
-
-def test_blocks_that_come_again_replace_the_first() -> None:
-    inputs = [encoded(CAT, 0), encoded(BIG, 1)]
-    weights, batch = weights_of(inputs), collate(inputs)
-    visible = torch.ones(2, 12, 12, dtype=torch.bool)
-    scorer = RelationScorer(batch, Asked(), [0, 1], among=False)
-
-    def show(layers: int) -> None:
-        for layer in range(layers):
-            for number, one in enumerate(inputs):
-                own = torch.tensor(weights[number][layer], dtype=torch.float32)[None]
-                block = (
-                    slice(number, number + 1),
-                    slice(0, HEADS),
-                    own,
-                    visible[:, : len(one.tokens), : len(one.tokens)],
-                )
-                scorer(AttentionBlock(Grid.square(LAYERS, HEADS), layer, *block, None, None, None, None))
-
-    show(1)
-    show(LAYERS)
-    again = scorer.sums()
-    expected = scored(inputs, weights, [0, 1])
-    assert_allclose(_stacked(again, "hits"), _stacked(expected, "hits"))
 
 
 def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:

@@ -25,11 +25,10 @@ from attnscan.results.scores import Scores
 from attnscan.scoring.blocks import Blocks, PairSums
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Columns, Scorer
-from attnscan.scoring.targets import Target, Targets
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.targets import Targets
 
 LAYERS, HEADS = 2, 3
-GRID = Grid.square(LAYERS, HEADS)
 NUMBERS = ("score", "chance", "se", "n", "pairs", "itself")
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 
@@ -174,12 +173,6 @@ def test_padding_order_and_sharding_change_nothing(texts: list[str], random: obj
     _equal(together, alone, 1e-5)
 
 
-def test_sums_of_shards_add_to_the_last_bit() -> None:
-    texts = ["[CLS] a cat [SEP] a cat [SEP]", "[CLS] the cat ran [SEP]", "[CLS] a a . [SEP]"]
-    parts = [_score([text], [_weights(text, seed)]) for seed, text in enumerate(texts)]
-    _equal(reduce(add, parts), reduce(add, [parts[2], parts[0], parts[1]]), 1e-9)
-
-
 def test_blocks_of_heads_may_come_in_any_size_and_come_again() -> None:
     text = "[CLS] a cat [SEP] a cat [SEP]"
     weights = [_weights(text, 0)]
@@ -210,14 +203,6 @@ def test_queries_by_themselves_add_up_to_their_input(text: str, causal: bool) ->
     for name, values in whole.items():
         assert_allclose(scorer.pair_sums()[name], values, atol=1e-6, err_msg=name)
         assert_allclose(scorer.word_sums()[name].sum(0), values[0], atol=1e-6, err_msg=name)
-
-
-def test_a_head_that_parks_wholly_has_no_content_to_judge() -> None:
-    text = "[CLS] a cat [SEP]"
-    scores = _finished(_score([text], [_weights(text, 0)]).sums)
-    assert scores.every_key.n[0, 0, 0] == 1
-    assert scores.words_only.n[0, 0, 0] == 0
-    assert np.isnan(scores.words_only.score[0, 0, 0])
 
 
 def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
@@ -261,32 +246,3 @@ def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None
     weights[1, 2, 1] = torch.nan
     with pytest.raises(CaptureError, match="not finite from layer 1 on"):
         _score([text], [weights])
-
-
-def test_columns_split_into_each_target_and_the_wider_one() -> None:
-    """Column 1 is a part of column 0; behind the three stand column 0 on its queries, by every key and by words.
-
-    Behind all these stands what lies on the query itself.
-    """
-    every_key, on_words = [1, 2, 3, 7, 8, 21, 22, 23], [4, 5, 6, 17, 18, 24, 25, 26]
-    weight, whole, itself = Columns(3, ((1, 0),)).split(np.array([every_key, on_words], dtype=float))
-    assert weight.tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert whole.tolist() == [[1, 7, 3], [4, 18, 6]]
-    assert itself.tolist() == [[21, 22, 23], [24, 25, 26]]
-
-
-def test_two_parts_have_their_columns_one_after_the_other() -> None:
-    every_key, on_words = [0, 0, 0, 1, 2, 3, 4, 9, 9, 9], [0, 0, 0, 5, 6, 7, 8, 9, 9, 9]
-    _, whole, _ = Columns(3, ((1, 0), (2, 0))).split(np.array([every_key, on_words], dtype=float))
-    assert whole.tolist() == [[0, 1, 2], [0, 7, 8]]
-
-
-def test_without_parts_there_is_a_column_a_target() -> None:
-    matrix = torch.ones(1, 2, 2)
-    columns = Columns.of([Target("wide", matrix), Target("other", matrix, part_of="absent")])
-    assert len(columns) == 4
-    measured = np.arange(8.0).reshape(2, 4)
-    weight, whole, itself = columns.split(measured)
-    assert weight.tolist() == whole.tolist() == measured[:, :2].tolist()
-    assert itself.tolist() == measured[:, 2:].tolist()
-    assert len(Columns.of([Target("wide", matrix), Target("part", matrix, part_of="wide")])) == 6

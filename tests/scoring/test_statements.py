@@ -91,11 +91,6 @@ def test_heads_that_are_all_alike_have_no_statement_however_far_from_even_attent
     assert (labels.among_words == "").all() and np.isnan(labels.share).all()
 
 
-def test_special_tokens_are_habits_only_where_they_are_keys() -> None:
-    with_them, without = (habits_of(special=special)[0] for special in (True, False))
-    assert set(with_them) - set(without) == {"start", "middle", "end", "delimiter"}
-
-
 def test_what_many_pairs_say_equals_the_plain_loops() -> None:
     sums = _pairs({(0, 1): {"next": 0.24}, (1, 2): {"itself": 0.21, "next": 0.18}, (2, 0): {"earlier": 0.9}}, 12, 0.05)
     _, result = _stated(sums)
