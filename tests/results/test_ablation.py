@@ -9,7 +9,7 @@ import pytest
 from ablated import effect_of
 from small_results import SIGNATURE
 
-from attnscan.results.ablation import Ablation, HeadSet, Quantity
+from attnscan.results.ablation import Ablation, Quantity
 from attnscan.results.grid import Grid
 from attnscan.results.tables import render
 
@@ -93,9 +93,3 @@ def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
     attrs = found.to_frame().attrs
     assert (attrs["choosing_pairs"], attrs["measured_pairs"]) == (5, 6)
     assert attrs["possible_controls"] == {"x": 2, "y": 0}
-
-
-def test_a_set_knows_whether_a_control_was_left_out() -> None:
-    controls = (((0, 1),), ((0, 2),))
-    assert HeadSet("x", ((0, 0),), controls, 2).has_all_controls
-    assert not HeadSet("x", ((0, 0),), controls, 3).has_all_controls and not HeadSet("x", ()).has_all_controls

@@ -11,7 +11,6 @@ from one_run import classify
 from scans import ARTICLE, BUNDLED
 
 from attnscan.errors import SelectionError
-from attnscan.inputs.tokens import DELIMITERS
 from attnscan.model import tap
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Head
@@ -24,18 +23,6 @@ def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None
     logits = np.stack([attention.products(Head(1, 8), query).sum(-1) for query in range(len(attention.tokens))])
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     assert_allclose(weights, attention.weights[1, 8], atol=1e-6)
-
-
-def test_special_tokens_and_sentences(attention: Attention) -> None:
-    special = [sentence == -1 for sentence in attention.sentence]
-    assert special == [token in DELIMITERS for token in attention.tokens]
-    assert attention.visible is not None and attention.visible.all() and attention.grid.shape == (6, 12)
-
-
-def test_a_mean_of_heads_is_a_mean(attention: Attention) -> None:
-    heads = [Head(0, 2), Head(1, 8), Head(5, 3)]
-    expected = (attention.weights[0, 2] + attention.weights[1, 8] + attention.weights[5, 3]) / 3
-    assert_allclose(attention.mean_weights(heads), expected, atol=1e-7)
 
 
 HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)

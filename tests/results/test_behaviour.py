@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_results import ABOVE, PATTERNS, WINNERS, labels_of, result_of
+from small_results import ABOVE, WINNERS, labels_of, result_of
 
-from attnscan.results.behaviour import columns_of
 from attnscan.results.grid import Head
 from attnscan.results.signature import Reading
 
@@ -50,11 +49,6 @@ def test_a_head_rests_with_more_than_half_of_its_attention_on_special_tokens(del
     assert labels.label.item() == label and labels.among_words.item() == "next-word"
 
 
-def test_the_threshold_is_the_labels_own() -> None:
-    assert labels_of([[0.4, 0, 0, 0]]).label.item() == "next-word"
-    assert labels_of([[0.4, 0, 0, 0]], threshold=0.5).label.item() == ""
-
-
 def test_a_pattern_goes_before_a_habit_and_rest_before_both() -> None:
     labels = labels_of(winners=WINNERS)
     assert labels.among_words.tolist() == [["next-word", "next-3", "even", "", "identical"]]
@@ -94,10 +88,3 @@ def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_lit
     unsure = labels_of(winners=WINNERS, stays=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
     assert not labels_of(winners=WINNERS).unsure.any()
-
-
-def test_columns_are_those_of_the_contract_in_order() -> None:
-    columns = columns_of(labels_of(winners=WINNERS, stays=[1] * 5), PATTERNS)
-    names = ("layer", "head", "name", "label", "label_stays", "among_words", "share", "average", *PATTERNS, "entropy")
-    assert tuple(columns) == names and columns["name"].tolist()[:2] == ["L0H0", "L0H1"]
-    assert columns["delimiter"].tolist() == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6])

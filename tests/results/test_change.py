@@ -36,11 +36,6 @@ def test_what_there_is_not_is_refused_in_a_line(given: dict[str, Any], said: str
     assert "\n" not in str(refused.value)
 
 
-def test_hidden_words_alone_change_the_input_and_not_what_the_model_makes_of_it() -> None:
-    assert not Change(hidden=(3,)).of_model and not Change().of_model
-    assert all(c.of_model for c in (Change(positions="shuffled"), Change(segments="zeroed"), Change(off=(Head(0, 0),))))
-
-
 def test_each_change_is_told_in_a_line() -> None:
     change = Change(hidden=(1,), positions="shuffled", segments="zeroed", off=(Head(2, 0), Head(11, 3)))
     assert change.notes(("[CLS]", "cat", "[SEP]"), 7) == (
@@ -71,14 +66,4 @@ def test_all_that_is_predicted_is_told_in_plain_values_that_json_takes() -> None
         "classes": [{"name": "\\x07no", "before": 0.25, "after": 0.5}],
         "turned": [0.0, 0.5],
         "whyNone": "",
-    }
-
-
-def test_where_there_is_nothing_to_say_it_says_why() -> None:
-    assert Prediction("words", why_none="hide\na word").as_json() == {
-        "kind": "words",
-        "words": [],
-        "classes": [],
-        "turned": [],
-        "whyNone": "hide\\na word",
     }

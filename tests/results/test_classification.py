@@ -7,7 +7,6 @@ import pytest
 from small_results import PATTERNS, result_of
 
 from attnscan.errors import OptionError
-from attnscan.results.classification import Deferred
 
 FIRST = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
 
@@ -33,14 +32,3 @@ def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
         result.with_reading(special="in")
     with pytest.raises(OptionError, match="what heads carry is not in this result"):
         result.with_reading("carried")
-
-
-def test_what_is_deferred_is_worked_out_once() -> None:
-    calls: list[int] = []
-    deferred = Deferred(lambda: calls.append(1) or len(calls))
-    assert (deferred(), deferred(), len(calls)) == (1, 1, 1)
-
-
-def test_results_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        result_of([[0.1, 0.2, 0.3, 0.4]]).units = ()  # type: ignore[misc]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from devices import FULL
 
 from attnscan.cli.output import Destination
 from attnscan.errors import OutputError
-from attnscan.results.files import check_writable, descriptor, write_file
+from attnscan.results.files import check_writable, write_file
 
 not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
@@ -71,23 +69,6 @@ class TestWholeFiles:
         assert file.read_bytes() == b"old"
         assert list(file.parent.iterdir()) == [file]
 
-    @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
-    def test_an_interruption_leaves_nothing(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
-    ) -> None:
-        def interrupt(_: int) -> None:
-            raise interruption
-
-        monkeypatch.setattr(os, "fsync", interrupt)
-        with pytest.raises(interruption):
-            write_file(file, b"new")
-        assert list(file.parent.iterdir()) == []
-
-    @pytest.mark.parametrize("name", ["😀" * 60 + ".csv", "😀" * 62 + ".csv", "a" * 251 + ".csv"])
-    def test_the_longest_names_are_written(self, tmp_path: Path, name: str) -> None:
-        write_file(tmp_path / name, b"new")
-        assert (tmp_path / name).read_bytes() == b"new"
-
     @pytest.mark.usefixtures("umask")
     def test_a_new_file_has_the_mode_that_umask_leaves(self, file: Path) -> None:
         write_file(file, b"new")
@@ -121,11 +102,6 @@ class TestLinksAndDevices:
         file.symlink_to(file.parent / "missing" / "target.csv")
         assert "there is no directory" in refusal(file)
 
-    @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes a loop of links for a new file")
-    def test_a_loop_of_links_is_refused(self, file: Path) -> None:
-        file.symlink_to(file)
-        assert "loop" in refusal(file)
-
     def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
         pipe, got = tmp_path / "pipe", []
         os.mkfifo(pipe)
@@ -141,79 +117,6 @@ class TestLinksAndDevices:
     def test_a_full_device_is_an_error_and_stays_a_device(self) -> None:
         assert "No space left on device" in refusal(FULL)
         assert FULL.is_char_device()
-
-    def test_a_device_takes_the_bytes(self) -> None:
-        null = Path(os.devnull)
-        write_file(null, b"new")
-        assert null.is_char_device()
-
-
-@pytest.fixture(params=["truncated", "appended"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """A file that the shell opened with `>` or `>>`, one line in it, and its descriptor."""
-    path = tmp_path / "log.csv"
-    path.write_bytes(b"kept\n" if request.param == "appended" else b"")
-    with path.open("ab" if request.param == "appended" else "wb") as file:
-        os.write(file.fileno(), b"" if request.param == "appended" else b"kept\n")
-        yield path, file.fileno()
-
-
-class TestDescriptors:
-    @pytest.mark.parametrize(
-        "place", ["/dev/fd/{}", "/proc/self/fd/{}", "/proc/thread-self/fd/{}", "/proc/{pid}/fd/{}"]
-    )
-    @pytest.mark.parametrize("by_link", [False, True])
-    def test_what_stands_in_the_file_behind_is_kept(
-        self, log: tuple[Path, int], tmp_path: Path, place: str, by_link: bool
-    ) -> None:
-        path, number = log
-        named = Path(place.format(number, pid=os.getpid()))
-        if not named.parent.is_dir():
-            pytest.skip(f"no {named.parent}")
-        if by_link:
-            (tmp_path / "chain").symlink_to(named)
-            named = tmp_path / "link.csv"
-            named.symlink_to("chain")
-        before = path.stat().st_ino
-        write_file(named, b"new\n")
-        write_file(named, b"more\n")
-        assert path.read_bytes() == b"kept\nnew\nmore\n"
-        assert path.stat().st_ino == before
-
-    @pytest.mark.parametrize(("name", "number"), [("/dev/stdin", 0), ("/dev/stdout", 1), ("/dev/stderr", 2)])
-    def test_the_standard_ones_have_names(self, name: str, number: int) -> None:
-        assert descriptor(Path(name)) == number
-
-    @pytest.mark.parametrize("name", ["7", "fd/7", "/dev/null", "/dev/fd", "/dev/fd/seven", "/proc/self/stat"])
-    def test_no_other_path_is_one(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        assert descriptor(Path(name)) is None
-
-    def test_what_is_not_open_is_refused_before_the_work(self, file: Path) -> None:
-        file.write_bytes(b"old")
-        for number in ("987", "9" * 30):
-            with pytest.raises(OutputError, match="it is not open"):
-                check_writable(Path("/dev/fd", number))
-        with file.open("rb") as opened:
-            named = Path("/dev/fd", str(opened.fileno()))
-            assert descriptor(named) == opened.fileno()
-            with pytest.raises(OutputError, match="for reading only"):
-                check_writable(named)
-
-    def test_a_reader_that_has_gone_is_told_as_such(self) -> None:
-        reader, writer = os.pipe()
-        os.close(reader)
-        with pytest.raises(BrokenPipeError):
-            write_file(Path("/dev/fd", str(writer)), b"x" * 100_000)
-        os.close(writer)
-
-    @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc")
-    def test_a_file_of_another_process_is_refused(self, log: tuple[Path, int]) -> None:
-        path, number = log
-        with subprocess.Popen(["sleep", "60"], stdout=number) as other:
-            assert "another process" in refusal(Path(f"/proc/{other.pid}/fd/1"))
-            other.kill()
-        assert path.read_bytes() == b"kept\n"
 
 
 class TestRefused:

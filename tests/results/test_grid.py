@@ -26,27 +26,6 @@ def test_heads_are_counted_kind_by_kind_and_layer_by_layer() -> None:
     assert names(TRANSLATOR.layer_of(Head(1, 1, kind=AttentionKind.ENCODER))) == "e1-0,e1-1,e1-2"
 
 
-def test_what_is_beyond_a_grid() -> None:
-    for head in (Head(3, 0), Head(0, 2), Head(-1, 0), Head(0, 0, kind=AttentionKind.CROSS)):
-        assert head not in GRID
-        with pytest.raises(ValueError, match=f"no head {head.name}"):
-            GRID.index(head)
-    for number in (6, -1):
-        with pytest.raises(IndexError):
-            GRID[number]
-
-
-def test_a_grid_is_that_of_its_arrays() -> None:
-    values = np.arange(6.0).reshape(3, 2)
-    assert Grid.of(values) == Grid.of(values[..., None]) == GRID != Grid.square(2, 3)
-    assert [values[head.place] for head in GRID] == values.ravel().tolist()
-    of_all, of_two = GRID.columns(), GRID.columns(np.array([5, 2]))
-    assert (of_all["layer"].tolist(), of_all["head"].tolist()) == ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])
-    assert (of_two["layer"].tolist(), of_two["head"].tolist()) == ([2, 1], [1, 0])
-    assert GRID.columns([])["layer"].dtype == np.int64
-    assert (str(GRID), str(TRANSLATOR)) == ("3 × 2", "encoder 2 × 3, decoder 1 × 2, cross 1 × 2")
-
-
 @pytest.mark.parametrize(
     ("grid", "text", "heads"),
     [

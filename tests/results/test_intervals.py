@@ -19,7 +19,6 @@ NAN = math.nan
 
 @pytest.mark.parametrize("pairs", [2, 3, 20, 5000])
 def test_an_interval_is_as_wide_as_t_says(pairs: int) -> None:
-    """Twelve errors wide with two pairs, two with many."""
     assert half_width(0.1, pairs) == pytest.approx(0.1 * stats.t(pairs - 1).ppf(0.975))
 
 
@@ -29,11 +28,6 @@ def test_a_scores_interval_follows_from_the_logit_by_hand() -> None:
     reach = stats.t(3).ppf(0.975) * 0.1 * math.sqrt(4 / 5) * 4 / 3 / (0.3 * 0.7)
     for bound, sign in ((low, -1), (high, 1)):
         assert math.log(bound / (1 - bound)) == pytest.approx(math.log(0.3 / 0.7) + sign * reach)
-
-
-def test_a_scores_interval_of_many_pairs_is_that_of_the_normal_distribution() -> None:
-    low, high = score_interval(0.3, 0.001, 10_000, 9_000)
-    assert (low, high) == pytest.approx((0.3 - 0.00196, 0.3 + 0.00196), abs=5e-6)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +76,8 @@ def test_scores_of_skewed_pairs_unlike_in_size_are_held_where_t_alone_misses(pai
 
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_below_two_pairs_there_is_none(pairs: int) -> None:
-    """Nor a p-value."""
     assert np.isnan(half_width(0.1, pairs))
     assert np.isnan(p_value(0.1, 0.1, pairs))
-
-
-def test_a_p_value_falls_below_5_percent_where_the_interval_leaves_0() -> None:
-    """The two are one statement."""
-    for pairs in (2, 7, 40):
-        width = half_width(0.1, pairs)
-        assert p_value(width * 1.001, 0.1, pairs) < 0.05 < p_value(-width * 0.999, 0.1, pairs)
 
 
 def test_a_difference_of_nothing_is_no_find() -> None:
@@ -106,18 +92,6 @@ def test_false_discovery_rates_follow_benjamini_and_hochberg() -> None:
     p = np.array([[0.04, np.nan], [0.01, 0.5]])
     assert false_discovery_rates(p) == pytest.approx(np.array([[0.06, np.nan], [0.03, 0.5]]), nan_ok=True)
     assert np.isnan(false_discovery_rates(np.array([np.nan]))).all()
-
-
-def test_noise_alone_gives_few_false_discoveries() -> None:
-    """Among 400 differences of nothing, any survive in about one study of twenty, where p < 0.05 finds 20 in each."""
-    rng = np.random.default_rng(0)
-    studies, found, naive = 300, 0, 0
-    for _ in range(studies):
-        p = p_value(rng.standard_t(9, size=400), 1.0, 10)
-        found += bool((false_discovery_rates(p) < 0.05).any())
-        naive += int((p < 0.05).sum())
-    assert found / studies < 0.09
-    assert 17 < naive / studies < 23
 
 
 def test_holms_p_values_never_fall_and_leave_out_what_is_not_known() -> None:

@@ -86,10 +86,6 @@ def test_without_residuals_no_lead_is_sure_and_no_head_is_called_close() -> None
     assert _ranking(None).close_to_best("next-word") == []
 
 
-def test_where_the_best_is_told_from_the_next_no_pairs_are_missing() -> None:
-    assert _ranking(0.004).pairs_to_tell("next-word") is None
-
-
 def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
     ranking = _ranking(0.01, ranked_by=[0.3, 0.6, 0.2])
     assert ranking.order("next-word").tolist() == [1, 0, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,9 +71,3 @@ def test_what_a_result_is_made_of_is_one_line_of_shapes(results: dict[str, Any])
         assert len(text.splitlines()) == 1 and len(text) < 4000 and f"{type(part).__name__}(" in text
         assert " float" in text
     assert f"weights=<{list(result.attention.weights.shape)} float32>" in repr(result.attention)
-
-
-def test_a_page_says_how_large_it_is(results: dict[str, Any], tmp_path: Path) -> None:
-    page = attnscan.report(results["Classification"])
-    (tmp_path / "page.html").write_text(page.html, encoding="utf-8")
-    assert repr(page).splitlines()[0] == f"Page of {(tmp_path / 'page.html').stat().st_size:,} bytes"

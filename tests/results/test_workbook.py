@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from openpyxl.worksheet.worksheet import Worksheet
 
 from attnscan.errors import OutputError
-from attnscan.results import tables as module
-from attnscan.results.tables import LONGEST_TEXT, MOST_ROWS, entries, workbook
+from attnscan.results.tables import LONGEST_TEXT, MOST_ROWS, workbook
 
 KEPT = [
     *("-", "--", "=1+1", "+49", "-abc", "@x", '="', "a\tb", "a\nb", '"', "'=1", "=" + "x" * 300, "😀", "👩\u200d🚀"),
@@ -93,11 +92,6 @@ def test_what_is_known_about_the_rows_is_on_a_sheet_of_its_own() -> None:
     assert opened(workbook(pd.DataFrame({"family": ["bert"]}))).sheetnames == ["rows"]
 
 
-def test_a_table_without_rows_has_its_header() -> None:
-    sheet = opened(workbook(typed().iloc[:0]))["heads"]
-    assert rows_of(sheet) == [tuple(typed().columns)] and sheet.auto_filter.ref == "A1:G1"
-
-
 class TestText:
     def read(self, texts: list[str]) -> list[Any]:
         return [row[0] for row in opened(workbook(of_texts(texts)))["rows"].iter_rows(min_row=2)]
@@ -150,14 +144,6 @@ def test_more_rows_than_a_sheet_has_are_an_error_at_once() -> None:
         workbook(frame)
 
 
-def test_rows_beyond_a_chunk_and_beyond_those_measured_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", 7)
-    monkeypatch.setattr(module, "_MEASURED", 5)
-    frame = pd.DataFrame({"head": range(23), "score": np.linspace(0, 1, 23)})
-    sheet = opened(workbook(frame))["heads"]
-    assert [row[0] for row in rows_of(sheet)[1:]] == list(range(23)) and sheet.auto_filter.ref == "A1:B24"
-
-
 @pytest.mark.parametrize("room", [300, 50_000])
 def test_a_disk_that_is_full_is_one_error(room: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """In a process of its own, whose files may not grow: nothing else is said, not even at its end."""
@@ -179,15 +165,3 @@ except OutputError as error:
     out, err = capfd.readouterr()
     assert out == "cannot write the workbook: File too large; free some space, or set TMPDIR\n" and err == ""
     assert not list(tmp_path.iterdir()), "what is left of the sheets"
-
-
-@settings(deadline=None)
-@given(
-    st.recursive(st.integers() | st.text() | st.none(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
-)
-def test_every_value_in_something_nested_has_an_entry(value: Any) -> None:
-    def leaves(within: Any) -> list[Any]:
-        inner = within.values() if isinstance(within, dict) else within
-        return [leaf for each in inner for leaf in leaves(each)] if isinstance(within, dict | list) else [within]
-
-    assert [leaf for _, leaf in entries(value)] == leaves(value)
