@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +22,10 @@ from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
-from attnscan.scan.answers import Answers, cache_directory, worth_keeping
+from attnscan.scan.answers import Answers, cache_directory
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
-from attnscan.scoring.predictive import Questions
 
 PAIR, OTHER = Pair("the cat sat on the mat", "a cat"), Pair("the mat sat")
 OPTIONS = ScanOptions()
@@ -89,7 +87,6 @@ def test_an_input_that_is_there_twice_is_asked_once(model: LoadedModel, asked: l
 
 
 def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, asked: list[int]) -> None:
-    """By whatever way; and as it was before, it is known again."""
     weight = model.model.encoder.layer[0].output.dense.weight
     before = _help(model)
     changes: list[Callable[[], object]] = [
@@ -135,13 +132,6 @@ def test_another_question_is_asked(model: LoadedModel, asked: list[int], changed
     asked.clear()
     found = _help(model, **{"pair": pair, **changed})
     assert sum(asked) == found.sequences
-
-
-def test_a_bound_on_words_that_cuts_nothing_changes_nothing(model: LoadedModel, asked: list[int]) -> None:
-    _help(model)
-    asked.clear()
-    _help(model, predictive_words=40)
-    assert not asked
 
 
 @pytest.mark.parametrize(
@@ -219,14 +209,6 @@ def test_off_keeps_and_looks_up_nothing(
     assert not place.exists()
 
 
-def test_a_gpu_is_asked_a_little_rather_than_hashed(model: LoadedModel) -> None:
-    with Scanner(OPTIONS, model) as scanner:
-        few, many = [Questions(scanner.encode(PAIR), 32)], [Questions(scanner.encode(PAIR), 32)] * 1000
-    assert worth_keeping(model, few)
-    on_gpu: Any = types.SimpleNamespace(device=torch.device("cuda"))
-    assert not worth_keeping(on_gpu, few) and worth_keeping(on_gpu, many)
-
-
 # The command line
 
 
@@ -273,14 +255,6 @@ def test_where_it_lies(
     monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
     found = cache_directory(environment, platform)
     assert found == (None if place is None else Path(place))
-
-
-def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", nowhere)
-    assert cache_directory({}, "linux") is None
 
 
 def _one_bit(path: Path) -> None:

@@ -23,7 +23,7 @@ from scans import (
     states_of,
 )
 
-from attnscan.errors import DeviceError, InputError, MemoryFullError, TooLongError
+from attnscan.errors import DeviceError, InputError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.scores import Scores
@@ -46,7 +46,6 @@ OF_ALL_LENGTHS = [
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_batch_size_and_order_change_nothing(options: ScanOptions, unit: Any) -> None:
-    """Of pairs that are cut, too, and by a dense pattern of one's own."""
 
     def far(batch: EncodedBatch) -> torch.Tensor:
         return (batch.offset.abs() > 1) & batch.same_sentence
@@ -141,16 +140,6 @@ def test_a_batch_that_does_not_fit_is_halved_and_a_single_input_is_an_error(
         scan_shard(options, PAIRS[:3])
 
 
-def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions, of_little_memory: Any) -> None:
-    expected = scan_shard(options, PAIRS)
-    with Scanner(options) as scanner, of_little_memory(scanner.loaded.model, 2) as sizes:
-        sums = states_of(scanner, records_of(PAIRS))[-1].sums.told
-        assert sums is not None and max(sizes) > 2
-        assert_equal_sums(sums, expected, 1e-9)
-        with pytest.raises(MemoryFullError, match="do not fit into the device's memory"):
-            scanner.score([scanner.encode(Pair("the cat", "sat"))] * 3)
-
-
 def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for the device: what is asked of it is how much memory is free."""
     with Scanner(options) as scanner:
@@ -163,41 +152,6 @@ def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monk
         sizes.append(sum(room.holds(inputs, 512) for inputs in range(1, 200)))
     assert sizes[0] == 0 and 0 < sizes[1] < 128
     assert on_gpu.room(100).tokens == 100
-
-
-def test_batches_on_a_gpu_that_others_share_fit_into_a_share(
-    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 16 GiB of which most are free, those with a quarter plan with a quarter, less what they hold."""
-    giga = 1 << 30
-    with Scanner(options) as scanner:
-        whole = replace(scanner.loaded, device=torch.device("cuda"))
-
-    def cells(share: float, free: int, held: int = 0, kept: int = 0) -> int:
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free * giga, 16 * giga))
-        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: held * giga)
-        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: (held + kept) * giga)
-        found = replace(whole, gpu_share=share).room(None).cells
-        assert found is not None
-        return found
-
-    planned = cells(1, 12)
-    assert planned == 12 * giga // 2 // (12 * 4 * 3)
-    assert cells(0.25, 12) == pytest.approx(planned / 3, abs=1)
-    assert cells(0.25, 12, held=1) == pytest.approx(planned / 4, abs=1)
-    assert cells(0.25, 2) == pytest.approx(planned / 6, abs=1)  # the others took more than theirs
-    assert cells(1, 6, held=4, kept=6) == planned  # what this process had before is free to it
-    assert cells(0.25, 0, held=4) == cells(0.25, 12, held=5) == 0
-
-
-def test_batches_on_a_cpu_are_smaller_for_wider_models(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    with Scanner(options) as scanner:
-        for width in (32, 384, 768, 100_000):
-            monkeypatch.setattr(scanner.loaded.model.config, "hidden_size", width)
-            sizes.append(scanner.loaded.room(None).tokens)
-        assert scanner.loaded.room(100).tokens == 100
-    assert sizes == [4096, 2048, 1024, 256]
 
 
 @pytest.mark.loads_anew
@@ -214,7 +168,6 @@ def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
 
 
 def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> None:
-    """One pair at a time, `output_attentions=True`, loops."""
     import reference
     from reference import Written
     from transformers import AutoModel, AutoTokenizer

@@ -56,23 +56,6 @@ def test_saved_weights_score_as_the_model_did() -> None:
     assert again.units == result.units
 
 
-def test_weights_are_saved_token_by_token_whatever_the_unit() -> None:
-    result, attention = classify_and_keep(ARTICLE, replace(BUNDLED, unit="word"))
-    saved = attention.saved()
-    assert "strawberries" in result.units and "##berries" in saved.tokens
-    assert saved.attention.shape == (6, 12, 19, 19)
-    assert saved.segments == (0,) * 8 + (1,) * 11
-    again = classify_weights(saved, "again", replace(BUNDLED, unit="word", related=False))
-    assert again.units == result.units
-
-
-def test_truncated_inputs_are_counted(toy: str) -> None:
-    options = ScanOptions(model=toy, on_long="truncate", predictive="off")
-    lengths = {"cat " * 60: 1, "the cat": 0}
-    for text, cut in lengths.items():
-        assert classify(Pair(text, "the mat"), options).signature.pairs_truncated == cut
-
-
 def test_related_words_change_identical_alone() -> None:
     pair = Pair("He bought a ship.", "She purchased an engine.")
     with_related, without = (classify(pair, replace(BUNDLED, related=related)) for related in (True, False))
@@ -151,23 +134,6 @@ def test_a_model_without_a_mask_token_says_why_its_column_is_empty(tmp_path: Pat
         dependencies(Pair("the cat sat"), ScanOptions(model=model))
 
 
-def test_a_model_whose_words_do_not_depend_on_each_other_has_no_eligible_word(tmp_path: Path) -> None:
-    directory = save_toy_bert(tmp_path, 2, 3, {(0, 0): "next-word"})
-    result = classify(Pair("the cat sat on the mat"), ScanOptions(model=str(directory)))
-    assert "predictive" not in result.not_measured
-    assert (result.scores.every_key.n[..., result.scores.patterns.index("predictive")] == 0).all()
-
-
-def test_attention_is_kept_where_it_is_asked_for_alone() -> None:
-    options = replace(BUNDLED, predictive="off")
-    assert classify(ARTICLE, options).attention is None
-    attention = classify(ARTICLE, options, keep=True).attention
-    assert attention is not None and attention.weights.shape[:2] == (6, 12)
-    saved = attention.saved()
-    assert classify_weights(saved, "again", options).attention is None
-    assert classify_weights(saved, "again", options, keep=True).attention is not None
-
-
 def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None:
     options = replace(BUNDLED, predictive="off", unit="word")
     assert classify(ARTICLE, options).targets == ()
@@ -207,16 +173,3 @@ def test_a_word_of_several_tokens_is_related_to_none() -> None:
     result = classify(pair, replace(BUNDLED, unit="word", predictive="off"))
     assert {tuple(result.units[place] for place in pair) for pair in result.related} == {("strawberry", "berries")}
     assert "strawberries" in result.units
-
-
-def test_related_words_are_those_of_the_same_tokens_by_unit_and_in_any_batch() -> None:
-    from attnscan.scan.scanner import Scanner
-
-    options = replace(BUNDLED, predictive="off")
-    with Scanner(options) as scanner:
-        other = scanner.encode(Pair("Rivers and lakes are purchased, the students said."))
-        inputs = [other, scanner.encode(RELATED)]
-        assert scanner.collate(inputs).related_pairs[1] == classify(RELATED, options).related
-        assert scanner.collate(inputs[:1]).related_pairs[0] == scanner.collate(inputs).related_pairs[0]
-    words = classify(RELATED, replace(options, unit="word"))
-    assert {tuple(words.units[i] for i in pair) for pair in words.related} >= {("king", "queen"), ("war", "battle")}

@@ -12,10 +12,8 @@ from attnscan.errors import MemoryFullError
 from attnscan.inputs.sentence import Pair
 from attnscan.model import running
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.threads import most_workers
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Grid
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
 
@@ -30,18 +28,6 @@ def test_the_signature_says_what_was_run() -> None:
 def test_a_pair_and_the_same_words_as_one_sentence_hash_differently() -> None:
     hashes = {classify(pair, BUNDLED).signature.input_hash for pair in (Pair("ab", "c"), Pair("a", "bc"), Pair("ab c"))}
     assert len(hashes) == 3
-
-
-@pytest.mark.loads_anew
-def test_the_models_attention_is_its_own_while_it_is_asked() -> None:
-    """The tap is for scoring alone: hidden sequences run on the model's fast attention."""
-    with Scanner(ScanOptions(model="bundled")) as scanner:
-        seen: list[str] = []
-        scanner.loaded.model.register_forward_pre_hook(
-            lambda module, _: seen.append(module.config._attn_implementation)
-        )
-        scanner.helps([scanner.encode(Pair("the cat sat"))])
-        assert set(seen) == {"sdpa"}
 
 
 def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,27 +66,3 @@ def test_an_input_that_memory_does_not_hold_is_refused_before_it_is_read(monkeyp
         scanner.check_room(4000, copies=1)
         with pytest.raises(MemoryFullError, match="2,828 tokens would fit"):
             scanner.check_room(4000, copies=2)
-
-
-def test_batches_are_no_larger_than_memory_holds_whatever_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Scanner(BUNDLED) as scanner:
-        loaded = scanner.loaded
-        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: 4 << 30)
-        for length in (16, 128, 512):
-            room = loaded.room(10**9)
-            inputs = next(count for count in range(1, 10**6) if not room.holds(count + 1, length))
-            taken = loaded.needs(inputs * length, min(length, 384))
-            assert 1 << 29 < taken <= 4 << 30  # a good part of what is free, and no more
-        assert loaded.room(500).tokens == 500
-        default = loaded.room(None).tokens
-        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: 1 << 20)
-        assert 1 <= loaded.room(None).tokens < default and loaded.room(10**9).tokens < 100
-        monkeypatch.setattr("attnscan.model.threads.free_memory", lambda: 1 << 20)
-        assert most_workers(loaded, None, 512) == 1
-        monkeypatch.setattr("attnscan.model.loaded.free_memory", lambda: None)
-        assert loaded.room(10**9).tokens == 10**9  # where the system does not tell
-
-
-def test_free_memory_is_known_on_linux() -> None:
-    free = running.free_memory()
-    assert free is None or free > 1 << 20

@@ -168,7 +168,6 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
 
 @pytest.mark.parametrize("content", [b'{"format": 11, "sha256": "x"}', None])
 def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: Path, content: bytes | None) -> None:
-    """They were JSON once."""
     path = tmp_path / "state"
     with Scanner(options) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)

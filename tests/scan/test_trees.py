@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
-from attnscan.scan import local
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.syntax import syntax_view
 
@@ -116,11 +114,6 @@ def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted:
     )
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 7}, {"batch_tokens": 4096}])
-def test_batches_change_nothing(result: Syntax, toy: str, planted: str, options: dict[str, int]) -> None:
-    assert_equal(attnscan.syntax(planted, model=toy, **options), result)
-
-
 def test_order_and_files_change_nothing(result: Syntax, toy: str, planted: str, tmp_path: Path) -> None:
     blocks = Path(planted).read_text(encoding="utf-8").split("# newdoc")[1:]
     for name, some in (("b", blocks[12:]), ("a", blocks[:12])):
@@ -196,25 +189,6 @@ def test_a_state_takes_more_treebanks(result: Syntax, toy: str, halved: tuple[st
             attnscan.syntax(**{"treebank": halved, "model": toy, "state": state, **changed})
     with pytest.raises(StateError, match="its unit is word"):
         attnscan.heads(["the cat"], model=toy, state=state, predictive="off")
-
-
-def test_an_interrupted_run_is_gone_on_with(
-    result: Syntax, toy: str, planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
-    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
-    how: dict[str, Any] = {"model": toy, "batch_tokens": 64, "state": tmp_path / "state"}
-    told: list[int] = []
-
-    def interrupt(_: str, done: int | None, total: int | None) -> None:
-        if total == 288 and (done or 0) > 100:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attnscan.syntax(planted, progress=interrupt, **how)
-    again = attnscan.syntax(planted, progress=lambda _, done, total: told.append(done if total == 288 else 288), **how)
-    assert min(done for done in told if done) > 50
-    assert_equal(again, result)
 
 
 @pytest.mark.parametrize("by", ["weight", "carried"])
