@@ -11,9 +11,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from attnscan.errors import CaptureError
-from attnscan.model import tap as tapping
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.masks import Behind
 from attnscan.model.tap import Tap
 from attnscan.results.grid import AttentionKind
 
@@ -76,45 +74,6 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
             assert torch.equal(seen, (expected[number][block.layer] > 0).any(0))
             covered |= {(number, block.layer, head) for head in range(*block.heads.indices(heads))}
     assert len(covered) == 2 * layers * heads
-
-
-def test_a_targets_tokens_have_their_places_behind_the_sources() -> None:
-    blocks, _ = _blocks(tiny_encoder_decoder("bart"), AttentionKind.CROSS, tiny_translations())
-    for block in blocks:
-        ((target, source),) = [_SIZES[AttentionKind.CROSS][number] for number in range(*block.inputs.indices(2))]
-        assert (block.rows, block.columns) == (slice(source, source + target), slice(0, source))
-        assert block.tokens == source + target
-
-
-def test_what_is_visible_of_places_behind_each_other_is_a_rectangle() -> None:
-    visible = Behind(torch.tensor([[[True, False], [True, True]]]), [(2, 2)])
-    every = slice(None)
-    assert visible[every, every, every][0].int().tolist() == [[0] * 4, [0] * 4, [1, 0, 0, 0], [1, 1, 0, 0]]
-    assert visible[slice(0, 1), slice(2, 4), slice(0, 2)][0].tolist() == [[True, False], [True, True]]
-
-
-@pytest.mark.parametrize(("kind", "ran"), [(AttentionKind.ENCODER, 0), (AttentionKind.DECODER, 1)])
-def test_the_pass_ends_after_the_last_call_that_is_needed(kind: AttentionKind, ran: int) -> None:
-    """Reading the encoder runs no layer of the decoder; its own last layer does not reach what looks across."""
-    model = tiny_encoder_decoder("bart")
-    with Tap(model, kind=kind) as tap:
-        tap.run(tiny_translations(), lambda _: None)  # the first run is preceded by one that tells kinds apart
-        seen = []
-        for layer in model.decoder.layers:
-            layer.encoder_attn.register_forward_hook(lambda *_: seen.append(1))
-        tap.run(tiny_translations(), lambda _: None)
-    assert len(seen) == ran
-
-
-def test_blocks_of_any_size_make_up_the_same_rectangles(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_encoder_decoder("t5")
-    whole, _ = _blocks(model, AttentionKind.CROSS, tiny_translations())
-    monkeypatch.setattr(tapping, "_BLOCK", 100)
-    pieces, _ = _blocks(model, AttentionKind.CROSS, tiny_translations())
-    assert len(pieces) > len(whole)
-    for block in pieces:
-        (other,) = (big for big in whole if (big.layer, big.inputs) == (block.layer, block.inputs))
-        torch.testing.assert_close(block.weights, other.weights[:, block.heads], atol=1e-6, rtol=0)
 
 
 def test_cross_attention_of_other_shapes_than_the_texts_is_refused() -> None:

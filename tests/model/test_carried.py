@@ -127,19 +127,6 @@ def test_what_stands_between_the_heads_and_their_projection_is_refused(kind: str
         _projections(model.eval())
 
 
-def test_the_model_is_left_as_it_was() -> None:
-    model = tiny_model("bert", TAPPED["bert"], "sdpa")
-    before = model.config._attn_implementation
-    _projections(model)
-    assert model.config._attn_implementation == before
-    assert not any(module._forward_pre_hooks for module in model.modules())
-
-
-def test_a_shared_layer_is_factored_once() -> None:
-    triangles = _projections(tiny_model("albert", TAPPED["albert"])).triangles
-    assert all(each is triangles[0] for each in triangles)
-
-
 @pytest.mark.parametrize(
     "family", ["bert", "gpt2", "qwen3", "modernbert", "mpnet", "xlnet", "ibert", "bloom", "falcon"]
 )

@@ -46,13 +46,6 @@ class TestCatalog:
         assert (broken.family, broken.layers, broken.heads) == ("unknown", None, None)
         assert broken.state == "cannot run: config.json cannot be read"
 
-    def test_a_hub_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked: list[str] = []
-        for module in (sources, catalog):
-            monkeypatch.setattr(module, "hub_answers", lambda: bool(asked.append("the hub")))
-        assert not Catalog.now().hub
-        assert asked == ["the hub"]
-
     def test_without_any_model_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in (sources, catalog):
             monkeypatch.setattr(module, "bundled_directory", lambda: None)

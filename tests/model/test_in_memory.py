@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from families import TAPPED, UNTAPPED
 from tiny_checkpoints import SMALL, refusal
 from tiny_checkpoints import tokenizer as tiny_tokenizer
 from tokenizers_of_kinds import wordpiece
-from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from work import classify
@@ -199,21 +197,6 @@ def test_it_runs_in_its_own_number_format(bert: tuple[Any, Any], name: str) -> N
     assert np.nanmax(np.abs(scores[0] - scores[1])) < 0.02
 
 
-def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
-    """By what it holds: whatever runs has the modules, weights and buffers of the caller's model."""
-    model, tokenizer = bert
-    model.stream = (number for number in range(3))  # which nothing can copy
-    loaded = adopted(model, tokenizer)
-    assert loaded.model is model.bert and loaded.masked_lm.bert is model.bert and loaded.masked_lm.cls is not None
-    held = {values.data_ptr() for values in (*model.parameters(), *model.buffers())}
-    assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
-    with Scanner(ScanOptions(), loaded) as scanner:
-        before = sum(type(held) is BertModel for held in gc.get_objects())
-        classify(scanner, PAIR)
-        assert sum(type(held) is BertModel for held in gc.get_objects()) == before
-    assert loaded.tokenizer is not tokenizer
-
-
 def test_big_bird_is_read_with_full_attention_and_has_its_own_again() -> None:
     torch.manual_seed(0)
     settings = {**UNTAPPED["big_bird"], "attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
@@ -278,17 +261,3 @@ def test_a_head_of_a_class_that_is_the_callers_own_is_not_used(bert: tuple[Any, 
     assert adopted(model, tokenizer).masked_lm is not None
     model.__class__ = Louder
     assert adopted(model, tokenizer).masked_lm is None
-
-
-def test_a_head_of_another_size_is_not_used(bert: tuple[Any, Any]) -> None:
-    model, tokenizer = bert
-    model.cls.predictions.decoder = torch.nn.Linear(SMALL["hidden_size"], 3)
-    assert adopted(model, tokenizer).masked_lm is None
-
-
-def test_a_head_that_shares_its_weights_shares_them_still(bert: tuple[Any, Any]) -> None:
-    model, tokenizer = bert
-    loaded = adopted(model, tokenizer)
-    decoder: Tensor = loaded.masked_lm.cls.predictions.decoder.weight
-    assert decoder.data_ptr() == model.get_input_embeddings().weight.data_ptr()
-    assert loaded.fingerprint == adopted(model, tokenizer).fingerprint

