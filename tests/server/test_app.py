@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of
+from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened
 from starlette.applications import Starlette
 
 from attnscan.errors import OutputError
@@ -78,20 +77,6 @@ def test_a_port_that_is_taken_is_told() -> None:
         listening(own.getsockname()[1])
 
 
-def test_a_server_that_ends_late_closes_a_socket_of_its_own(
-    session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_app, "_PATIENCE", 0)  # it is given no time, and what listened is closed before it ends
-    before = set(threading.enumerate())
-    with listened(session, bugs) as port:
-        assert fetched(port, "").status == 200
-        (server,) = (thread for thread in {*threading.enumerate()} - before if thread.name == "attnscan-server")
-    server.join(WAIT)  # an error in it would be this test's
-    assert not server.is_alive()
-    with listening(port):  # and the port is free again
-        pass
-
-
 def test_many_questions_at_once_are_all_answered(port: int) -> None:
     with ThreadPoolExecutor(20) as pool:
         answers = pool.map(lambda number: fetched(port, "answer", body_of(a=f"cat {number}")), range(40))
@@ -147,14 +132,6 @@ def test_texts_stay_texts(port: int) -> None:
     answer = fetched(port, "answer", body_of(a=hostile))
     assert answer.status == 200 and answer.body.isascii() and b"\x1b" not in answer.body
     assert answer.headers["content-type"] == "application/json" and json.loads(answer.body)["question"]["a"] == hostile
-
-
-def test_two_models(model: StandIn, bugs: list[Exception]) -> None:
-    with session_of(model, other := StandIn(model.result)) as session, listened(session, bugs) as port:
-        assert fetched(port, "answer", body_of(model=1)).status == 200
-        assert (len(model.asked), len(other.asked)) == (0, 1)
-        assert fetched(port, "?model=1").status == 200
-        assert fetched(port, "answer", body_of(model=2)).status == 400
 
 
 HEADERS = {

@@ -165,12 +165,6 @@ class TestTyping:
             cell = page.locator("#scores tbody tr").first.locator("td.score").first
             expect(cell).to_have_attribute("title", f"{true.table.score[0, 0, 0]:.6f}")
 
-    def test_an_answer_says_how_sure_it_is_and_where_attention_goes(self, page: Page, address: str) -> None:
-        opened(page, address).click("#tab-head")
-        page.fill("#sentence-b", "At the store, I bought red apples.")
-        expect(page.locator("#facts")).to_contain_text("bootstrap resamples")
-        expect(page.locator("#facts table.profile tr").first).to_be_visible()
-
     def test_a_head_is_as_the_model_has_it(self, page: Page, address: str) -> None:
         opened(page, address + "#view=head&heads=2-0&by=weight&special=in&a=the+cat+sat&b=")
         true = attnscan.classify("the cat sat", model="bundled", predictive="off").attention
@@ -179,13 +173,6 @@ class TestTyping:
         expect(page.locator("#reading")).to_contain_text("the looks most at")
         told = page.locator("#keys .value").all_text_contents()
         assert [float(text) for text in told] == pytest.approx(true.weights[2, 0, 1].tolist(), abs=6e-4)
-
-    def test_a_token_that_is_held_stays_where_there_still_is_one(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&token=q17")
-        page.fill("#sentence-b", "")
-        expect(page.locator("#queries button")).to_have_count(8)
-        answered(page)
-        expect(page).not_to_have_url(re.compile("token="))
 
     def test_a_link_ranks_heads_on_every_input_and_goes_with_its_words(self, page: Page, address: str) -> None:
         opened(page, address + "#view=head&heads=2-0&by=weight&special=in&link=14-13")
@@ -304,12 +291,6 @@ class TestChanges:
         answered(page)
         page.fill("#sentence-b", "")
         expect(page.locator("#segments")).to_be_hidden()
-
-    def test_what_a_model_does_not_allow_cannot_be_chosen(self, page: Page, address: str) -> None:
-        opened(page, address)
-        available = page.evaluate("JSON.parse(document.getElementById('data').textContent).live.available")
-        assert available[0] == dict.fromkeys(("hidden", "positions", "segments", "off"), "")
-        assert page.locator("#ask :disabled:not(#words button)").count() == 0
 
 
 class TestComingBack:

@@ -11,7 +11,7 @@ from small_results import SIGNATURE, result_of, table_of
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.views.behaviour import token_lines, why_unscored, worth
+from attnscan.views.behaviour import token_lines, why_unscored
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
@@ -58,12 +58,3 @@ def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why
 
 def test_some_heads_without_a_score_are_counted() -> None:
     assert why_unscored(RESULT, "identical") == "no word is eligible for 1 of 3 heads"
-
-
-def test_what_a_score_is_worth_has_nothing_for_nan() -> None:
-    table = table_of([[0.5, NAN]])
-    names = ("score", "interval", "chance", "above_chance", "itself", "n", "pairs")
-    assert [worth(table, (0, 0, 0))[name] for name in names] == ["0.600", "", "0.200", "0.500", "0.000", "5", "5"]
-    assert [worth(table, (0, 0, 1))[name] for name in names] == ["", "", "", "", "", "0", "0"]
-    assert worth(replace(table, n=np.full((1, 1, 2), 12345)), (0, 0, 0))["n"] == "12,345"
-    assert worth(replace(table, se=np.full((1, 1, 2), 0.01)), (0, 0, 0))["interval"] == "0.569–0.631"

@@ -43,8 +43,6 @@ Open = Callable[..., Page]
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 OPTIONS = ScanOptions(model="bundled", predictive="off")
 SIZE: ViewportSize = {"width": 1280, "height": 900}
-OWN = {"color_scheme": "light"}  # what a new page has: one that a test leaves changed is its own
-WEB = Path(__file__).parents[3] / "attnscan/views/page/web"
 COPY = (
     "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
     " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height); "
@@ -64,34 +62,6 @@ DIGEST = """canvases => {
     return [size, sum, lit];
 }"""
 """Of all pixels of some canvases, one after the other: how many values, their hash, and how many are not 0."""
-CONTRASTS = """() => {
-    const pixel = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-    const over = (layers) => { // what a browser makes of colours over each other
-        for (const layer of ['#ffffff', ...layers]) { pixel.fillStyle = layer; pixel.fillRect(0, 0, 1, 1); }
-        return [...pixel.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-    };
-    const light = (rgb) => rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const found = [];
-    while (walker.nextNode()) {
-        const text = walker.currentNode.textContent.trim();
-        const of = walker.currentNode.parentElement;
-        if (!text || of.closest("script, :disabled, select")) continue;
-        if (!of.checkVisibility({ visibilityProperty: true })) continue;
-        const grounds = [];
-        for (let up = of; up; up = up.parentElement) {
-            const style = getComputedStyle(up);
-            const tint = /^linear-gradient\\((color\\(srgb[^)]*\\)|rgba?\\([^)]*\\)) /.exec(style.backgroundImage);
-            grounds.unshift(style.backgroundColor, ...(tint && up.matches('.score') ? [tint[1]] : []));
-        }
-        const ground = over(grounds);
-        const ink = over([...grounds, getComputedStyle(of).color]);
-        const [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
-        found.push([(high + 0.05) / (low + 0.05), text]);
-    }
-    return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -276,12 +246,6 @@ def told_to_readers(shown: Page) -> list[str]:
 def settle(page: Page | FrameLocator) -> None:
     """Wait until the page has painted what was last asked of it: each event takes the mark away before it returns."""
     page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
-
-
-def stop_clock(page: Page) -> None:
-    """Let the page's timers wait until they are told to run."""
-    page.clock.install(time=0)
-    page.clock.pause_at(3_600_000)
 
 
 def expect_address(page: Page, *parts: str, without: str | None = None) -> None:
@@ -643,14 +607,6 @@ class TestHeadView:
             label = shown.locator("#lines").get_attribute("aria-label")
             assert str(label).startswith(f"{count} lines of weight {float(limit):.2f} or more")
 
-    def test_delimiters_can_be_left_out(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head")
-        expect(shown.locator("#queries button:visible")).to_have_count(16)
-        for reading in READINGS:
-            turn(shown, reading)
-            count = 16 if reading.endswith("words") else 19
-            expect(shown.locator("#queries button:visible")).to_have_count(count)
-
     def test_numbers_and_lines_are_what_the_head_carries(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
@@ -784,19 +740,6 @@ class TestHeadView:
             settle(shown)
             assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
         assert pixels(shown.locator("#thumbnails button[value='0-1'] canvas"))[3::4] == [0] * 36
-
-    def test_nothing_is_carried_from_a_key_that_is_not_seen(self, opened: Open, saved: Callable[..., Path]) -> None:
-        result, attention = made_up(1, 2, 4)
-        weights = np.tril(attention.weights)
-        weights /= weights.sum(-1, keepdims=True)
-        causal = replace(attention, weights=weights, visible=np.tril(np.ones((1, 4, 4), dtype=bool)))
-        result, attention = carrying(replace(result, attention=causal))
-        shown = opened(
-            saved("causal-carried", result, attention), "#view=head&heads=0-1&by=carried&special=in&token=q1"
-        )
-        values = [float(text) for text in texts(shown.locator("#keys .value"))]
-        np.testing.assert_allclose(values, carried_by_hand(attention, 0, 1, 1), atol=0.0005 + 0.00005)
-        assert values[2:] == [0, 0] and values[0] > 0
 
     def test_horizontal_layout_goes_with_the_text(
         self, opened: Open, article_page: Path, saved: Callable[..., Path]
@@ -949,17 +892,6 @@ class TestNeuronView:
         assert texts(shown.locator("#asked button:visible")) == [*tokens[: len(tokens) - len(second)]]
         expect(shown.locator("#story")).to_contain_text(f"the query {tokens[1]} (1) looks, of these keys, most at")
 
-    def test_every_tokens_query_beside_the_products(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
-        part = "data.slice(ROW * 4 * canvas.width * 20, (ROW + 1) * 4 * canvas.width * 20)"
-        rows = COPY + TEXT.replace("data", part)
-        row = rows.replace("ROW", "4")
-        asked = shown.locator("#query-strip").evaluate(PIXELS)
-        assert shown.locator("#key-strip").evaluate(row) != asked
-        shown.get_by_role("radio", name="q", exact=True).click()
-        settle(shown)
-        assert shown.locator("#key-strip").evaluate(row) == asked and asked.strip("\0")
-
     def test_on_paper_no_row_is_cut_and_each_page_has_the_headings(
         self, opened: Open, saved: Callable[..., Path]
     ) -> None:
@@ -1015,13 +947,6 @@ class TestManyPairs:
         assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
         shown.click("#thumbnails button[value='0-2']")
         expect(shown.locator("#cards h2")).to_have_text("Head 0-2 the previous word")
-
-    def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown = opened(pairs_page)
-        resting = int(ranking.known_labels().rests.sum())
-        expect(shown.locator("#thumbnails button.rests")).to_have_count(resting)
-        assert resting > 0
-        expect(shown.locator("#model-hint")).to_contain_text("Paler: rests, more than half is on special tokens.")
 
     def test_a_head_has_its_scores_with_intervals_and_its_profile(
         self, opened: Open, pairs_page: Path, ranking: Ranking
@@ -1305,29 +1230,13 @@ class TestEveryView:
         ):
             go(shown, f"#view={view}&theme={theme}")
             assert violations(shown) == [], view
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
         of_pairs = tmp_path / "pairs.html"
         of_pairs.write_text(page(ranking).html, encoding="utf-8")
         shown = opened(of_pairs, viewport={"width": width, "height": 844})
         for view in ("model", "head", "table"):
             go(shown, f"#view={view}&theme={theme}")
             assert violations(shown) == [], view
-
-    def test_axe_core_is_heard(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page)
-        shown.evaluate("document.querySelector('#by button').removeAttribute('aria-checked')")
-        shown.evaluate("document.querySelector('#thumbnails button').ariaLabel = 'a head'")
-        told = [violation.split(":")[0] for violation in violations(shown)]
-        assert told == ["aria-required-attr", "label-content-name-mismatch"]
-
-    @pytest.mark.parametrize("theme", ["light", "dark"])
-    def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
-        shown = opened(article_page)
-        heads = ("view=head&token=q5&by=weight&special=in", "view=head&heads=1-8,0-2,2-9&token=q5")
-        for fragment in ("view=model", *heads, "view=neuron", "view=table"):
-            go(shown, f"#{fragment}&theme={theme}")
-            contrasts = shown.evaluate(CONTRASTS)
-            assert len(contrasts) > 100
-            assert [one for one in contrasts if one[0] < 4.5] == [], fragment
 
     def test_dark_and_light(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, color_scheme="dark")
@@ -1392,14 +1301,6 @@ class TestEveryView:
         boxes = [rows.nth(row).locator("canvas").bounding_box() for row in (10, 11)]
         assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] == boxes[1]["y"]  # no gap between them
 
-    @pytest.mark.parametrize("width", [800, 400])
-    def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, width: int) -> None:
-        shown = opened(article_page, viewport={"width": width, "height": 900})
-        for view in self.VIEWS:
-            go(shown, f"#view={view}&token=q5")
-            expect(shown.locator(f"#{view}")).to_be_visible()
-            assert shown.evaluate("document.documentElement.scrollWidth") <= width
-
     def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path]) -> None:
         tokens = [*HOSTILE, *NASTY]
         result, attention = made_up(1, 2, tokens)
@@ -1435,30 +1336,3 @@ class TestEveryView:
         expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
-
-
-def test_the_policy_stops_what_is_not_the_pages_own(browser: Browser, article_page: Path) -> None:
-    """A control: the same listeners do see scripts, styles, pictures and requests that are put in by hand."""
-    shown = browser.new_page()
-    shown.goto(article_page.as_uri())
-    found = shown.evaluate(
-        """async () => {
-            const found = [];
-            const all = new Promise((done) => document.addEventListener('securitypolicyviolation', (event) => {
-                found.push(event.effectiveDirective);
-                if (found.length === 4) done();
-            }));
-            const script = document.createElement('script');
-            script.textContent = 'window.hacked = true';
-            const style = document.createElement('style');
-            style.textContent = 'body { display: none }';
-            const image = document.createElement('img');
-            image.src = 'https://example.invalid/x.png';
-            document.body.append(script, style, image);
-            await fetch('https://example.invalid/').catch(() => 0);
-            await all;
-            return [window.hacked === undefined, found.sort()];
-        }"""
-    )
-    shown.close()
-    assert found == [True, ["connect-src", "img-src", "script-src-elem", "style-src-elem"]]

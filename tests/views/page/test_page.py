@@ -8,12 +8,11 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
-from one_run import classify, classify_and_keep
+from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
 from pandas.testing import assert_frame_equal
 from toy import save_toy_bert
@@ -25,7 +24,6 @@ from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.signature import By, Special
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
@@ -37,8 +35,6 @@ WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
 LIVE = LiveFacts(QUESTION, "0" * 16, ("one", "other"), (ANYTHING, ANYTHING))
-READINGS = {"weight": False, "words": True, "carried": False, "carried-words": True}
-"""Whether among words."""
 
 
 TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
@@ -99,13 +95,6 @@ class TestSafety:
         for path in WEB.iterdir():
             assert path.suffix == ".j2" or without_comments(path).strip() in offline + alive
 
-    def test_comments_stay_in_the_repository_and_code_does_not(self, tmp_path: Path) -> None:
-        path = tmp_path / "some.js"
-        path.write_text(
-            "// a line\n/** A\n * block */\nlet a = 1; // kept\n  // inside\nb(/* kept */);\n/* c */ d();\n/* e */\n"
-        )
-        assert without_comments(path) == "let a = 1; // kept\nb(/* kept */);\n/* c */ d();\n"
-
 
 def test_a_result_without_attention_has_no_page(small: tuple) -> None:
     with pytest.raises(OptionError, match="this result has not kept its attention; keep it: classify"):
@@ -124,16 +113,6 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=(Head(0, 0),))).html).facts
     assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [["king", "queen"]]
     assert facts["tokens"].count("##berries") == 2
-
-
-@pytest.mark.parametrize(("by", "other_by"), [("weight", "carried"), ("carried", "weight")])
-def test_a_result_that_is_turned_has_the_table_of_one_that_was_asked_for(by: By, other_by: By) -> None:
-    """The page rests on it: it is made from one run and saves the tables of both."""
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    kept, _ = classify_and_keep(pair, ScanOptions(model="bundled", predictive="off", by=other_by))
-    for special in get_args(Special):
-        asked = classify(pair, ScanOptions(model="bundled", predictive="off", by=by, special=special))
-        assert_frame_equal(kept.with_reading(by, special).to_frame(), asked.to_frame())
 
 
 def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: Ranking) -> None:
@@ -172,16 +151,6 @@ def test_other_readings_are_not_there_and_it_says_why(ranking: Ranking) -> None:
         "carried": "Not here: this page was made by attention weight, among words; make one with --by carried",
         "in": "Not here: this page was made by attention weight, among words; make one with --special in",
     }
-
-
-def test_hostile_text_adds_no_element_and_no_attribute(ranking: Ranking) -> None:
-    signature = replace(ranking.signature, model=HOSTILE[0], revision=HOSTILE[1], device=HOSTILE[2])
-    harmless, hostile = Elements(page(ranking).html), Elements(page(replace(ranking, signature=signature)).html)
-    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
-    assert {name for _, names in hostile.tags for name in names} == {name for _, of in harmless.tags for name in of}
-    for tag, attributes in hostile.tags:
-        assert not [name for name in attributes if name.startswith("on") or name in ("style", "src", "srcset")]
-        assert tag == "link" or "href" not in attributes
 
 
 def test_scores_that_do_not_fit_are_told(ranking: Ranking) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -16,9 +12,7 @@ from drawn import random_weights, size, texts
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.views.pictures.look import PictureFile
-from attnscan.views.pictures.picture import Kind, picture
-
-OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
+from attnscan.views.pictures.picture import picture
 
 
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
@@ -41,21 +35,6 @@ def test_a_users_settings_change_nothing_and_are_not_changed(article: Classifica
         settings = mpl.rcParams.copy()
         assert picture(article) == before
         assert mpl.rcParams.copy() == settings
-
-
-def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification, tmp_path: Path) -> None:
-    """No pyplot, which would choose a window system."""
-    (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
-    script = (
-        "import pickle, pathlib, sys\n"
-        "from attnscan.views.pictures.picture import PictureFile, picture\n"
-        f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
-        f"for kind, format in zip({OF_ALL_HEADS}, ('svg', 'pdf', 'png'), strict=True):\n"
-        "    picture(result, kind, PictureFile(format))\n"
-        "print(sorted({'matplotlib.pyplot', 'torch'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(24, 16), (1, 1), (2, 1), (1, 40), (48, 64)])

@@ -156,17 +156,6 @@ def test_lines_fit(width: int, of_others: bool) -> None:
     assert all(len(line) <= max(width, 72) for line in screen.splitlines())
 
 
-def test_nothing_eligible_is_said() -> None:
-    screen = _best_screen(_ranking(scores=(np.nan, np.nan)))
-    assert "no word of these pairs is eligible" in screen and "0-0" not in screen and "lead" not in screen
-
-
-def test_a_head_without_a_score_is_not_listed() -> None:
-    screen = _best_screen(_ranking(scores=(0.5, np.nan, 0.2)))
-    assert re.findall(r"^0-\d", screen, re.MULTILINE) == ["0-0", "0-2"]
-    assert "no word is eligible for 1 of 3 heads" in screen
-
-
 def _bar(line: str) -> int:
     return line.count("█")
 
