@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -206,12 +205,6 @@ def test_the_tables_rows_are_those_of_classify(opened: Open, kind: str, links: P
     assert ("same-place" in columns) == (kind == "cross") and ("next-word" in columns) == (kind != "cross")
 
 
-def test_a_link_ranks_heads_on_rectangles(opened: Open) -> None:
-    page = opened("#view=head&heads=c1-1&by=weight&special=in&link=6-4")
-    expect(page.locator("#ranked li").first).to_contain_text(re.compile(r"c\d-\d"))
-    expect(page.locator("#ranked-by")).to_contain_text("UKIJ → jiku")
-
-
 def test_the_keyboard_turns_the_switch_and_reads_cells(opened: Open) -> None:
     page = opened("#view=head&heads=c1-1&by=weight&special=in")
     canvas = page.locator("#matrices canvas")
@@ -235,12 +228,3 @@ def test_axe_core_finds_nothing(opened: Open, width: int, theme: str) -> None:
             page.locator(f"#tab-{view}").click()
             settle(page)
             assert violations(page) == [], (kind, view)
-
-
-def test_a_single_kind_has_no_switch_and_a_target_is_written_where_there_is_none(opened: Open, tmp_path: Path) -> None:
-    alone = tmp_path / "cross.html"
-    attnscan.report(SOURCE, attention="cross", **OPTIONS, output=alone)
-    page = opened("#view=head", at=alone.as_uri())
-    expect(page.locator("#attention")).to_have_count(0)
-    target = page.locator("#queries button:visible:not(.special) bdi").all_text_contents()
-    assert target == [word[::-1].upper() for word in reversed(SOURCE.split())]

@@ -22,7 +22,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.views.behaviour import kinds_of, notes_of
+from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.ranking import all_heads_view, classification_view
@@ -80,13 +80,6 @@ def test_one_of_several_inputs_has_its_number_and_no_map(article: Classification
     assert text.startswith("input 7\nA [CLS] i went") and "P the previous word" in text and "layers down" not in text
 
 
-def test_why_patterns_have_no_scores_is_noted_unless_the_user_switched_them_off() -> None:
-    one = classify(Pair("strawberries"), ScanOptions(model="bundled"))
-    assert "cross-sentence: no word of this input is eligible" in list(notes_of(one))
-    off = classify(Pair("the straw and the berries"), ScanOptions(model="bundled", predictive="off"))
-    assert not any("predictive" in note for note in notes_of(off))
-
-
 def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> None:
     heads, labels = list(article.scores.grid)[:12], article.labels
     lines = render(all_heads_view(article, ["next-word"], heads, 80, top=9), 80).splitlines()
@@ -97,16 +90,6 @@ def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> 
         asked = "?" if labels.unsure[head.place] else ""
         assert f"{letter(label)} {label}{asked}" in row and f"{letter(also)} {also}" in row
     assert "9 of 12 heads; --top 12 for all." in lines
-
-
-def test_all_heads_in_the_order_given(article: Classification) -> None:
-    order = [article.scores.grid[number] for number in article.ranking("next-word")]
-    text = render(all_heads_view(article, article.scores.patterns, order, 80), 80)
-    rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
-    assert len(rows) == 72
-    column = article.table.score[..., 0]
-    ranked = [column[int(layer), int(head)] for layer, head in rows]
-    assert ranked == sorted(ranked, reverse=True)
 
 
 def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
