@@ -20,8 +20,3 @@ def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[i
         assert batch
         longest = max(len(encoded.tokens) for encoded in batch)
         assert len(batch) == 1 or (longest * len(batch) <= tokens and longest**2 * len(batch) <= cells)
-
-
-def test_inputs_of_like_length_share_a_batch() -> None:
-    made = list(batches([_input(length) for length in (3, 50, 4, 48, 3)], Room(100)))
-    assert [[len(encoded.tokens) for encoded in batch] for batch in made] == [[50, 48], [4, 3, 3]]

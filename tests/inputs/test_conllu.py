@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
-from pair_files import Make, Stdin, refusal, skipping
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from pair_files import Make, refusal, skipping
 
-from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
-
-NO = -1
 
 
 def line(number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_") -> str:
@@ -91,13 +82,6 @@ class TestReader:
         assert han.tags["document"][0] == arabic.tags["document"][0] != "d1"
         assert [record.place.id for record in read_pairs([path])] == ["s1", None, None, None]
 
-    def test_globs_and_standard_input(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("a.conllu", "b.conllu"):
-            (tmp_path / name).write_text(TREEBANK, encoding="utf-8")
-        assert len(sentences(str(tmp_path / "*.conllu"))) == 8
-        monkeypatch.setattr(sys, "stdin", Stdin(TREEBANK.encode()))
-        assert len(sentences("-")) == 4
-
     def test_lines_of_windows_and_more_blank_lines(self, make: Make) -> None:
         assert sentences(make("t.conllu", "\n\n" + TREEBANK.replace("\n", "\r\n") + "\n")) == sentences(
             make("u.conllu", TREEBANK)
@@ -135,58 +119,3 @@ class TestReader:
         good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", line("1", "x", "0", "root")) + HAN))
         assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
         assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
-
-
-def wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", model_input_names=["input_ids"])
-
-
-def wordpiece() -> PreTrainedTokenizerFast:
-    pieces = "il parle du ch ##at . кош ##ка спит 我 爱 猫 。 وقال ال ##رجل"
-    tokenizer = Tokenizer(
-        models.WordPiece({piece: i for i, piece in enumerate(["[UNK]", *pieces.split()])}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return wrapped(tokenizer)
-
-
-def bytes_alone() -> PreTrainedTokenizerFast:
-    """Byte-level BPE without a merge: a piece is a byte, and each byte of a character has all of it."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return wrapped(tokenizer)
-
-
-def sentencepiece() -> PreTrainedTokenizerFast:
-    pieces = "▁Il ▁par le ▁du ▁ chat . ▁Кош ка ▁спит 我爱 猫 。 ▁و قال ▁الر جل"
-    tokenizer = Tokenizer(models.Unigram([("[UNK]", -9.0), *((piece, -1.0) for piece in pieces.split())], unk_id=0))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    return wrapped(tokenizer)
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "owners"),
-    [
-        # il parle du ch ##at . | кош ##ка спит . | 我 爱 猫 。 | وقال (most of it is the second word's) ال ##رجل .
-        (wordpiece, [[0, 1, 2, 4, 4, 5], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 2, 3]]),
-        # A space begins the word behind it; a Cyrillic or Arabic letter has two bytes, a Chinese one has three.
-        (
-            bytes_alone,
-            [
-                [*[0] * 2, *[1] * 6, *[2] * 3, *[4] * 5, 5],
-                [*[0] * 10, *[1] * 9, 2],
-                [*[0] * 3, *[1] * 3, *[2] * 3, *[3] * 3],
-                [*[0] * 2, *[1] * 6, *[2] * 11, 3],
-            ],
-        ),
-        # ▁Il ▁par le ▁du ▁ chat . | ▁Кош ка ▁спит . | ▁ 我爱 (as much of either: the first) 猫 。 | ▁و قال ▁الر جل .
-        (sentencepiece, [[0, 1, 1, 2, 4, 4, 5], [0, 0, 1, 2], [0, 0, 2, 3], [0, 1, 2, 2, 3]]),
-    ],
-)
-def test_every_piece_has_its_word(make: Make, tokenizer: Any, owners: list[list[int]]) -> None:
-    own = tokenizer()
-    for record, expected in zip(read_pairs([make("t.conllu", TREEBANK)]), owners, strict=True):
-        encoded = encode_pair(own, record.pair, "word", 10**6, truncate=False)
-        assert list(encoded.words) == expected, encoded.tokens

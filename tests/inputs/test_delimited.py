@@ -13,7 +13,7 @@ import pytest
 from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pair_files import AB, CD, HEADER, LINES, Make, pairs_in, parquet
+from pair_files import AB, CD, HEADER, LINES, Make, pairs_in
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import _SAMPLE as SAMPLE
@@ -21,24 +21,6 @@ from attnscan.inputs.read import FileReading, Quoting, read_pairs
 from attnscan.inputs.sentence import Pair
 
 X = "x" * (1 << 17)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("p.csv", HEADER + "a,b\nc,d\n"),
-        ("p.CSV", HEADER + "a,b\nc,d\n"),
-        ("p.csv", HEADER + '"a","b"\n"c",d'),
-        ("p.tsv", "sentence_a\tsentence_b\na\tb\nc\td\n"),
-        ("p.jsonl", '{"sentence_a": "a", "sentence_b": "b"}\n{"sentence_b": "d", "x": [1], "sentence_a": "c"}\n'),
-        ("p.ndjson", '{"sentence_a": "a", "sentence_b": "b"}\n{"sentence_a": "c", "sentence_b": "d"}'),
-        ("p.parquet", parquet({"sentence_a": ["a", "c"], "sentence_b": ["b", "d"]})),
-        ("p.pq", parquet({"x": [1, 2], "sentence_b": ["b", "d"], "sentence_a": ["a", "c"]})),
-    ],
-)
-@pytest.mark.parametrize("packed", ["", ".gz"])
-def test_two_pairs(make: Make, name: str, content: str | bytes, packed: str) -> None:
-    assert pairs_in(make(name + packed, content)) == [AB, CD]
 
 
 @pytest.mark.parametrize(
@@ -119,17 +101,12 @@ class TestHeader:
         ("first", "columns", "names"),
         [
             ("x\ty", ("1", "2"), True),
-            ("0\t1", ("1", "2"), True),
             ("Sentence 1\tSentence 2", ("1", "2"), True),
-            ("#1 S\t#2 S", ("1", "2"), True),
             ("a b c d e\tx", ("1", "2"), False),
-            ("Is it?\tNo", ("1", "2"), False),
-            ("It is.\tx", ("1", "2"), False),
             ("gj04\t1\t\tx", ("4",), False),
             ("x\t" + "y" * 61, ("2",), False),
             ("Is it?\tx", ("2",), True),
             ("premise\thypothesis\tIs it?", None, True),
-            ("Is it?\ta", ("Is it?", "a"), True),
             ("Is it?\tNo.", None, False),
             ("It was a dark and stormy night", None, False),
             ("story", None, True),
@@ -223,10 +200,6 @@ class TestQuoting:
         assert pairs[1:] == [Pair(*row.split("\t"))] * 2
         told = ["p.tsv:3: quotes around cells are read as text (--quoting csv if they are not)"]
         assert notes == (told if row != '"a" b\tc' else [])  # which CSV cannot be
-
-    def test_quotes_around_everything(self, make: Make) -> None:
-        pairs, notes = read(make("p.tsv", '"n"\t"sentence1"\t"sentence2"\n1\t"a"\t"b"\n2\t"c"\t"d"\n'))
-        assert pairs == [AB, CD] and len(notes) == 1
 
     def test_a_cell_may_go_on_behind_the_sample(self, make: Make) -> None:
         rows = ['"a ""b"""\tc', *["x\ty"] * (SAMPLE - 1), '"d', 'e"\tf']

@@ -6,7 +6,6 @@ import re
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers_of_kinds import KINDS, marian, written_in_python
-from transformers import PhobertTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, given_words, notes_of, unknown_words
+from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, notes_of, unknown_words
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
@@ -61,6 +60,8 @@ def test_words_are_whole_and_in_their_sentence(tokenizer: Any) -> None:
     encoded = _encoded(tokenizer, A, B, "word")
     assert _words(encoded, 0) == ["the", "cat", "sat", "on", "the", "mat", "."]
     assert _words(encoded, 1) == ["a", "cat", ",", "and", "the", "strawberries", "!"]
+    marks = collate([encoded]).punctuation[0].tolist()
+    assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [".", ",", "!"]
 
 
 def test_special_tokens_are_those_that_the_tokenizer_inserted(tokenizer: Any) -> None:
@@ -83,12 +84,6 @@ def test_repeated_words_are_found_in_each_kind(tokenizer: Any, unit: Unit) -> No
     assert not crossing & {"sat", "mat", "on", ".", ",", "!"}
     again = {texts[q] for q in identical(batch)[0].any(-1).nonzero().flatten().tolist()}
     assert crossing <= again
-
-
-def test_punctuation_has_neither_letter_nor_digit(tokenizer: Any) -> None:
-    encoded = _encoded(tokenizer, A, B, "word")
-    marks = collate([encoded]).punctuation[0].tolist()
-    assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [".", ",", "!"]
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
@@ -123,12 +118,6 @@ def bytes_alone() -> PreTrainedTokenizerFast:
 @cache
 def _cached(make: Any) -> Any:
     return make()
-
-
-def test_byte_level_tokens_read_as_text() -> None:
-    encoded = _encoded(KINDS["byte-level"](), "the cat", "naïve")
-    assert encoded.tokens[:4] == ("<s>", "the", " cat", "</s>")
-    assert "ï" in encoded.tokens or {"Ã", "¯"} <= set(encoded.tokens)  # one character, or its bytes as written
 
 
 def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
@@ -216,15 +205,6 @@ def test_words_between_spaces(tokenizer: Any) -> None:
     assert Pair(own).by_spaces == Pair(own)
 
 
-def test_truncation_cuts_the_longer_sentence_and_says_so(tokenizer: Any) -> None:
-    pair = Pair("the cat " * 30, "a cat")
-    whole = _encoded(tokenizer, "the", "a cat")
-    cut = encode_pair(tokenizer, pair, "token", 12, truncate=True)
-    assert cut.truncated and len(cut.tokens) == 12
-    assert cut.sentence.count(1) == whole.sentence.count(1)
-    assert not encode_pair(tokenizer, Pair("the cat"), "token", 12, truncate=True).truncated
-
-
 MANY = [
     Pair("the cat sat on the mat.", "a dog, a CAT"),
     Pair("The strawberries"),
@@ -256,34 +236,6 @@ def test_many_inputs_are_encoded_as_each_by_itself(kind: str, unit: Unit, trunca
     ]
     assert together == [_or_error(tokenizer, pair, unit, truncate) for pair in MANY]
     assert isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
-
-
-def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
-    """It is called for all, and then for each."""
-    calls: list[Any] = []
-
-    class Failing:
-        """Fails at what holds a bad word, alone or among others."""
-
-        def __init__(self) -> None:
-            self.good = KINDS["wordpiece"]()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.good, name)
-
-        def __call__(self, text: Any, *rest: Any, **options: Any) -> Any:
-            calls.append(text)
-            if "bad" in str(text):
-                raise ValueError("no such word")
-            return self.good(text, *rest, **options)
-
-    tokenizer = Failing()
-    first, bad, last = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
-    assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
-    assert [first, last] == [
-        encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")
-    ]
-    assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]
 
 
 def test_an_input_that_just_fits_is_not_called_cut(tokenizer: Any) -> None:
@@ -322,15 +274,6 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
     assert set(encoded.model_inputs) == {"input_ids", "attention_mask"}
 
 
-def test_a_tokenizer_written_in_python_cuts_and_merges(python: Any) -> None:
-    cut = encode_pair(python, Pair("the cat sat . " * 5, "a dog"), "token", 12, truncate=True)
-    assert cut.truncated and (cut.sentence.count(0), cut.sentence.count(1), len(cut.tokens)) == (6, 2, 12)
-    encoded = _encoded(python, "the strawberries", "a cat and strawberries .", "word")
-    assert encoded.units[2] == encoded.units[8] == "strawberries"
-    assert cross_sentence(collate([encoded]))[0].any(-1).nonzero().flatten().tolist() == [2, 8]
-    assert [i for i, mark in enumerate(encoded.punctuation) if mark] == [len(encoded.tokens) - 2]
-
-
 @pytest.mark.parametrize("word", ["naïve", "Füße", "кошка", "猫"])
 def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any, word: str) -> None:
     """Whole, and piece by piece: bytes inside a character, or unknown to the tokenizer."""
@@ -360,12 +303,6 @@ def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
     encoded = encode_tokens(_saved(tokens), "word")
     assert list(encoded.units) == units
-
-
-def test_a_batch_moves_as_one() -> None:
-    batch = collate([_encoded(KINDS["wordpiece"](), A, B)])
-    moved = batch.to(torch.device("meta"))
-    assert {value.device.type for value in [moved.word, moved.text_id, *moved.model_inputs.values()]} == {"meta"}
 
 
 def test_unknown_words_are_told_as_they_were_written() -> None:
@@ -425,30 +362,10 @@ def test_a_sentence_without_words_has_those_of_the_tokenizer(tokenizer: Any) -> 
     assert set(read.unit_words[: read.unit_sentence.index(1)]) == {NO_WORD}
 
 
-def test_without_given_words_there_are_no_numbers(tokenizer: Any) -> None:
-    read = encoded(tokenizer, A, B)
-    assert read.words == () and set(collate([read]).word_number[0].tolist()) == {NO_WORD}
-
-
 def test_pieces_of_no_word_stand_alone() -> None:
     read = encoded(KINDS["wordpiece"](), Sentence("the cat sat .", [(4, 7)], {"upos": ["NOUN"]}))
     assert read.units == ("[CLS]", "the", "cat", "sat", ".", "[SEP]")
     assert read.tags("upos") == [None, None, "NOUN", None, None, None]
-
-
-def test_batches_pad_numbers_and_tags() -> None:
-    tokenizer = KINDS["wordpiece"]()
-    batch = collate([encoded(tokenizer, annotated(text)) for text in ("the cat", "the cat sat")])
-    assert batch.word_number.tolist() == [[-1, 0, 1, -1, -1], [-1, 0, 1, 2, -1]]
-    assert batch.tags("form") == [[None, "the", "cat", None, None], [None, "the", "cat", "sat", None]]
-
-
-def test_hidden_words_keep_their_numbers() -> None:
-    tokenizer = KINDS["wordpiece"]()
-    read = encoded(tokenizer, annotated("the cat sat", "the cat|sat"))
-    hidden = read.hiding([1, 2], tokenizer.mask_token_id, "[MASK]")
-    assert read.units == ("[CLS]", "the cat", "sat", "[SEP]")
-    assert hidden.units == ("[CLS]", "[MASK][MASK]", "sat", "[SEP]") and hidden.words == read.words
 
 
 def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
@@ -462,15 +379,6 @@ def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
         encoded(tokenizer, annotated(A), B).tags("form")
     with pytest.raises(InputError, match="sentence A has no tag 'form'"):
         encode_tokens(_saved("the cat"), "word").tags("form")
-
-
-def test_a_cut_input_keeps_the_words_that_are_left(tokenizer: Any) -> None:
-    for times in (4, 400):
-        long = annotated("the cat sat . " * times)
-        read = encode_pair(tokenizer, Pair(long), "word", 12, truncate=True)
-        assert read.truncated
-        forms = [form for form in read.tags("form") if form is not None]
-        assert forms == list(long.tags["form"])[: len(forms)] and len(forms) > 2
 
 
 class TestWithoutOffsets:
@@ -493,22 +401,6 @@ class TestWithoutOffsets:
         with pytest.raises(InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"):
             _encoded(tokenizer, two)
 
-    def test_a_tokenizer_that_cuts_words_otherwise_alone_is_refused(self, tmp_path: Path) -> None:
-        class Joining(PhobertTokenizer):
-            def _tokenize(self, text: str) -> list[str]:
-                return ["<unk>"] if " " in text else super()._tokenize(text)
-
-        written_in_python(tmp_path)
-        tokenizer = Joining(str(tmp_path / "vocab.txt"), str(tmp_path / "bpe.codes"))
-        assert _encoded(tokenizer, "the cat").units
-        with pytest.raises(InputError, match=r"Joining gives no character offsets .* otherwise alone"):
-            _encoded(tokenizer, annotated("the cat"))
-
-    def test_what_is_cut_off_is_not_needed(self, tmp_path: Path) -> None:
-        tokenizer, text = written_in_python(tmp_path), "the strawberries sat"
-        cut = encode_pair(tokenizer, Pair(annotated(text)), "token", 4, truncate=True)
-        assert cut.tokens == ("<s>", "the", "straw@@", "</s>") and cut.words == (NO_WORD, 0, 1, NO_WORD)
-
     def test_marian_cuts_sources_and_targets_by_models_of_their_own(self, tmp_path: Path) -> None:
         tokenizer = marian(tmp_path)
         pair = linked(Pair("the cat's mat , § .", "the dog sat on it"), "0-0 1-1 5-4")
@@ -521,21 +413,3 @@ class TestWithoutOffsets:
                 unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
             ]
             assert words == ["the", "dog", "sat", "on", "it"]
-
-
-@pytest.mark.parametrize(
-    ("spans", "message"),
-    [
-        ([(0, 0)] * 3, "no token of sentence A shares a character with one of its words"),
-        ([(4, 7), (0, 3), (0, 0)], "the tokenizer Some does not cut sentence A from left to right"),
-        ([(4, 5), (0, 1), (5, 7)], "the tokenizer Some does not cut sentence A from left to right"),
-    ],
-)
-def test_tokens_at_odd_places_are_refused(spans: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        given_words(Pair(annotated("the cat")), [0, 0, 0], spans, "Some")
-
-
-def test_what_is_given_is_not_asked_of_plain_sentences() -> None:
-    nothing: Any = SimpleNamespace()
-    assert given_words(Pair("the cat"), nothing, nothing, "Some") == ()

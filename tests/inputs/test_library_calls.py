@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from tokenizers_of_kinds import wordpiece
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.encode import called, check_reads_sentences, encode_pair, whole_words
-from attnscan.inputs.library_calls import TokenizerFailed, asked, hushed
+from attnscan.inputs.library_calls import TokenizerFailed, hushed
 from attnscan.inputs.sentence import Pair
 
 
@@ -58,12 +56,6 @@ def test_whatever_a_tokenizer_raises_is_one_line(error: Exception) -> None:
         assert len(str(caught.value).splitlines()) == 1 and "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), MemoryError()], ids=lambda e: type(e).__name__)
-def test_what_is_not_the_tokenizers_own_is_left_as_it_is(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        called(Raising(error), "the")
-
-
 def test_a_panic_of_rust_is_an_error_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     tokenizer = splitting(EXPLODES)
     with pytest.raises(TokenizerFailed, match="retry-limit"):
@@ -73,24 +65,3 @@ def test_a_panic_of_rust_is_an_error_and_prints_nothing(capfd: pytest.CaptureFix
     assert capfd.readouterr().err == ""
     os.write(2, b"said again\n")
     assert capfd.readouterr().err == "said again\n"
-
-
-def test_where_python_writes_to_descriptor_2_itself_nothing_is_hidden() -> None:
-    """In a notebook or a script another thread may be writing there."""
-    script = (
-        "import os\nfrom attnscan.inputs.library_calls import hushed\n"
-        "with hushed(): os.write(2, b'of a library\\n')\n"
-        "from attnscan.cli.messages import say, write_apart_from_libraries\nwrite_apart_from_libraries()\n"
-        "with hushed(): os.write(2, b'hidden\\n'); say('shown')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr == "of a library\nattnscan: shown\n"
-
-
-def test_without_standard_error_there_is_nothing_to_hide() -> None:
-    script = "import os\nos.close(2)\nfrom attnscan.inputs.library_calls import hushed\nwith hushed(): print(1)"
-    assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout == b"1\n"
-
-
-def test_a_function_of_a_tokenizer_is_asked_with_its_arguments() -> None:
-    assert asked(wordpiece().convert_ids_to_tokens, [0]) == ["[PAD]"]

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
-import subprocess
 import sys
-import tracemalloc
-from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from pair_files import HEADER, Make, Stdin, gzipped, parquet, refusal
+from pair_files import Make, Stdin, gzipped, parquet, refusal
 
 from attnscan.inputs.read import read_pairs
 
@@ -42,31 +37,6 @@ def test_a_bad_first_line_ends_reading(make: Make, name: str, content: bytes, wh
 
 
 class TestStream:
-    COUNTS: ClassVar = {"long.tsv": 200_000, "p.tsv": 15_000, "p.csv": 15_000, "p.txt.gz": 15_000, "p.jsonl": 15_000}
-    LINE = "the cat sat number {0}\tthe dog ran number {0}\n"
-
-    @pytest.fixture(scope="class")
-    def long(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """The same pairs in four forms."""
-        directory = tmp_path_factory.mktemp("long")
-        lines = {name: [self.LINE.format(number) for number in range(count)] for name, count in self.COUNTS.items()}
-        for name in ("long.tsv", "p.tsv"):
-            (directory / name).write_text("text_a\ttext_b\n" + "".join(lines[name]))
-        (directory / "p.csv").write_text("text_a,text_b\n" + "".join(lines["p.csv"]).replace("\t", ","))
-        (directory / "p.txt.gz").write_bytes(gzipped("".join(lines["p.txt.gz"]).encode()))
-        (directory / "p.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["p.jsonl"]))
-        return directory
-
-    @pytest.mark.long
-    @pytest.mark.parametrize("name", COUNTS)
-    def test_memory_does_not_grow_with_the_file(self, long: Path, name: str) -> None:
-        tracemalloc.start()
-        count = sum(1 for _ in read_pairs([str(long / name)]))
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert count == self.COUNTS[name]
-        assert peak < 1 << 19  # a file of 15,000 lines holds more than that
-
     def test_no_more_is_read_than_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Endless(io.BufferedIOBase):
             lines = 0
@@ -83,20 +53,3 @@ class TestStream:
         for asked in range(1, 50):
             next(reading)
             assert endless.lines == asked + 1
-
-    def test_a_file_is_closed_when_reading_stops(self, make: Make, recwarn: pytest.WarningsRecorder) -> None:
-        reading = read_pairs([make("p.csv.gz", HEADER + "a,b\n" * 9)])
-        next(reading)
-        del reading
-        assert not [warning for warning in recwarn if warning.category is ResourceWarning]
-
-
-def test_reading_text_needs_neither_pandas_nor_pyarrow(make: Make) -> None:
-    script = (
-        "import sys\nfrom attnscan.inputs.read import read_pairs, shipped_pairs\n"
-        "print(len(list(read_pairs(sys.argv[1:]))), len(list(shipped_pairs())) > 9)\n"
-        "print(sorted({'pandas', 'pyarrow', 'numpy', 'torch', 'transformers', 'pickle'} & set(sys.modules)))\n"
-    )
-    path = make("p.csv.gz", HEADER + "a,b\n")
-    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 True\n[]\n"

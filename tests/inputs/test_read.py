@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import threading
@@ -17,9 +16,8 @@ import pyarrow as pa
 import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
-from attnscan.errors import InputError, PairsError
+from attnscan.errors import PairsError
 from attnscan.inputs import read as lines
-from attnscan.inputs.read import _MAX_TEXT as MAX_BYTES
 from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs, shipped_pairs
 from attnscan.inputs.sentence import Pair
 
@@ -46,11 +44,8 @@ class TestColumns:
             ("text,sentence_b,sentence_a", "x,b,a", AB),
             ("premise,sentence1,sentence2,hypothesis", "x,a,b,y", AB),
             ("sentence,question", "b,a", AB),
-            ("sentence,text_b,text_a", "x,b,a", AB),
             ("sentence,text", "b,a", Pair("a")),
-            ("sentence,hypothesis", "a,x", Pair("a")),
             ("anything", "a", Pair("a")),
-            ("sentence_a", "a", Pair("a")),
         ],
     )
     def test_which_comes_first(self, make: Make, header: str, cells: str, pair: Pair) -> None:
@@ -60,10 +55,8 @@ class TestColumns:
         ("header", "columns", "pair"),
         [
             ("x,y,z", ["x", "z"], Pair("1", "3")),
-            ("x,y,z", ["z", "x"], Pair("3", "1")),
             ("x,y,z", ["y"], Pair("2")),
             ("x,y,z", ["3", "1"], Pair("3", "1")),
-            ("x,3,1", ["3", "1"], Pair("2", "3")),
             (" X ,y,z", ["x", "Y "], Pair("1", "2")),
             ("Text,text,z", ["text", "Text"], Pair("2", "1")),
             ("x,x,z", ["2", "1"], Pair("2", "1")),
@@ -80,11 +73,8 @@ class TestColumns:
         [
             ("id,premise,label", None, "the columns are 'id', 'premise', 'label', and none is known"),
             ("sentence_a|sentence_b", None, "the only column is 'sentence_a|sentence_b', as if another separator"),
-            ("x;y", None, "the columns are 'x', 'y', and none is known"),
             ("x,y", ["z"], "there is no column 'z'; the columns are 'x', 'y'"),
             ("x,y", ["x", "3"], "there is no column '3'"),
-            ("x,y", ["0"], "there is no column '0'"),
-            ("x,y", ["-1"], "there is no column '-1'"),
             ("x,y", ["²"], "there is no column '²'"),
             ("x,y", ["9" * 5000], "there is no column"),
             ("X,x ", ["x "], None),
@@ -142,13 +132,8 @@ BAD = {
         ("one field", "c", "its number of fields is 1"),
         ("three fields", "c,d,e", "its number of fields is 3"),
         ("no second sentence", "c,", "sentence B is empty"),
-        ("no first sentence", " ,d", "sentence A is empty"),
-        ("nothing", ",", "sentence A is empty"),
-        ("empty quotes", '""', "its number of fields is 1"),
         ("white space", "c,\u3000\xa0", "sentence B is empty"),
         ("not UTF-8", "éé".encode() + b",d\xff", "sentence B is not valid Unicode: its character 2 is a byte"),
-        ("half a character", "éé".encode() + b",\xc3", "sentence B is not valid Unicode: its character 1 is a byte"),
-        ("a coded surrogate", "éééé".encode() + b",\xed\xa0\x80", "sentence B is not valid Unicode"),
         ("NUL", "c,d\0", "sentence B has a NUL character"),
         ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
         ("an open quote", '"c,d', "is not valid CSV: unexpected end"),
@@ -156,20 +141,14 @@ BAD = {
     ],
     "tsv": [
         ("one field", "c", "its number of fields is 1"),
-        ("three fields", "c\td\te", "its number of fields is 3"),
-        ("no second sentence", "c\t", "sentence B is empty"),
-        ("nothing", "\t", "sentence A is empty"),
         ("not UTF-8", "éé".encode() + b"\t\xe9t", "sentence B is not valid Unicode"),
         ("neither UTF-8 nor Windows-1252", b"c\t\x81", "sentence B is not valid Unicode"),
         ("NUL", "c\0\td", "sentence A has a NUL character"),
     ],
     "jsonl": [
         ("no field", '{"sentence_a": "c"}', "has no field 'sentence_b'"),
-        ("an empty object", "{}", "has no field 'sentence_a'"),
         ("null", '{"sentence_a": "c", "sentence_b": null}', "sentence B is missing"),
         ("a number", '{"sentence_a": 1, "sentence_b": "d"}', "sentence A is not text"),
-        ("a truth", '{"sentence_a": "c", "sentence_b": true}', "sentence B is not text"),
-        ("an object", '{"sentence_a": {}, "sentence_b": "d"}', "sentence A is not text"),
         ("a list", '{"sentence_a": ["c"], "sentence_b": "d"}', "sentence A is not text"),
         ("blank", '{"sentence_a": "c", "sentence_b": " \\n"}', "sentence B is empty"),
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
@@ -183,7 +162,6 @@ BAD = {
         ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not valid JSON at character 39"),
         ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON at character 21: Extra data"),
         ("an array", '["c", "d"]', "is not a JSON object"),
-        ("a string", '"c"', "is not a JSON object"),
         ("deep", "[" * 200_000, "is nested too deeply"),
         ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "has a number of more than 4,300 digits"),
     ],
@@ -220,10 +198,6 @@ class TestBadRecords:
         good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\x81\ny",z\nc,d\n'))
         assert [record.pair for record in good] == [CD]
         assert bad == ["p.csv:2: sentence A is not valid Unicode: its character 3 is a byte that is not UTF-8"]
-
-    def test_the_longest_line_is_read(self, make: Make) -> None:
-        longest = "x" * (MAX_BYTES - 1)
-        assert pairs_in(make("p.txt", f"{longest}\na\n")) == [Pair(longest), Pair("a")]
 
     def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each of these lines, read from its start, opens a row that goes on to the end of the file."""
@@ -263,13 +237,6 @@ class TestBadRecords:
         good, bad = skipping(path)
         assert [(r.pair, r.where) for r in good] == [(AB, f"{path}: row 1"), (EF, f"{path}: row 3")]
         assert len(bad) == 1
-
-    def test_an_error_of_the_caller_passes(self, make: Make) -> None:
-        def stop(error: PairsError) -> None:
-            raise KeyError(error.what)
-
-        with pytest.raises(KeyError):
-            list(read_pairs([make("p.csv", HEADER + "x\n")], on_bad=stop))
 
 
 class TestStdin:
@@ -329,21 +296,6 @@ class TestStdin:
 
 
 class TestPair:
-    @pytest.mark.parametrize(
-        ("sentences", "why"),
-        [
-            (("",), "sentence A is empty"),
-            ((" \n",), "sentence A is empty"),
-            (("a", ""), "sentence B is empty"),
-            (("a", "b\0"), "sentence B has a NUL character; leave it out"),
-            (("a", "b\ud800"), "sentence B is not valid Unicode: its character 2 is half of a pair; save or paste"),
-            (("caf\udce9",), "sentence A is not valid Unicode: its character 4 is a byte that is not UTF-8; save or"),
-        ],
-    )
-    def test_refused(self, sentences: tuple[str, ...], why: str) -> None:
-        with pytest.raises(InputError, match=why):
-            Pair(*sentences)
-
     def test_a_locale_without_the_character_is_what_to_change(self) -> None:
         """What a shell hands over is decoded by the locale before attnscan sees it."""
         surroundings = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
@@ -365,11 +317,6 @@ class TestPair:
         assert Pair("the cat").key_after("0") not in {Pair("the cat").key, Pair("0", "the cat").key_after("")}
 
 
-def words(sentence: str) -> set[str]:
-    """Simple words: letters and digits between white space and punctuation."""
-    return set("".join(c if c.isalnum() else " " for c in sentence.lower()).split())
-
-
 class TestShipped:
     RECORDS: ClassVar = list(shipped_pairs())
 
@@ -384,40 +331,6 @@ class TestShipped:
         for pair in pairs:
             assert len(pair.texts) == 2
             assert all(s.isascii() and s.isprintable() and s == s.strip() for s in pair.texts)
-
-    def test_where(self) -> None:
-        places = [self.RECORDS[at].where for at in (0, -1)]
-        assert places == [f"attnscan/inputs/data/pairs.csv:{line}" for line in (2, len(self.RECORDS) + 1)]
-
-    def test_they_give_every_pattern_something_to_find(self) -> None:
-        pairs = [record.pair for record in self.RECORDS]
-        lengths = [sorted(len(sentence.split()) for sentence in pair.texts) for pair in pairs]
-        shared = [words(pair.a) & words(pair.b or "") for pair in pairs]
-        assert sum(map(bool, shared)) >= 60
-        assert sum(any(len(word) > 3 for word in some) for some in shared) >= 60
-        assert sum(not some for some in shared) >= 5
-        assert sum(shortest <= 4 for shortest, _ in lengths) >= 15
-        assert sum(longest >= 25 for _, longest in lengths) >= 15
-        assert max(longest for _, longest in lengths) <= 45
-
-
-def test_the_wikipedia_pairs(shared: Path) -> None:
-    path = shared / "text" / "wikitext2-pairs.tsv"
-    lines = path.read_text(encoding="utf-8").split("\n")[1:-1]
-    assert [f"{pair.a}\t{pair.b}" for pair in pairs_in(str(path))] == lines
-    assert len(lines) == 447
-    assert sum(line.count('"') % 2 for line in lines) > 0
-
-
-def test_the_order_of_lines_does_not_matter_for_what_is_bad(make: Make) -> None:
-    """Skipping, line by line: the same good pairs and as many bad ones, however the lines are mixed."""
-    lines = ["a,b", "c,d", "e,f", "x", "x,y,z", ",", '"q"q,r', "\0,1"]
-    chance = random.Random(3)
-    for _ in range(50):
-        chance.shuffle(lines)
-        good, bad = skipping(make("p.csv", HEADER + "\n".join(lines)))
-        assert sorted(record.pair.a for record in good) == ["a", "c", "e"]
-        assert len(bad) == 5
 
 
 def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:

@@ -52,13 +52,6 @@ def test_each_others_neighbours_are_related_and_random_words_are_not() -> None:
     assert _found(rows, KING, QUEEN, RARE, COMMON) == {(KING, QUEEN)}
 
 
-def test_the_mean_word_is_taken_off() -> None:
-    """A control: as they stand, all rows point the same way, and any two are near."""
-    rows = _rows()
-    raw = torch.nn.functional.cosine_similarity(rows[FIRST + KING], rows[FIRST + RARE], dim=0)
-    assert raw > 0.9 and not _found(rows, KING, RARE)
-
-
 def test_near_from_one_side_alone_is_not_enough() -> None:
     """Ten words stand nearer to the king than the queen does, and he is the nearest to her."""
     rows = _rows()
@@ -97,18 +90,6 @@ def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
         assert _found(rows, KING, RARE, words=words) == expected_pairs
 
 
-def test_a_part_of_the_pairs_stands_for_all_wherever_near_words_lie(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every word is near to its neighbour in the vocabulary, as where that is in alphabetical order."""
-    rows, shares = _rows(), []
-    rows[FIRST + 1 :: 2] = rows[FIRST::2] + 0.6 * torch.randn(SIZE // 2, 64, generator=torch.Generator().manual_seed(1))
-    cosines = _cosines(rows, SIZE)
-    for most in (SIZE**2, 1_000_000, 250_000):
-        monkeypatch.setattr("attnscan.inputs.related._MOST_PAIRS", most)
-        shares.append((cosines >= Relatedness(rows, WORDS).threshold - 1e-6).double().mean().item())
-    assert shares[0] == pytest.approx(1e-4, rel=0.01)
-    assert all(0.5e-4 < share < 2e-4 for share in shares)
-
-
 def _cosines(rows: Tensor, count: int) -> Tensor:
     """Those of all pairs of the first words, ascending."""
     words = rows[FIRST : FIRST + count]
@@ -124,51 +105,6 @@ def _cosines(rows: Tensor, count: int) -> Tensor:
 def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
     assert Relatedness(rows, WORDS).threshold == math.inf
     assert not _found(rows, KING, QUEEN, RARE)
-
-
-def test_of_a_handful_of_words_none_is_related() -> None:
-    rows = _rows()
-    _near(rows, 1, 0)
-    for count in (0, 1, 2, 999):
-        few = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:count])}, "##")
-        assert not _found(rows, 0, 1, words=few)
-
-
-def test_the_table_may_be_shorter_or_longer_than_the_vocabulary() -> None:
-    rows = _rows()
-    _near(rows, QUEEN, KING)
-    assert _found(rows[: FIRST + 1200], KING, QUEEN, 1900) == {(KING, QUEEN)}
-    assert _found(torch.cat([rows, rows[FIRST + KING :][:1]]), KING, QUEEN) == {(KING, QUEEN)}  # no word's row
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_short_numbers_are_computed_with_as_long_ones(dtype: torch.dtype) -> None:
-    rows = _rows()
-    _near(rows, QUEEN, KING)
-    short = rows.to(dtype)
-    assert _found(short, KING, QUEEN, RARE) == {(KING, QUEEN)}
-    assert Relatedness(short, WORDS).threshold == Relatedness(short.float(), WORDS).threshold
-
-
-def test_the_company_of_a_word_changes_nothing() -> None:
-    rows = _rows()
-    _near(rows, QUEEN, KING)
-    inputs = [([NAMES[i] for i in places], [0, 0], [0, 1]) for places in ((KING, QUEEN), (RARE, QUEEN), (40, 41))]
-    together = Relatedness(rows, WORDS)
-    alone = [Relatedness(rows, WORDS).related([units])[0] for units in inputs]
-    for related, expected in zip(together.related(inputs), alone, strict=True):
-        assert torch.equal(related, expected)
-    again = Relatedness(rows, WORDS)
-    again.related(inputs[::-1])
-    assert again._nearest == together._nearest
-
-
-def test_a_word_that_occurs_twice_is_related_in_both_places() -> None:
-    rows = _rows()
-    _near(rows, QUEEN, KING)
-    tokens = [NAMES[KING], NAMES[QUEEN], NAMES[KING]]
-    (related,) = Relatedness(rows, WORDS).related([(tokens, [0, 0, 1], [0, 1, 2])])
-    assert related.nonzero().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
 
 
 def test_two_models_must_agree() -> None:

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -107,42 +107,3 @@ class TestRoundTrip:
         except PairsError as error:
             bad.append(error)
         assert all(len(str(error).splitlines()) == 1 and str(path) in str(error) for error in bad)
-
-
-class TestDamage:
-    """A file that is cut or changed at any byte is refused in one line, or nothing is lost."""
-
-    TABLE: ClassVar = [(f"sentence {number}, the first", f"and {number} more") for number in range(12)]
-
-    def outcome(self, path: Path, content: bytes) -> list[tuple[str, str | None]] | PairsError:
-        path.write_bytes(content)
-        try:
-            return [(pair.a, pair.b) for pair in pairs_in(str(path))]
-        except PairsError as error:
-            assert str(path) in str(error)
-            assert len(str(error).splitlines()) == 1
-            return error
-
-    def test_gzip(self, tmp_path: Path) -> None:
-        path, whole = tmp_path / "p.csv.gz", gzipped(as_csv(self.TABLE).encode())
-        assert self.outcome(path, whole) == self.TABLE
-        for length in range(len(whole)):
-            assert isinstance(self.outcome(path, whole[:length]), PairsError), length
-        for place in range(len(whole)):
-            changed = bytearray(whole)
-            changed[place] ^= 0x55
-            outcome = self.outcome(path, bytes(changed))
-            assert isinstance(outcome, PairsError) or outcome == self.TABLE, place
-
-    @pytest.mark.parametrize("codec", ["none", "zstd"])
-    def test_parquet(self, tmp_path: Path, codec: str) -> None:
-        columns = dict(zip(["sentence_a", "sentence_b"], map(list, zip(*self.TABLE, strict=True)), strict=True))
-        path, whole = tmp_path / "p.parquet", parquet(columns, compression=codec, write_page_checksum=True)
-        assert self.outcome(path, whole) == self.TABLE
-        for length in range(len(whole)):
-            assert isinstance(self.outcome(path, whole[:length]), PairsError), length
-        for place in range(len(whole)):
-            changed = bytearray(whole)
-            changed[place] ^= 1 << place % 8
-            outcome = self.outcome(path, bytes(changed))
-            assert isinstance(outcome, PairsError) or outcome == self.TABLE, place

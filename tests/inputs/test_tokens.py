@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers_of_kinds import KINDS, written_in_python
+from tokenizers_of_kinds import KINDS
 
 from attnscan.errors import SelectionError
 from attnscan.inputs.encode import encode_pair, whole_words
@@ -131,27 +130,12 @@ def test_sentencepiece_words_are_the_marked_ones() -> None:
     assert words == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
 
 
-def test_a_piece_that_goes_on_and_one_that_follows_it_are_no_words(tmp_path: Path) -> None:
-    tokenizer = written_in_python(tmp_path)
-    assert "straw@@" not in whole_words(tokenizer).ids
-    assert set(_words(tokenizer, Pair("the cat sat", "strawberries and dog"))) == {"the", "cat", "sat", "and", "dog"}
-
-
 def test_words_that_end_with_a_mark() -> None:
     words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
     assert words.ids == {"the": 1, "berries": 3}
     tokens = ["the</w>", "straw", "berries</w>", "berries</w>"]
     assert _of_units(words, tokens, [0, 1, 2, 3]) == [1, NO_WORD, NO_WORD, 3]
     assert _of_units(words, tokens, [0, 1, 1, 2]) == [1, NO_WORD, 3]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_unit_of_several_tokens_is_no_word_of_the_vocabulary(kind: str) -> None:
-    tokenizer = KINDS[kind]()
-    encoded = encode_pair(tokenizer, Pair("the cats mat"), "word", 100, truncate=False)
-    assert len(encoded.units) < len(encoded.tokens)
-    words = _words(tokenizer, Pair("the cats mat"), "word")
-    assert "mat" in words and not any("cats" in text for text in words)
 
 
 def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
@@ -177,12 +161,3 @@ def test_the_most_frequent_words_have_the_lowest_ids() -> None:
 def test_an_alphabetical_vocabulary_says_nothing_of_frequency() -> None:
     names = sorted(f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200))
     assert WholeWords.of(dict(enumerate(names))).frequent == frozenset()
-
-
-def test_the_bundled_models_frequent_words(bundled_dir: Path) -> None:
-    from transformers import AutoTokenizer
-
-    words = whole_words(AutoTokenizer.from_pretrained(bundled_dir))
-    frequent = {word for word, number in words.ids.items() if number in words.frequent}
-    assert len(frequent) == 100 and {"the", "of", "and", "was", "one", "two"} <= frequent
-    assert not {"king", "river", "purchased"} & frequent
