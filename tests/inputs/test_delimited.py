@@ -179,8 +179,6 @@ class TestQuoting:
             (['"a', 'b"\tc'], True),
             (['"a"\t"b"'], False),  # as the names have none
             (['"a" b\tc'], False),
-            (['"a\tb"'], False),
-            (['""a""\tb'], False),
             (['a\t"b', 'c\td"'], False),
             (['"a ""b"""\tc', '"d\te'], False),
         ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.writing import encode_translations
-from attnscan.scoring.patterns import cross_sentence, identical
+from attnscan.scoring.patterns import cross_sentence
 
 NO_LIMIT = 10**6
 A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
@@ -75,18 +74,6 @@ def test_special_tokens_are_those_that_the_tokenizer_inserted(tokenizer: Any) ->
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_repeated_words_are_found_in_each_kind(tokenizer: Any, unit: Unit) -> None:
-    encoded = _encoded(tokenizer, A, B, unit)
-    batch = collate([encoded])
-    texts = [text.strip(" ▁Ġ").casefold() for text in encoded.units]
-    crossing = {texts[q] for q in cross_sentence(batch)[0].any(-1).nonzero().flatten().tolist()}
-    assert {"cat", "the"} <= crossing if unit == "word" else "cat" in crossing  # "The" may come in pieces
-    assert not crossing & {"sat", "mat", "on", ".", ",", "!"}
-    again = {texts[q] for q in identical(batch)[0].any(-1).nonzero().flatten().tolist()}
-    assert crossing <= again
-
-
-@pytest.mark.parametrize("unit", ["token", "word"])
 @settings(deadline=None, max_examples=draws(150))
 @given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
 def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
@@ -132,7 +119,6 @@ def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer:
 
 
 def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: Any) -> None:
-    """In little memory: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
     for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
         expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
         cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
@@ -153,7 +139,6 @@ def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: An
     ],
 )
 def test_one_character_is_never_several_words(text: str, words: list[str]) -> None:
-    """Tokens of bytes alone, without a merge."""
     tokenizer = bytes_alone()
     encoded = _encoded(tokenizer, text, unit="word")
     assert [unit.strip() for unit in encoded.units] == words
@@ -161,21 +146,6 @@ def test_one_character_is_never_several_words(text: str, words: list[str]) -> No
     given = _encoded(tokenizer, Sentence(text, [(0, 1)]), unit="word")
     shared = [(a, b) for a, b in zip(given.unit, given.unit[1:], strict=False) if a != b]
     assert len(shared) + 1 == len(given.units) and "".join(given.units) == text
-
-
-@settings(deadline=None, max_examples=draws(100))
-@given(text=st.text(min_size=1, max_size=20))
-def test_tokens_that_share_a_character_share_a_word(text: str) -> None:
-    for tokenizer in (bytes_alone(), _cached(KINDS["byte-level"]), _cached(KINDS["unigram"])):
-        try:
-            encoded = _encoded(tokenizer, text, unit="word")
-        except InputError:
-            continue
-        places = [i for i, own in enumerate(encoded.sentence) if own == 0]
-        for i, j in pairwise(places):
-            (first, end), (start, last) = encoded.spans[i], encoded.spans[j]
-            if start < end and first < last:
-                assert encoded.unit[i] == encoded.unit[j]
 
 
 def test_what_is_told_of_inputs() -> None:
@@ -228,7 +198,6 @@ def _or_error(tokenizer: Any, pair: Pair, unit: Unit, truncate: bool) -> Encoded
 @pytest.mark.parametrize("truncate", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "written in Python"])
 def test_many_inputs_are_encoded_as_each_by_itself(kind: str, unit: Unit, truncate: bool, tmp_path: Path) -> None:
-    """Errors in the place of what cannot be read; singles among pairs."""
     tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
     together = [
         f"{type(encoded).__name__} {encoded}" if isinstance(encoded, InputError) else encoded
@@ -276,7 +245,6 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
 
 @pytest.mark.parametrize("word", ["naïve", "Füße", "кошка", "猫"])
 def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any, word: str) -> None:
-    """Whole, and piece by piece: bytes inside a character, or unknown to the tokenizer."""
     pair = (f"the cat {word} sat", f"a dog {word} ran")
     whole, pieces = (_encoded(tokenizer, *pair, unit) for unit in ("word", "token"))
     crossing = cross_sentence(collate([whole]))[0].any(-1).nonzero().flatten().tolist()
@@ -337,18 +305,6 @@ def test_given_words_are_the_units(tokenizer: Any) -> None:
     assert forms == [unit for unit, s in of_words if s == 0]
     numbers = [number for number, s in zip(batch.word_number[0].tolist(), read.unit_sentence, strict=True) if s == 0]
     assert numbers == list(range(6))
-
-
-def test_tokens_have_the_numbers_and_tags_of_their_words(tokenizer: Any) -> None:
-    read = _encoded(tokenizer, annotated(A), annotated(B))
-    for token, (number, form) in enumerate(zip(read.unit_words, read.tags("form"), strict=True)):
-        if read.sentence[token] == SPECIAL:
-            assert (number, form) == (NO_WORD, None)
-        elif number != NO_WORD:
-            text, (first, last) = read.sentences[read.sentence[token]], read.spans[token]
-            assert text[first:last].strip() in str(form)
-            assert read.tags("number")[token] == number
-    assert {0, 1} == {s for s, number in zip(read.sentence, read.words, strict=True) if number != NO_WORD}
 
 
 def test_a_sentence_without_words_has_those_of_the_tokenizer(tokenizer: Any) -> None:

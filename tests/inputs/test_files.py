@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import FORMATS, PACKED, about_how_many, files_named, opened, read_pairs
+from attnscan.inputs.read import FORMATS, PACKED, files_named, read_pairs
 
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]
 
@@ -29,13 +29,10 @@ def directory(tmp_path: Path) -> Path:
     [
         ("a.tsv", ["a.tsv"]),
         ("*.tsv", ["a.tsv"]),
-        ("?.tsv", ["a.tsv"]),
-        ("[a-c].tsv", ["a.tsv"]),
         ("[!b].tsv", ["a.tsv"]),
         ("f[1].txt", ["f[1].txt"]),
         ("b/*.gz", ["b/c.csv.gz"]),
         ("b/**/*.jsonl", ["b/d/e.jsonl"]),
-        ("**/*.gz", ["b/c.csv.gz"]),
         ("*/*/*.json?", ["b/d/e.jsonl"]),
         (".h*/*.tsv", [".hidden/x.tsv"]),
         ("**/*.tsv", [".hidden/x.tsv", "a.tsv"]),
@@ -60,15 +57,12 @@ def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.Monke
     ("name", "says"),
     [
         *((f"none{suffix}", "there is no file") for suffix in ("", ".tsv", ".parquet", ".csv.gz")),
-        ("~/none.tsv", "there is no file"),
         *((f"odd/{name}", "cannot tell the format of") for name in ("p.doc", "p.gz.gz", "p.xml", "p.csv.gz.gz")),
         ("a.tsv/p.csv", "cannot read .*: Not a directory"),
         ("p" * 300 + ".csv", "cannot read .*: File name too long"),
         ("a\0b.csv", "cannot read .*: .*null byte"),
         ("*.csv", "there is no file of pairs by the name of"),
-        ("none/*.csv", "there is no file"),
         ("b/d/notes.md", "cannot tell the format of"),
-        ("b/d/*", "cannot tell the format of"),
     ],
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -94,8 +88,6 @@ def test_opened_files_are_read_as_local_ones_are(tmp_path: Path, scheme: str) ->
         records = list(read_pairs([name], on_bad=bad.append))
         assert [(record.pair.texts, record.where) for record in records] == [(('the "cat', "sat"), f"{name}:2")]
         assert len(bad) == 1 and str(bad[0]).startswith(f"{name}:4: ")
-    with pytest.raises(PairsError, match="cannot read"), opened(f"{tmp_path}/none.tsv"):
-        pass
 
 
 def test_names_of_one_directory_a_pipe_and_standard_input(directory: Path) -> None:
@@ -125,15 +117,6 @@ def test_a_directory_without_any_and_one_that_cannot_be_listed(
     monkeypatch.setattr("os.scandir", refuse)
     with pytest.raises(PairsError, match=r"cannot read .*: Permission denied"):
         files_named([str(directory / "b")])
-
-
-def test_how_many_there_are_is_told_of_globs_and_directories(tmp_path: Path) -> None:
-    for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text("text\na\nb\n")
-    assert about_how_many([str(tmp_path)]) == about_how_many([f"{tmp_path}/*.csv"]) == 4
-    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"text\na\n"))
-    assert about_how_many([str(tmp_path)]) is None
-    assert about_how_many(["https://host/a.csv"]) is None
 
 
 def test_local_files_are_read_without_libraries_of_networks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -200,7 +200,6 @@ class TestBadRecords:
         assert bad == ["p.csv:2: sentence A is not valid Unicode: its character 3 is a byte that is not UTF-8"]
 
     def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Each of these lines, read from its start, opens a row that goes on to the end of the file."""
         monkeypatch.setattr(lines, "_MAX_REREAD", 1 << 20)
         path = make("p.csv", HEADER + 'a",b,"\n' * 200_000 + "a,b")
         before = time.process_time()
@@ -209,34 +208,13 @@ class TestBadRecords:
         assert not good
         assert bad
 
-    @pytest.mark.parametrize(
-        ("columns", "why"),
-        [
-            ({"sentence_a": ["a", "c"], "sentence_b": ["b", None]}, "sentence B is missing"),
-            ({"sentence_a": ["a", " "], "sentence_b": ["b", "d"]}, "sentence A is empty"),
-            ({"sentence_a": ["a", "c\0"], "sentence_b": ["b", "d"]}, "sentence A has a NUL"),
-            (
-                {
-                    "sentence_a": ["a", "c"],
-                    "sentence_b": pa.Array.from_buffers(
-                        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"b\xff")]
-                    ),
-                },
-                "is not valid UTF-8",
-            ),
-        ],
-    )
-    def test_in_parquet(self, make: Make, columns: dict[str, Any], why: str) -> None:
-        last = {"sentence_a": pa.array(["e"]), "sentence_b": pa.array(["f"])}
-        whole = {
-            name: pa.concat_arrays([cells if isinstance(cells, pa.Array) else pa.array(cells), last[name]])
-            for name, cells in columns.items()
-        }
-        path = make("p.parquet", parquet(whole))
-        assert refusal(path).what.startswith(f"{path}: row 2: {why}")
-        good, bad = skipping(path)
-        assert [(r.pair, r.where) for r in good] == [(AB, f"{path}: row 1"), (EF, f"{path}: row 3")]
-        assert len(bad) == 1
+    def test_in_parquet(self, make: Make) -> None:
+        buffers = [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0])), pa.py_buffer(b"b\xff")]
+        second = pa.concat_arrays([pa.Array.from_buffers(pa.string(), 2, buffers), pa.array([None, "f"])])
+        good, bad = skipping(make("p.parquet", parquet({"sentence_a": ["a", "c", "d", "e"], "sentence_b": second})))
+        assert [(r.pair, r.where[-5:]) for r in good] == [(AB, "row 1"), (EF, "row 4")]
+        assert [said.partition(": ")[2].partition(":")[0] for said in bad] == ["row 2", "row 3"]
+        assert "is not valid UTF-8" in bad[0] and "sentence B is missing" in bad[1]
 
 
 class TestStdin:
@@ -245,13 +223,8 @@ class TestStdin:
         [
             HEADER + "a,b\nc,d\n",
             "\ufeff" + HEADER + "a,b\nc,d\n",
-            "\n\n" + HEADER + "a,b\nc,d\n",
-            "sentence1\tsentence2\na\tb\nc\td\n",
             "\ufeff\r\nsentence1\tsentence2\r\na\tb\r\nc\td",
             '{"sentence_a": "a", "sentence_b": "b"}\n{"sentence_a": "c", "sentence_b": "d"}\n',
-            ' {"sentence_a": "a", "sentence_b": "b", "t": "\t"}\n\n{"sentence_a": "c", "sentence_b": "d"}\n'.replace(
-                "\t", "\\t"
-            ),
         ],
     )
     def test_the_first_line_tells_the_format(self, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
@@ -270,7 +243,6 @@ class TestStdin:
             (b"\n\n", "standard input is empty"),
             (b"a\0b\n", "its first line has a NUL"),
             (parquet({"text": ["a"]}), "standard input is Parquet"),
-            (b"x,y\n1,2\n", "the columns are 'x', 'y'"),
             (b'{"text": }\n', "standard input:1: is not valid JSON"),
         ],
     )
@@ -325,13 +297,6 @@ class TestShipped:
         assert copies[0] == copies[1]
         assert pairs_in(str(ROOT / "examples" / "pairs.csv")) == [record.pair for record in self.RECORDS]
 
-    def test_they_are_about_a_hundred_pairs_of_clean_text(self) -> None:
-        pairs = [record.pair for record in self.RECORDS]
-        assert 90 <= len(set(pairs)) == len(pairs) <= 120
-        for pair in pairs:
-            assert len(pair.texts) == 2
-            assert all(s.isascii() and s.isprintable() and s == s.strip() for s in pair.texts)
-
 
 def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:
     text, packed = tmp_path / "pairs.csv", tmp_path / "pairs.csv.gz"
@@ -339,7 +304,8 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
     packed.write_bytes(gzipped(text.read_bytes()))
     assert about_how_many([str(text)]) == 500
     assert about_how_many([str(text), str(packed)]) is None
-    assert about_how_many(["-"]) is None
+    assert about_how_many([f"{tmp_path}/*.csv"]) == 500
+    assert about_how_many(["-"]) is about_how_many([str(tmp_path)]) is about_how_many(["https://host/a.csv"]) is None
     assert about_how_many([]) == len(list(shipped_pairs()))
 
 
@@ -350,12 +316,7 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
         ("p.csv", "sep=;\nsentence_a;sentence_b\na;b\n", FileReading(), 1),
         ("p.csv", "the cat sat on the mat.,b\nc,d\n", FileReading(), 2),
         ("p.csv", "a,b\nc,d\n", FileReading(header=False), 2),
-        ("p.csv", "sentence_a,sentence_b\na\nb,c\n", FileReading(), 2),  # one is bad
-        ("p.tsv", "sentence1\tsentence2\r\na\tb\r\n", FileReading(), 1),
-        ("p.txt", "one sentence\nanother one\n", FileReading(), 2),
         ("p.jsonl", '{"text": "a"}\n{"text": "b"}\n', FileReading(), 2),
-        ("p.csv", "", FileReading(), 0),
-        ("p.csv", "nonsense,and,more\n1,2,3\n", FileReading(), 2),  # refused when it is read
     ],
 )
 def test_the_line_that_names_the_columns_is_no_pair(
@@ -366,18 +327,12 @@ def test_the_line_that_names_the_columns_is_no_pair(
 
 
 class TestLabels:
-    """A column `label`, for those who ask."""
-
     @pytest.mark.parametrize(
         ("name", "content"),
         [
             ("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"),
             ("a.tsv", "sentence1\tsentence2\tLabel\na\tb\tyes\nc\td\t\n"),
             ("a.parquet", parquet({"text": ["a", "b"], "label": [1, -1]})),
-            (
-                "a.jsonl",
-                '{"sentence1":"a","sentence2":"b","label":"yes"}\n{"sentence1":"c","sentence2":"d","label":""}\n',
-            ),
         ],
     )
     def test_are_read_beside_the_sentences(self, tmp_path: Path, name: str, content: str | bytes) -> None:
@@ -389,13 +344,6 @@ class TestLabels:
             [(Pair("a"), "1"), (Pair("b"), "-1")],
         )
         assert [record.label for record in read_pairs([str(path)])] == [None, None]
-
-    def test_are_none_where_there_is_no_such_column_or_it_holds_the_sentences(self, tmp_path: Path) -> None:
-        (tmp_path / "a.csv").write_text("text,other\na,b\n")
-        (tmp_path / "b.csv").write_text("text,label\na,b\n")
-        for name, columns in (("a.csv", None), ("b.csv", ["label"])):
-            (record,) = read_pairs([str(tmp_path / name)], FileReading(columns, labelled=True))
-            assert record.label is None
 
     def test_a_file_without_follows_one_with(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("text,label\na,x\n")

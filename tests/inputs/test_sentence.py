@@ -73,26 +73,6 @@ def test_arrays_of_numpy_are_plain_values() -> None:
     assert pickle.loads(pickle.dumps(sentence)) == sentence and hash(sentence) == hash(Sentence(TEXT, WORDS))
 
 
-@pytest.mark.parametrize(
-    ("pieces", "words"),
-    [
-        ([(0, 4), (5, 8), (8, 10), (10, 11)], [0, 1, 2, 3]),  # do|n't, of which "don" has more of "do"
-        ([(0, 2), (2, 4), (4, 7), (7, 11)], [0, 0, 1, 2]),  # a leading space, and a mark that is stuck to a word
-        ([(5, 9)], [1]),  # as many characters of both: the first
-        ([(4, 5), (0, 0), (7, 7)], [NO_WORD] * 3),
-        ([(0, 11)], [0]),
-    ],
-)
-def test_a_piece_belongs_to_the_word_that_it_shares_most_with(pieces: Any, words: list[int]) -> None:
-    assert Sentence(TEXT, WORDS).words_of(pieces) == words
-
-
-def test_a_word_without_characters_has_no_piece() -> None:
-    """French *au* is the words *à* and *le*, as treebanks write it."""
-    assert Sentence("au mot", [(0, 2), (2, 2), (3, 6)]).words_of([(0, 2), (2, 6)]) == [0, 2]
-    assert Sentence("au mot", []).words_of([(0, 2)]) == [NO_WORD]
-
-
 CUTS = st.lists(st.integers(0, 12), max_size=14).map(sorted)
 
 

@@ -164,8 +164,6 @@ MALFORMED: dict[str, tuple[Parts, str]] = {
     "nothing": (dict.fromkeys(GOOD), "no array 'attention' and no array 'tokens'"),
     "ids for tokens": ({"tokens": np.arange(N)}, "'tokens' is of type int64"),
     "segment 2": ({"segments": np.array([0, 1, 2, 1])}, "'segments' holds other numbers than 0 and 1"),
-    "segments as text": ({"segments": np.array(["0"] * N)}, "'segments' is of type <U1"),
-    "too many special": ({"special": np.array([1, 0, 0, 0, 1])}, "'special' has 5 entries, and there are 4 tokens"),
     "all special": ({"special": np.ones(N, bool)}, "every token is special"),
     "special or padding": (
         {"tokens": np.array(["[CLS]", "[SEP]", "[PAD]", "[PAD]"]), "special": None},
@@ -189,15 +187,9 @@ KINDS: Parts = {
 }
 BAD_KINDS: dict[str, tuple[Parts, str]] = {
     "no source": ({"encoder_tokens": None}, "no array 'encoder_tokens'; save it with numpy.savez(file, cross_"),
-    "no tokens": ({"encoder_tokens": None, "decoder_tokens": None}, "'encoder_tokens' and no array 'decoder_tokens'"),
     "square": ({"cross_attention": ATTENTION}, "4 queries and 4 keys, and there are 2 of the target, 4 of the source"),
     "turned round": ({"cross_attention": np.full((1, 1, N, 2), 0.5)}, "'cross_attention' is over 4 queries and 2 keys"),
-    "batch of two": ({"cross_attention": np.stack([CROSS, CROSS], 1)}, "'cross_attention' is of a batch of 2 inputs"),
-    "NaN": ({"cross_attention": CROSS * np.nan}, "'cross_attention' has NaN or infinity in layer 0"),
-    "logits": ({"cross_attention": CROSS * 3}, "'cross_attention' is not softmax weights: the row of layer 0, head 0"),
-    "integers": ({"cross_attention": np.ones((1, 1, 2, N), int)}, "'cross_attention' is of type int64"),
     "ids for tokens": ({"decoder_tokens": np.arange(2)}, "'decoder_tokens' is of type int64"),
-    "fewer predicted": ({"predicted_tokens": np.array(["le"])}, "there are 1 of the target, 4 of the source"),
     "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' has 2 entries, and 'encoder_tokens' has 4"),
     "no word": ({"predicted_tokens": np.array(["</s>", "</s>"])}, "every token is special"),
     "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),

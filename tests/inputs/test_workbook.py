@@ -39,12 +39,6 @@ class TestSheets:
         path = make("p.xlsx", book([], ["text1", "text2"], ["c", "d"], gap=50))
         assert [(r.pair, r.place.row) for r in read_pairs([path])] == [(CD, 1), (AB, 48)]
 
-    def test_without_names(self, make: Make) -> None:
-        path = make("p.xlsx", book(["Is it so?", "It is."], ["c", "d"]))
-        notes: list[str] = []
-        assert [r.pair for r in read_pairs([path], on_note=notes.append)] == [Pair("Is it so?", "It is."), CD]
-        assert "its first line looks like data" in notes[0]
-
     def test_the_first_visible_sheet(self, make: Make) -> None:
         made = openpyxl.Workbook()
         made.active.sheet_state = "hidden"
@@ -66,11 +60,6 @@ class TestSheets:
     def test_a_cell_that_is_no_sentence(self, make: Make) -> None:
         assert "row 2: sentence B is not text" in refusal(make("p.xlsx", book(["text1", "text2"], ["a", 5]))).what
         assert "row 2: sentence B is missing" in refusal(make("p.xlsx", book(["text1", "text2"], ["a"]))).what
-
-    def test_texts_stay_as_they_are(self, make: Make) -> None:
-        texts = [" a ", "NA", "007", "a\tb", "a\nb", "<b>&amp;"]
-        path = make("p.xlsx", book(["text"], *([text] for text in texts)))
-        assert [r.pair.a for r in read_pairs([path])] == texts
 
     def test_without_calamine(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "python_calamine", None)
