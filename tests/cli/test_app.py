@@ -174,3 +174,17 @@ def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
     typed = {name.removeprefix("no_"): option for name, option in typed.items()}
     assert {name for name, option in typed.items() if name not in taken and option not in OF_RESULTS} <= {"skip_bad"}
     assert set(SCAN.get(command, ())) <= typed.keys() | ({"profile"} if command == "heads" else set())
+
+
+def test_no_file_becomes_the_standard_error_that_is_closed(tmp_path: Path) -> None:
+    """What libraries write there, and what turns them off, would go into a result."""
+    program = "from attnscan.cli.messages import *; write_apart_from_libraries(); print(open('result', 'w').fileno())"
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{program}" 2>&-'], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert int(done.stdout) > 2
+
+
+def test_a_mistyped_command_is_told_the_nearest() -> None:
+    result = CliRunner().invoke(app, ["clasify", A])
+    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr

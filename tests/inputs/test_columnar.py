@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pair_files import Make, pairs_in, parquet, refusal
 
@@ -43,3 +45,17 @@ def test_without_pyarrow(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make("p.parquet", parquet({"text": ["a"]}))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'attnscan[parquet]'" in refusal(path).remedy
+
+
+def test_two_columns_of_one_name(make: Make) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["x", "x"]), file)
+    path = make("p.parquet", file.getvalue())
+    assert "2 columns are called 'x'" in refusal(path, columns=["x"]).what
+    assert "two columns are called 'x'" in refusal(path, columns=["2"]).what
+
+
+def test_columns_in_any_order(make: Make) -> None:
+    path = make("p.parquet", parquet({"x": ["a"], "y": ["b"]}))
+    assert pairs_in(path, columns=["y", "x"]) == [Pair("b", "a")]
+    assert pairs_in(path, columns=["2", "2"]) == [Pair("b", "b")]

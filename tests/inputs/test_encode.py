@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,46 @@ class TestWithoutOffsets:
                 unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
             ]
             assert words == ["the", "dog", "sat", "on", "it"]
+
+
+@settings(deadline=None, max_examples=draws(100))
+@given(text=st.text(min_size=1, max_size=20))
+def test_tokens_that_share_a_character_share_a_word(text: str) -> None:
+    for tokenizer in (bytes_alone(), _cached(KINDS["byte-level"]), _cached(KINDS["unigram"])):
+        try:
+            encoded = _encoded(tokenizer, text, unit="word")
+        except InputError:
+            continue
+        places = [i for i, own in enumerate(encoded.sentence) if own == 0]
+        for i, j in pairwise(places):
+            (first, end), (start, last) = encoded.spans[i], encoded.spans[j]
+            if start < end and first < last:
+                assert encoded.unit[i] == encoded.unit[j]
+
+
+def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
+    """It is called for all, and then for each."""
+    calls: list[Any] = []
+
+    class Failing:
+        """Fails at what holds a bad word, alone or among others."""
+
+        def __init__(self) -> None:
+            self.good = KINDS["wordpiece"]()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.good, name)
+
+        def __call__(self, text: Any, *rest: Any, **options: Any) -> Any:
+            calls.append(text)
+            if "bad" in str(text):
+                raise ValueError("no such word")
+            return self.good(text, *rest, **options)
+
+    tokenizer = Failing()
+    first, bad, last = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
+    assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
+    assert [first, last] == [
+        encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")
+    ]
+    assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pair_files import HEADER, Make, refusal
 
 from attnscan.errors import OptionError, PairsError
 from attnscan.inputs.read import FileReading, read_pairs
+
+CELLS = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
+
 
 GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
 GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
@@ -102,3 +109,15 @@ def test_what_is_no_encoding(make: Make) -> None:
         with pytest.raises(OptionError, match="there is no text encoding"):
             FileReading(encoding=name)
     assert "is a zip file" in refusal(make("p.csv", b"PK\3\4" + bytes(50))).what
+
+
+@given(pairs=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), codec=st.sampled_from(["utf-16", "cp1252"]))
+def test_any_table_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, ...]], codec: str
+) -> None:
+    path: Path = tmp_path_factory.getbasetemp() / "p.tsv"
+    path.write_bytes(table(pairs).encode(codec))
+    assert read(str(path), codec) == (pairs, [], [])
+    texts, notes, bad = read(str(path))
+    as_utf8 = table(pairs).encode(codec).decode("utf-8", "ignore").isascii()
+    assert (texts == pairs and not bad) or (codec == "cp1252" and not as_utf8), (texts, notes, bad)

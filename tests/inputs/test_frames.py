@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_checkpoints import refusal
 from torch.utils.data import DataLoader
 
@@ -18,6 +20,43 @@ from attnscan.errors import AttnscanError, InputError, PairsError
 from attnscan.inputs.frames import objects_in
 from attnscan.inputs.read import FileReading
 from attnscan.inputs.sentence import Record
+
+KEYS = st.sampled_from(["sentence1", "sentence2", "text", "label", "input_ids", "x", "Index", 0, 1, None, ("a", 1), ""])
+
+
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some, two = st.lists(inner, max_size=3), st.lists(inner, min_size=2, max_size=2)
+    rows = st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
+    return st.one_of(
+        some,
+        rows,
+        some.map(tuple),
+        some.map(iter),
+        two.map(lambda values: Named(*values)),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.dictionaries(KEYS, some, max_size=3),
+        some.map(lambda values: pd.Series(values, dtype=object)),
+        rows.map(lambda values: pd.DataFrame(values, dtype=object)),
+        rows.map(lambda values: pd.DataFrame(values, dtype=object).itertuples()),
+        rows.map(lambda values: (pd.DataFrame([row], dtype=object) for row in values)),
+    )
+
+
+LEAVES: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from([None, float("nan"), pd.NA, pd.NaT, np.float32("nan"), np.str_("x"), np.int64(1), object, len]),
+    st.sampled_from(
+        [1, True, 1.5, b"x", "\0", "\ud800", " ", "a", "the cat", 1j, range(2), np.zeros(2), np.array("x")]
+    ),
+    st.text(max_size=3),
+    st.dates(),
+)
+
+
+OBJECTS = st.recursive(LEAVES, _nested, max_leaves=12)
+
+
+COLUMNS = st.none() | st.lists(st.sampled_from(["text", "sentence1", "1", "2", "x", ""]), min_size=1, max_size=2)
+
 
 A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]
 PAIRS = list(zip(A, B, strict=True))
@@ -292,3 +331,15 @@ def test_how_many_there_are_is_told_where_that_is_known() -> None:
     for pairs in (PAIRS, FRAME, ROWS, FRAME.to_dict("list"), pd.Series(A), pa.Table.from_pandas(FRAME)):
         assert objects_in(pairs).total == 3
     assert objects_in(iter(PAIRS)).total is None
+
+
+@given(pairs=OBJECTS, columns=COLUMNS, skip=st.booleans())
+def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: list[str] | None, skip: bool) -> None:
+    bad: list[InputError] = []
+    try:
+        reading = FileReading(None if columns is None else tuple(columns), id="x" if skip else None)
+        for record in objects_in(pairs, reading).records(bad.append if skip else None):
+            assert isinstance(record, Record) and all(isinstance(text, str) for text in record.pair.texts)
+    except AttnscanError as error:
+        bad.append(error)  # type: ignore[arg-type]
+    assert all(error.remedy and len(str(error).splitlines()) == 1 for error in bad)

@@ -320,3 +320,9 @@ def test_classify_takes_what_transformers_shows() -> None:
     ):
         with pytest.raises(AttnscanError, match=why):
             attnscan.classify(weights=weights, tokens=tokens)
+
+
+@pytest.mark.parametrize("empty", [(), [], (None, None), np.zeros(0, np.float32)], ids=repr)
+def test_a_model_that_shows_no_attention_is_to_be_loaded_eager(empty: Any) -> None:
+    with pytest.raises(WeightsError, match="sdpa shows no attention; load the model with attn_implementation='eager'"):
+        weights_of({"attention": empty, "tokens": TOKENS})

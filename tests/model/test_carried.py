@@ -185,3 +185,11 @@ def test_a_head_that_is_wider_than_the_hidden_state_has_the_same_norms() -> None
 def test_half_precision_is_told_apart_from_what_is_not_linear() -> None:
     model = tiny_model("bert", TAPPED["bert"]).to(torch.bfloat16)
     assert len(_projections(model).triangles) == 3
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = tiny_model("bert", TAPPED["bert"], "sdpa")
+    before = model.config._attn_implementation
+    _projections(model)
+    assert model.config._attn_implementation == before
+    assert not any(module._forward_pre_hooks for module in model.modules())

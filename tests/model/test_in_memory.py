@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -261,3 +262,18 @@ def test_a_head_of_a_class_that_is_the_callers_own_is_not_used(bert: tuple[Any, 
     assert adopted(model, tokenizer).masked_lm is not None
     model.__class__ = Louder
     assert adopted(model, tokenizer).masked_lm is None
+
+
+def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
+    """By what it holds: whatever runs has the modules, weights and buffers of the caller's model."""
+    model, tokenizer = bert
+    model.stream = (number for number in range(3))  # which nothing can copy
+    loaded = adopted(model, tokenizer)
+    assert loaded.model is model.bert and loaded.masked_lm.bert is model.bert and loaded.masked_lm.cls is not None
+    held = {values.data_ptr() for values in (*model.parameters(), *model.buffers())}
+    assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
+    with Scanner(ScanOptions(), loaded) as scanner:
+        before = sum(type(held) is BertModel for held in gc.get_objects())
+        classify(scanner, PAIR)
+        assert sum(type(held) is BertModel for held in gc.get_objects()) == before
+    assert loaded.tokenizer is not tokenizer

@@ -140,3 +140,12 @@ def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_
         seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(exact)
         torch.testing.assert_close(block.logits[seen].double(), exact[seen], atol=1e-7, rtol=1e-6)
         assert (exact - exact.bfloat16()).abs().max() > 1e-6  # a control
+
+
+def test_two_taps_do_not_disturb_each_other() -> None:
+    one, other = (tiny_model(family, TAPPED[family]) for family in ("bert", "roberta"))
+    first, second = Collected(), Collected()
+    with Tap(one) as tap_one, Tap(other) as tap_other:
+        tap_one.run(tiny_inputs(), first)
+        tap_other.run(tiny_inputs(), second)
+    assert len(first.blocks) == len(second.blocks) == 3

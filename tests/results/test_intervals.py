@@ -98,3 +98,15 @@ def test_holms_p_values_never_fall_and_leave_out_what_is_not_known() -> None:
     """Of three: 3 x 0.01, then at least that in place of 2 x 0.011, and 0.5 once."""
     assert holm(np.array([0.011, NAN, 0.5, 0.01])) == pytest.approx([0.03, NAN, 0.5, 0.03], nan_ok=True)
     assert holm(np.array([0.6, 0.7])).tolist() == [1, 1]
+
+
+def test_noise_alone_gives_few_false_discoveries() -> None:
+    """Among 400 differences of nothing, any survive in about one study of twenty, where p < 0.05 finds 20 in each."""
+    rng = np.random.default_rng(0)
+    studies, found, naive = 300, 0, 0
+    for _ in range(studies):
+        p = p_value(rng.standard_t(9, size=400), 1.0, 10)
+        found += bool((false_discovery_rates(p) < 0.05).any())
+        naive += int((p < 0.05).sum())
+    assert found / studies < 0.09
+    assert 17 < naive / studies < 23

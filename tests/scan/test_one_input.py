@@ -173,3 +173,10 @@ def test_a_word_of_several_tokens_is_related_to_none() -> None:
     result = classify(pair, replace(BUNDLED, unit="word", predictive="off"))
     assert {tuple(result.units[place] for place in pair) for pair in result.related} == {("strawberry", "berries")}
     assert "strawberries" in result.units
+
+
+def test_truncated_inputs_are_counted(toy: str) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", predictive="off")
+    lengths = {"cat " * 60: 1, "the cat": 0}
+    for text, cut in lengths.items():
+        assert classify(Pair(text, "the mat"), options).signature.pairs_truncated == cut

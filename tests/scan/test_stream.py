@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 from scans import RECORDS, ranked, states_of
 
 from attnscan.errors import InputError, PairsError
@@ -70,3 +71,18 @@ def test_an_error_of_the_reader_comes_behind_that_of_a_record_before_it(options:
         with pytest.raises(PairsError, match="line 7 is cut"):
             scan(scanner, read(True), on_bad=skipped.append)
         assert len(skipped) == 1 and str(skipped[0]).startswith("line 5")
+
+
+def test_the_model_is_as_it_was_after_a_scan(toy: str, threads: Callable[[int], None]) -> None:
+    threads(4)
+    with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
+        before = scanner.loaded.model.config._attn_implementation
+
+        def stop(_: ScanState) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            scan(scanner, RECORDS, keep=stop)
+        assert scanner.loaded.model.config._attn_implementation == before
+        assert not [module for module in scanner.loaded.model.modules() if module._forward_pre_hooks]
+        assert torch.get_num_threads() == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
+from attnscan.scan import local
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.syntax import syntax_view
 
@@ -306,3 +308,22 @@ class TestRefusals:
             check_relation("nsbj", ["nsubj", "obj"])
         with pytest.raises(SelectionError, match="there are nsubj, obj"):
             check_relation("xyz", ["nsubj", "obj", "nsubj"])
+
+
+def test_an_interrupted_run_is_gone_on_with(
+    result: Syntax, toy: str, planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
+    how: dict[str, Any] = {"model": toy, "batch_tokens": 64, "state": tmp_path / "state"}
+    told: list[int] = []
+
+    def interrupt(_: str, done: int | None, total: int | None) -> None:
+        if total == 288 and (done or 0) > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attnscan.syntax(planted, progress=interrupt, **how)
+    again = attnscan.syntax(planted, progress=lambda _, done, total: told.append(done if total == 288 else 288), **how)
+    assert min(done for done in told if done) > 50
+    assert_equal(again, result)

@@ -464,3 +464,27 @@ SHORT = {
     *("big_bird", "convbert", "megatron-bert", "nystromformer", "rembert", "roformer"),
 }
 """Those whose layers have a part for what comes behind their attention, and the last of them comes last."""
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
+def test_the_batch_size_changes_nothing(batch_tokens: int) -> None:
+    loaded = load(choose("bundled"))
+    pair = Pair("the cat sat on a mat", "a cat ran")
+    found, _ = _ask(loaded, pair, "distance", batch_tokens=batch_tokens)
+    expected, _ = _ask(loaded, pair, "distance")
+    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
+def test_special_tokens_are_neither_hidden_nor_asked() -> None:
+    loaded, encoded = _constructed(torch.ones(6, 6))
+    matrix = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
+    for special in (0, 5):
+        assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
+    assert np.isnan(np.diag(matrix)).all()
+
+
+def test_whole_words_are_hidden_as_one() -> None:
+    loaded = load(choose("bundled"))
+    found, encoded = _ask(loaded, ARTICLE, "distance", "word")
+    assert "strawberries" in encoded.units
+    assert found.words == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3

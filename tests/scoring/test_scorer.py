@@ -246,3 +246,9 @@ def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None
     weights[1, 2, 1] = torch.nan
     with pytest.raises(CaptureError, match="not finite from layer 1 on"):
         _score([text], [weights])
+
+
+def test_sums_of_shards_add_to_the_last_bit() -> None:
+    texts = ["[CLS] a cat [SEP] a cat [SEP]", "[CLS] the cat ran [SEP]", "[CLS] a a . [SEP]"]
+    parts = [_score([text], [_weights(text, seed)]) for seed, text in enumerate(texts)]
+    _equal(reduce(add, parts), reduce(add, [parts[2], parts[0], parts[1]]), 1e-9)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from live import StandIn, body_of, session_of
 
+from attnscan.errors import InputError
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.server.question import Question, question_of
@@ -60,3 +62,10 @@ def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(re
             answered(session, a=f"cat {i}")
         assert session.page_of_first(1).result(WAIT) == page
         assert [len(model.asked) for model in models] == [9, 2]
+
+
+def test_an_error_of_the_input_is_raised_and_nothing_is_held(session: Session) -> None:
+    future = session.answer(ask(a="too long"))
+    with pytest.raises(InputError, match="shorten it"):
+        future.result(WAIT)
+    assert not session._held

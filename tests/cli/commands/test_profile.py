@@ -97,3 +97,11 @@ def test_saved_weights_have_shares(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
     outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
     assert outcome.exit_code == 2 and "do not hold what heads carry" in outcome.output
+
+
+def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    command = ("profile", "--pairs", str(pairs), "--model", toy)
+    whole = _table(*command)
+    for _ in range(2):
+        pd.testing.assert_frame_equal(_table(*command, "--state", str(state)), whole)

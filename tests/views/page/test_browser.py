@@ -36,6 +36,36 @@ from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, letter, words
 
+CONTRASTS = """() => {
+    const pixel = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+    const over = (layers) => { // what a browser makes of colours over each other
+        for (const layer of ['#ffffff', ...layers]) { pixel.fillStyle = layer; pixel.fillRect(0, 0, 1, 1); }
+        return [...pixel.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+    };
+    const light = (rgb) => rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const text = walker.currentNode.textContent.trim();
+        const of = walker.currentNode.parentElement;
+        if (!text || of.closest("script, :disabled, select")) continue;
+        if (!of.checkVisibility({ visibilityProperty: true })) continue;
+        const grounds = [];
+        for (let up = of; up; up = up.parentElement) {
+            const style = getComputedStyle(up);
+            const tint = /^linear-gradient\\((color\\(srgb[^)]*\\)|rgba?\\([^)]*\\)) /.exec(style.backgroundImage);
+            grounds.unshift(style.backgroundColor, ...(tint && up.matches('.score') ? [tint[1]] : []));
+        }
+        const ground = over(grounds);
+        const ink = over([...grounds, getComputedStyle(of).color]);
+        const [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
+        found.push([(high + 0.05) / (low + 0.05), text]);
+    }
+    return found;
+}"""
+
+
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
 
 Open = Callable[..., Page]
@@ -754,6 +784,19 @@ class TestHeadView:
         first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (1, 2))
         assert first and second and first["y"] == second["y"] and first["x"] > second["x"]
 
+    def test_nothing_is_carried_from_a_key_that_is_not_seen(self, opened: Open, saved: Callable[..., Path]) -> None:
+        result, attention = made_up(1, 2, 4)
+        weights = np.tril(attention.weights)
+        weights /= weights.sum(-1, keepdims=True)
+        causal = replace(attention, weights=weights, visible=np.tril(np.ones((1, 4, 4), dtype=bool)))
+        result, attention = carrying(replace(result, attention=causal))
+        shown = opened(
+            saved("causal-carried", result, attention), "#view=head&heads=0-1&by=carried&special=in&token=q1"
+        )
+        values = [float(text) for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(values, carried_by_hand(attention, 0, 1, 1), atol=0.0005 + 0.00005)
+        assert values[2:] == [0, 0] and values[0] > 0
+
 
 class TestQuestion:
     """A link that a cell stands for, and the heads that have it."""
@@ -1012,6 +1055,13 @@ class TestManyPairs:
             expect(shown.locator(f"#{view}")).to_be_visible()
             assert shown.evaluate("document.documentElement.scrollWidth") <= 400
             assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
+
+    def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+        shown = opened(pairs_page)
+        resting = int(ranking.known_labels().rests.sum())
+        expect(shown.locator("#thumbnails button.rests")).to_have_count(resting)
+        assert resting > 0
+        expect(shown.locator("#model-hint")).to_contain_text("Paler: rests, more than half is on special tokens.")
 
 
 class TestTable:
@@ -1336,3 +1386,48 @@ class TestEveryView:
         expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
+        shown = opened(article_page)
+        heads = ("view=head&token=q5&by=weight&special=in", "view=head&heads=1-8,0-2,2-9&token=q5")
+        for fragment in ("view=model", *heads, "view=neuron", "view=table"):
+            go(shown, f"#{fragment}&theme={theme}")
+            contrasts = shown.evaluate(CONTRASTS)
+            assert len(contrasts) > 100
+            assert [one for one in contrasts if one[0] < 4.5] == [], fragment
+
+    @pytest.mark.parametrize("width", [800, 400])
+    def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, width: int) -> None:
+        shown = opened(article_page, viewport={"width": width, "height": 900})
+        for view in self.VIEWS:
+            go(shown, f"#view={view}&token=q5")
+            expect(shown.locator(f"#{view}")).to_be_visible()
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_policy_stops_what_is_not_the_pages_own(browser: Browser, article_page: Path) -> None:
+    """A control: the same listeners do see scripts, styles, pictures and requests that are put in by hand."""
+    shown = browser.new_page()
+    shown.goto(article_page.as_uri())
+    found = shown.evaluate(
+        """async () => {
+            const found = [];
+            const all = new Promise((done) => document.addEventListener('securitypolicyviolation', (event) => {
+                found.push(event.effectiveDirective);
+                if (found.length === 4) done();
+            }));
+            const script = document.createElement('script');
+            script.textContent = 'window.hacked = true';
+            const style = document.createElement('style');
+            style.textContent = 'body { display: none }';
+            const image = document.createElement('img');
+            image.src = 'https://example.invalid/x.png';
+            document.body.append(script, style, image);
+            await fetch('https://example.invalid/').catch(() => 0);
+            await all;
+            return [window.hacked === undefined, found.sort()];
+        }"""
+    )
+    shown.close()
+    assert found == [True, ["connect-src", "img-src", "script-src-elem", "style-src-elem"]]

@@ -228,3 +228,12 @@ def test_axe_core_finds_nothing(opened: Open, width: int, theme: str) -> None:
             page.locator(f"#tab-{view}").click()
             settle(page)
             assert violations(page) == [], (kind, view)
+
+
+def test_a_single_kind_has_no_switch_and_a_target_is_written_where_there_is_none(opened: Open, tmp_path: Path) -> None:
+    alone = tmp_path / "cross.html"
+    attnscan.report(SOURCE, attention="cross", **OPTIONS, output=alone)
+    page = opened("#view=head", at=alone.as_uri())
+    expect(page.locator("#attention")).to_have_count(0)
+    target = page.locator("#queries button:visible:not(.special) bdi").all_text_contents()
+    assert target == [word[::-1].upper() for word in reversed(SOURCE.split())]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from pages import Elements, carrying, made_up, without_neurons
@@ -278,3 +279,14 @@ class TestThousandsOfHeads:
         (told,) = (note for note in made.notes if "the page takes" in note)
         said = re.fullmatch(r"the scores of all heads do not fit in 0.1 MB: the page takes ([\d.]+) MB", told)
         assert said is not None and size <= float(said[1]) * 1e6 <= 1.1 * size
+
+    def test_scores_are_those_of_the_table(self, many: Classification) -> None:
+        made = page(many)
+        assert len(made.html.encode()) <= SIZE
+        facts = Elements(made.html).facts
+        frame = many.with_reading("weight", "in").to_frame().iloc[:, facts["columns"].index("average") + 1 :]
+        for row, expected in zip(facts["rows"]["weight"], frame.to_numpy(), strict=True):
+            for cell, value in zip(row[-len(expected) :], expected, strict=True):
+                number = f"{value:.6f}" if isinstance(value, float) else str(value)
+                assert cell == ("" if pd.isna(value) else number)
+        assert all(note in made.html for note in made.notes)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -12,7 +16,9 @@ from drawn import random_weights, size, texts
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.views.pictures.look import PictureFile
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures.picture import Kind, picture
+
+OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
 
 
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
@@ -97,3 +103,18 @@ def test_results_without_pictures_and_without_attention_are_refused(article: Cla
 def test_a_picture_has_a_known_format_and_some_width(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         PictureFile(**options)
+
+
+def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification, tmp_path: Path) -> None:
+    """No pyplot, which would choose a window system."""
+    (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
+    script = (
+        "import pickle, pathlib, sys\n"
+        "from attnscan.views.pictures.picture import PictureFile, picture\n"
+        f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
+        f"for kind, format in zip({OF_ALL_HEADS}, ('svg', 'pdf', 'png'), strict=True):\n"
+        "    picture(result, kind, PictureFile(format))\n"
+        "print(sorted({'matplotlib.pyplot', 'torch'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
