@@ -107,16 +107,3 @@ class TestRoundTrip:
         except PairsError as error:
             bad.append(error)
         assert all(len(str(error).splitlines()) == 1 and str(path) in str(error) for error in bad)
-
-
-class TestDamage:
-    def test_gzip(self, tmp_path: Path) -> None:
-        path, whole = tmp_path / "p.csv.gz", gzipped(as_csv(self.TABLE).encode())
-        assert self.outcome(path, whole) == self.TABLE
-        for length in range(len(whole)):
-            assert isinstance(self.outcome(path, whole[:length]), PairsError), length
-        for place in range(len(whole)):
-            changed = bytearray(whole)
-            changed[place] ^= 0x55
-            outcome = self.outcome(path, bytes(changed))
-            assert isinstance(outcome, PairsError) or outcome == self.TABLE, place
