@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -427,6 +428,9 @@ def _opened(name: str, stack: ExitStack) -> Any:
         import fsspec
 
         return io.BufferedReader(stack.enter_context(fsspec.open(name, "rb")), _BUFFER)
+    about = Path(name).stat()
+    if stat.S_ISCHR(about.st_mode) and about.st_rdev != Path(os.devnull).stat().st_rdev:
+        raise PairsError(f"{called(name)} is a device, which may have no end", "name a file, or pipe pairs into -")
     return stack.enter_context(Path(name).open("rb"))
 
 
