@@ -6,13 +6,13 @@ The file is not trusted: pickled objects are never loaded.
 from __future__ import annotations
 
 import io
+import math
 import warnings
 import zipfile
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from math import isqrt
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,7 @@ def check_saved(heads: int, tokens: int) -> None:
     of_a_token = heads * np.dtype(np.float32).itemsize
     if of_a_token * tokens**2 > MAX_BYTES:
         size = f"{heads:,} heads on {tokens:,} tokens take more than {MAX_BYTES >> 30} GiB"
-        what = f"the weights of {size}, as a file may: {isqrt(MAX_BYTES // of_a_token):,} tokens would fit"
+        what = f"the weights of {size}, as a file may: {math.isqrt(MAX_BYTES // of_a_token):,} tokens would fit"
         raise WeightsError(what, "save a shorter input, or some weights by `show HEADS --window I-J --csv`")
 
 
@@ -305,5 +305,16 @@ def _read_arrays(path: Path, kind: Kind) -> dict[str, NDArray[Any]]:
         arrays = {}
         for name in present:
             with archive.open(members[name]) as member:
+                _check_whole(member, name, members[name].file_size)
+            with archive.open(members[name]) as member:
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
         return arrays
+
+
+def _check_whole(member: IO[bytes], name: str, size: int) -> None:
+    """Raises: WeightsError if an array's header claims more than the bytes that it has, so that memory is not asked."""
+    version = np.lib.format.read_magic(member)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(member)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise WeightsError(f"'{name}' is cut off: its header has shape {list(shape)}", _REMEDY)
