@@ -22,6 +22,7 @@ from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from work import classify
 
+import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.in_memory import adopted
@@ -277,3 +278,18 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
         classify(scanner, PAIR)
         assert sum(type(held) is BertModel for held in gc.get_objects()) == before
     assert loaded.tokenizer is not tokenizer
+
+
+class _Relayed(BertModel):
+    """One whose `forward` names none of its inputs."""
+
+    def forward(self, *args: Any, **named: Any) -> Any:  # type: ignore[override]
+        return super().forward(*args, **named)
+
+
+def test_a_forward_of_any_arguments_takes_those_of_the_class_above() -> None:
+    model = _Relayed(BertConfig(**SMALL)).eval()
+    relayed = attnscan.classify("the cat sat", model=model, tokenizer=tiny_tokenizer(), predictive="off")
+    model.__class__ = BertModel
+    plain = attnscan.classify("the cat sat", model=model, tokenizer=tiny_tokenizer(), predictive="off")
+    np.testing.assert_array_equal(relayed.table.score, plain.table.score)
