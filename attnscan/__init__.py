@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from attnscan.inputs.sentence import Sentence
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.attention import Attention
-    from attnscan.results.classification import Classification
     from attnscan.results.grid import Head
-    from attnscan.results.ranking import Ranking
+    from attnscan.results.heads import HeadScores
     from attnscan.scoring.patterns import PATTERNS, Pattern
     from attnscan.server.serving import serve
 
@@ -33,12 +32,11 @@ __all__ = [
     "PATTERNS",
     "Attention",
     "AttnscanError",
-    "Classification",
     "EncodedBatch",
     "Head",
+    "HeadScores",
     "LoadedModel",
     "Pattern",
-    "Ranking",
     "Sentence",
     "__version__",
     "ablate",
@@ -73,9 +71,8 @@ _HOMES = {
     "inputs.sentence": ("Sentence",),
     "model.loaded": ("LoadedModel",),
     "results.attention": ("Attention",),
-    "results.classification": ("Classification",),
     "results.grid": ("Head",),
-    "results.ranking": ("Ranking",),
+    "results.heads": ("HeadScores",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
     "server.serving": ("serve",),
 }

@@ -19,9 +19,9 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, EngineError, InputError, OptionError, SelectionError
 from attnscan.results.ablation import Ablation
-from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.dependencies import Dependencies
+from attnscan.results.heads import HeadScores
 from attnscan.results.similarity import Similarity
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.notebook import classification_html
@@ -32,7 +32,7 @@ NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
 
 
 @pytest.fixture(scope="module")
-def article() -> Classification:
+def article() -> HeadScores:
     return attnscan.classify(A, B, model="bundled", predictive="off")
 
 
@@ -66,7 +66,7 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
     assert importlib.import_module("attnscan.scan.one_input")
 
 
-def test_classify_is_what_the_command_line_says(article: Classification) -> None:
+def test_classify_is_what_the_command_line_says(article: HeadScores) -> None:
     from typer.testing import CliRunner
 
     result = CliRunner().invoke(app, ["classify", A, B, "--model", "bundled", "--predictive", "off", "--csv"])
@@ -104,7 +104,7 @@ def test_heads_are_ranked_over_an_iterable(toy: str) -> None:
         attnscan.heads([], model=toy)
 
 
-def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -> None:
+def test_a_notebook_shows_tokens_patterns_and_the_map(article: HeadScores) -> None:
     html = replace(article, attention=None)._repr_html_()
     root = parsed(html)
     assert [bdi.text for bdi in root.iter("bdi")] == list(article.units)
@@ -122,7 +122,7 @@ def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -
     assert len(html) < 60_000 and not any(text in html for text in ("<script", "http", "url(", "src="))
 
 
-def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: Classification) -> None:
+def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
     *_, frame = parsed(article._repr_html_()).iter("iframe")
     # not allow-same-origin: it cannot reach the notebook
     assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"
@@ -150,7 +150,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     assert any("cannot be distinguished from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
 
 
-def test_the_view_escapes_what_comes_from_outside(article: Classification) -> None:
+def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
     hostile = ('<script>alert("1")</script>', "<img onerror=x>", "a&b", '"', "\x1b[31m", "\u202eabc", "שלום", "\ufffe")
     units = (*hostile, *article.units[len(hostile) :])
     shown = replace(
@@ -236,7 +236,7 @@ def test_alike_and_apart(toy: str) -> None:
     assert drawn.startswith(b"\x89PNG")
 
 
-def test_a_result_becomes_a_page_and_pictures(article: Classification) -> None:
+def test_a_result_becomes_a_page_and_pictures(article: HeadScores) -> None:
     made = attnscan.report(article, heads="0-2", neurons=False)
     assert isinstance(made, Page) and made.html.startswith("<!doctype html>")
     assert len(made.html) < len(attnscan.report(article, heads=[(0, 2), (1, 8)]).html)

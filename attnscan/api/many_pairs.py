@@ -31,12 +31,10 @@ from attnscan.errors import OptionError, StateError
 from attnscan.inputs.option import check_known
 from attnscan.inputs.sentence import Place, Record, Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.classification import Classification
 from attnscan.results.files import check_writable, descriptor, local_path
 from attnscan.results.grid import Heads, heads_written
-from attnscan.results.kinds import OfKinds
+from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
-from attnscan.results.ranking import Ranking
 from attnscan.scan.options import Engine, OnProgress, Relations, ScanOptions, check_engine, note_inputs
 from attnscan.views.notebook import ranking_html
 
@@ -60,9 +58,9 @@ _ONE_KIND = "name encoder, decoder or cross as --attention"
 
 
 @overload
-def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[Ranking]: ...
+def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[HeadScores]: ...
 @overload
-def heads(pairs: Pairs = None, **options: Any) -> Ranking: ...
+def heads(pairs: Pairs = None, **options: Any) -> HeadScores: ...
 def heads(
     pairs: Pairs = None,
     *,
@@ -78,7 +76,7 @@ def heads(
     tokenizer: Tokenizer = None,
     progress: OnProgress | None = None,
     **options: Any,
-) -> Ranking | OfKinds[Ranking]:
+) -> HeadScores | OfKinds[HeadScores]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
     `label` says what each head does over all of them. Where some patterns are chosen, there are no labels, which takes
@@ -95,7 +93,7 @@ def heads(
 
     Of an encoder-decoder, `attention` names what is read, and B is the target, which the model writes where it is
     missing; `alignments` are gold links such as "0-0 1-2", a line a pair, or a file of these.
-    With "all", the result is a mapping of kind to `Ranking`, whose `to_frame()` has the rows of all.
+    With "all", the result is a mapping of kind to `HeadScores`, whose `to_frame()` has the rows of all.
 
     `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores.
 
@@ -114,7 +112,7 @@ def heads(
             raise OptionError("--state and --per-pair are of one kind of attention", _ONE_KIND)
         given = given.ready(3, f"name a file, or {_ONE_KIND}")
         how: dict[str, Any] = {"pattern": pattern, "on_pairs": on_pairs, "model": model, "tokenizer": tokenizer}
-        results: dict[Any, Ranking] = {}
+        results: dict[Any, HeadScores] = {}
         for kind in KINDS:
             own = of_kind(kind, options) | {"alignments": alignments if kind == "cross" else None}
             of = given.sources() if kind == "encoder" else given
@@ -148,7 +146,7 @@ def ranked(
     model: Model = None,
     tokenizer: Tokenizer = None,
     progress: OnProgress | None = None,
-) -> Ranking:
+) -> HeadScores:
     """Every head ranked over all pairs. Raises: as `heads`."""
     pairs = pairs.ready()
     records = pairs.read()  # a file that is not there is told before torch is imported
@@ -169,7 +167,7 @@ def ranked_by(
     state: Path | None = None,
     take: OnPairs | None = None,
     writer: Any = None,
-) -> Ranking:
+) -> HeadScores:
     """Every head of an open model ranked over all pairs; what says of each pair is given to `take`."""
     from attnscan.scan.local import finished
 
@@ -302,7 +300,7 @@ def profile(
     if weights is not None:
         if a is not None or pairs is not None or state is not None:
             raise OptionError("--weights is one input", "leave out the sentences, --pairs and --state")
-        alone: Classification = classify(
+        alone: HeadScores = classify(
             weights=weights, pattern=pattern, alignments=alignments, keep_attention=False, model=model, **options
         )
         return alone.profile
@@ -382,7 +380,7 @@ def shard(
     return replace(added, options=replace(asked, model=name))
 
 
-def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
+def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> HeadScores:
     """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
     If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by

@@ -29,12 +29,11 @@ from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
-from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.head_weights import HeadWeights, Selection
-from attnscan.results.kinds import OfKinds
+from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName, Side
 from attnscan.scan.options import OnProgress, ScanOptions, note_inputs, silent
@@ -52,13 +51,13 @@ Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequenc
 @overload
 def classify(
     a: Text | None = None, b: Text | None = None, *, attention: Literal["all"], **options: Any
-) -> OfKinds[Classification]: ...
+) -> OfKinds[HeadScores]: ...
 @overload
 def classify(
     a: Text | None = None, b: Text | None = None, *, weights: Weights | None = None, **options: Any
-) -> Classification: ...
+) -> HeadScores: ...
 @overload
-def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
+def classify(*, pairs: Pairs, **options: Any) -> Iterator[HeadScores]: ...
 def classify(
     a: Text | None = None,
     b: Text | None = None,
@@ -76,7 +75,7 @@ def classify(
     tokenizer: Tokenizer = None,
     progress: OnProgress | None = None,
     **options: Any,
-) -> Classification | Iterator[Classification] | OfKinds[Classification]:
+) -> HeadScores | Iterator[HeadScores] | OfKinds[HeadScores]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
     A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
@@ -121,7 +120,7 @@ def classify(
     if (kept := file_of("save_weights", save_weights)) is not None:
         _check_saves(kept, weights, options)
         keep = Selection(is_saved=True)
-    results: dict[AttentionName, Classification] = {}
+    results: dict[AttentionName, HeadScores] = {}
     for kind in KINDS if everything else KINDS[:1]:
         own = of_kind(kind, options) if everything else options
         links = alignments if kind == "cross" or not everything else None
@@ -158,7 +157,7 @@ def _check_saves(path: Path, weights: Weights | None, options: Mapping[str, Any]
     check_writable(path)
 
 
-def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], *how: Any) -> Iterator[Classification]:
+def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], *how: Any) -> Iterator[HeadScores]:
     """Of an encoder-decoder the other kinds of attention that it has: a file has all."""
     asked, (model, tokenizer, progress) = options.get("attention"), how
     for kind in KINDS if asked not in (None, "encoder") else ():
@@ -184,7 +183,7 @@ def _by_weights(
     options: ScanOptions,
     keep: bool | Selection,
     progress: OnProgress,
-) -> Classification:
+) -> HeadScores:
     """What every head does by saved weights alone; a bad file is answered before torch is imported.
 
     Raises: OptionError for what are none, or a `model`; WeightsError.
@@ -221,7 +220,7 @@ def classify_pairs(
     tokenizer: Tokenizer = None,
     progress: OnProgress | None = None,
     **options: Any,
-) -> Iterator[tuple[Record, Classification, Signature]]:
+) -> Iterator[tuple[Record, HeadScores, Signature]]:
     """Each of several inputs, what every head does on it, and the signature of all up to it; one by one.
 
     Raises: InputError for an input that cannot be read, with its place, or if there is none.
@@ -240,7 +239,7 @@ def _each(
     model: Model,
     tokenizer: Tokenizer,
     progress: OnProgress | None,
-) -> Iterator[tuple[Record, Classification, Signature]]:
+) -> Iterator[tuple[Record, HeadScores, Signature]]:
     records = given.ready().read()
     with opened(options, model, tokenizer, given.counted_by(progress)) as scanner:
         scanner.tell("scoring inputs")

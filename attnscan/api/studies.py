@@ -37,7 +37,7 @@ from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head, Heads, check_heads_are_named, heads_written
 from attnscan.results.head_weights import Selection
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.syntax import FEW, Syntax, check_relation
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
@@ -179,7 +179,7 @@ def head(
     return Cards(cards, html=cards_html)
 
 
-def _of_all_heads(scanner: Scanner, pairs: PairsInput) -> Ranking:
+def _of_all_heads(scanner: Scanner, pairs: PairsInput) -> HeadScores:
     """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
     if pairs.single is None:
         return ranked_by(scanner, pairs, pairs.read())
@@ -190,7 +190,7 @@ def _of_all_heads(scanner: Scanner, pairs: PairsInput) -> Ranking:
     note_inputs([result.signature], length=scanner.loaded.limit)
     note_words(scanner, [encoded])
     note_unknown_words(scanner, encoded)
-    return Ranking(result.scores, result.signature, labels=result.labels)
+    return HeadScores(result.signature, result.scores_by, {result.reading: result.labels})
 
 
 def ablate(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import (
@@ -26,11 +25,10 @@ from attnscan.api.studies import read_trees, syntax
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.sentence import Sentence, Text
-from attnscan.results.classification import Classification
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.trees import sentence_numbers
 from attnscan.scan.options import OnProgress, silent
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
@@ -44,7 +42,7 @@ _MOST_MEGABYTES = 10_000
 
 
 def report(
-    a: Text | Classification | Ranking | None = None,
+    a: Text | HeadScores | None = None,
     b: Text | None = None,
     *,
     pairs: Pairs = None,
@@ -126,7 +124,7 @@ def report(
             result: Any = ranked(pairs_input(pairs, reading, on_bad=on_bad), asked, **how)
         else:
             result = _read_again(a, options, keep)
-        check_kind("result", result, Classification, Ranking)
+        check_kind("result", result, HeadScores)
         step("writing the page", None, None)
         made = page(result, page_options(result, heads, **looks))
     if path is not None:
@@ -144,16 +142,11 @@ def _check_one_source(*sources: object) -> None:
 
 def _read_again(result: Any, options: Mapping[str, Any], keep: Selection | None) -> Any:
     """A result that is there already, by the reading that is asked for."""
-    if isinstance(result, Classification) and keep is not None and keep.window is not None:
+    if not isinstance(result, HeadScores):
+        return result
+    if result.of_input and keep is not None and keep.window is not None:
         result = keep.cut(result)
-    by, special = options.get("by"), options.get("special")
-    if isinstance(result, Ranking) and (by or result.reading.by, special or result.reading.special) != astuple(
-        result.reading
-    ):
-        raise OptionError(f"this ranking is {result.reading}", "make it with by and special: heads(..., by=, special=)")
-    if isinstance(result, Classification):
-        return result.with_reading(options.get("by"), options.get("special"))
-    return result
+    return result.with_reading(options.get("by"), options.get("special"))
 
 
 def _of_input(
@@ -165,7 +158,7 @@ def _of_input(
     alignments: Links,
     keep: Selection | bool,
     how: Mapping[str, Any],
-) -> list[Classification]:
+) -> list[HeadScores]:
     """One input by the attention that is read, or by each kind of an encoder-decoder's."""
     options = {name: value for name, value in options.items() if name in SCAN["classify"]}
     read: Any = options.get("attention")

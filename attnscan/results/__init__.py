@@ -2,16 +2,13 @@
 
 terms.py           words and defaults that results and options share
 intervals.py       what standard errors say: intervals, p-values, false discoveries
-scores.py          every head's score on every pattern, and labels by them
-kinds.py           results of all kinds of attention of an encoder-decoder
-alignment.py       how well heads of cross attention align words
+scores.py          every head's score on every pattern
 behaviour.py       what each head does in a word: its label, else its statement beside the average head; how sure
 card.py            everything about a head
 shown.py           what repr and print say of results
 signature.py       where a result comes from, and by what heads were read
-classification.py  one input: every head's scores and labels
+heads.py           every head on one input or over many pairs: labels, scores, ranks
 change.py          what is changed in one input or its model, and what that then says
-ranking.py         many pairs: heads ranked
 profile.py         where every head's attention goes
 dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys

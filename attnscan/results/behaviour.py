@@ -20,23 +20,9 @@ from attnscan.results.shown import shaped
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, THRESHOLD
 
-CLASSES = (
-    "start",
-    "middle",
-    "end",
-    "itself",
-    "identical",
-    "cross-sentence",
-    "next",
-    "previous",
-    "next-2-3",
-    "previous-2-3",
-    "punctuation",
-    "next-4-8",
-    "previous-4-8",
-    "later",
-    "earlier",
-    "elsewhere",
+CLASSES = tuple(
+    "start middle end itself identical cross-sentence next previous next-2-3 previous-2-3 punctuation next-4-8 "  # noqa: SIM905
+    "previous-4-8 later earlier elsewhere".split()
 )
 """Where a word's attention goes; a key is of the first that fits. `elsewhere` is the rest of the other sentence."""
 FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), len(CLASSES) + 4)
@@ -50,7 +36,6 @@ LEVEL = 0.025
 """How often, over all heads and habits together, chance alone may put a head above one of the two."""
 RESTS = 0.5
 """A head with more of its attention than this on special tokens rests there."""
-
 RESAMPLINGS = 1_000
 """How many bootstrap resamples of an input's words, or of a corpus's pairs, show whether labels stay."""
 FEWEST = 5
@@ -62,51 +47,43 @@ STAYS = 0.95
 share of them."""
 
 
-@dataclass(frozen=True)
-class Habit:
-    """Something that may set a head apart from the average head."""
-
-    id: str
-    """The name in every table, such as `next-3`; that of a pattern where it means the same keys."""
-    columns: tuple[int, ...]
-    """The columns that it is the sum of."""
-    special: bool = False
-    """Whether it is of special tokens, and so only where these are keys."""
+def _classes(names: str) -> tuple[int, ...]:
+    return tuple(map(CLASSES.index, names.split()))
 
 
-def _classes(*names: str) -> tuple[int, ...]:
-    return tuple(map(CLASSES.index, names))
-
-
-_NEXT_3, _PREVIOUS_3 = _classes("next", "next-2-3"), _classes("previous", "previous-2-3")
-_NEXT_8, _PREVIOUS_8 = _NEXT_3 + _classes("next-4-8"), _PREVIOUS_3 + _classes("previous-4-8")
-_AFTER, _BEFORE = _NEXT_8 + _classes("later"), _PREVIOUS_8 + _classes("earlier")
-HABITS = (
-    Habit("itself", _classes("itself")),
-    Habit("identical", _classes("identical")),
-    Habit("cross-sentence", _classes("cross-sentence")),
-    Habit("next-word", _classes("next")),
-    Habit("next-3", _NEXT_3),
-    Habit("next-8", _NEXT_8),
-    Habit("previous-word", _classes("previous")),
-    Habit("previous-3", _PREVIOUS_3),
-    Habit("previous-8", _PREVIOUS_8),
-    Habit("within-1", _classes("next", "previous")),
-    Habit("within-3", _NEXT_3 + _PREVIOUS_3),
-    Habit("after", _AFTER),
-    Habit("before", _BEFORE),
-    Habit("punctuation", _classes("punctuation")),
-    Habit("own-sentence", _classes("itself", "identical") + _AFTER + _BEFORE),
-    Habit("other-sentence", _classes("cross-sentence", "elsewhere")),
-    Habit("frequent-words", (FREQUENT,)),
-    Habit("rare-words", (RARE,)),
-    Habit("start", _classes("start"), special=True),
-    Habit("middle", _classes("middle"), special=True),
-    Habit("end", _classes("end"), special=True),
-    Habit(DELIMITER, _classes("start", "middle", "end"), special=True),
-    Habit("even", (EVEN,)),
-    Habit("same-keys", (SAME_KEYS,)),
-)
+_AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
+SPECIAL_HABITS = {
+    "start": _classes("start"),
+    "middle": _classes("middle"),
+    "end": _classes("end"),
+    DELIMITER: _classes("start middle end"),
+}
+"""Those of special tokens, which there are only where these are keys."""
+HABITS = {
+    "itself": _classes("itself"),
+    "identical": _classes("identical"),
+    "cross-sentence": _classes("cross-sentence"),
+    "next-word": _classes("next"),
+    "next-3": _classes("next next-2-3"),
+    "next-8": _classes("next next-2-3 next-4-8"),
+    "previous-word": _classes("previous"),
+    "previous-3": _classes("previous previous-2-3"),
+    "previous-8": _classes("previous previous-2-3 previous-4-8"),
+    "within-1": _classes("next previous"),
+    "within-3": _classes("next next-2-3 previous previous-2-3"),
+    "after": _classes(_AFTER),
+    "before": _classes(_BEFORE),
+    "punctuation": _classes("punctuation"),
+    "own-sentence": _classes(f"itself identical {_AFTER} {_BEFORE}"),
+    "other-sentence": _classes("cross-sentence elsewhere"),
+    "frequent-words": (FREQUENT,),
+    "rare-words": (RARE,),
+    **SPECIAL_HABITS,
+    "even": (EVEN,),
+    "same-keys": (SAME_KEYS,),
+}
+"""What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
+It has the name of a pattern where it means the same keys."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +104,11 @@ class Statements:
     """The habit that sets each head apart most, by its place among `names`; -1 where none does surely.
 
     Shape: [layer, head]."""
+
+    @property
+    def named(self) -> NDArray[np.str_]:
+        """The habit of each head by its name; empty for none. Shape: [layer, head]."""
+        return np.array([*self.names, ""])[self.winner]
 
 
 @dataclass(frozen=True)
@@ -206,23 +188,22 @@ class Labels:
         return self.scores.table(self.reading.among_words)
 
     @cached_property
+    def _followed(self) -> IntArray:
+        """The pattern that each head follows, by its place; -1 for none. Shape: [layer, head]."""
+        return self.scores.followed(self.threshold, among_words=self.reading.among_words)
+
+    @property
     def follows(self) -> NDArray[np.bool_]:
         """Which heads follow a pattern. Shape: [layer, head]."""
-        follows: NDArray[np.bool_] = self._pattern >= 0
+        follows: NDArray[np.bool_] = self._followed >= 0
         return follows
-
-    @cached_property
-    def _pattern(self) -> IntArray:
-        return self.scores.followed(self.threshold, among_words=self.reading.among_words)
 
     @cached_property
     def among_words(self) -> NDArray[np.str_]:
         """The pattern that each head follows, else its habit, else nothing. Shape: [layer, head]."""
-        habits: NDArray[np.str_] = np.full(self.grid.shape, "", dtype=object)
-        if self.statements is not None:
-            habits = np.asarray([*self.statements.names, ""])[self.statements.winner]
-        patterns = np.asarray([*self.scores.patterns, ""])[self._pattern]
-        return np.where(self.follows, patterns, habits).astype(np.str_)
+        habits = np.full(self.grid.shape, "") if self.statements is None else self.statements.named
+        patterns = np.array([*self.scores.patterns, ""])[self._followed]
+        return np.where(self.follows, patterns, habits)
 
     @cached_property
     def rests(self) -> NDArray[np.bool_]:
@@ -244,18 +225,17 @@ class Labels:
         return unsure
 
     @cached_property
-    def _of_kinds(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
+    def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
         """Of each pattern and habit every head's number, chance and the average head's; a pattern's where both are."""
-        known: dict[str, tuple[FloatArray, FloatArray, float]] = {}
-        if self.statements is not None:
-            for p, name in enumerate(self.statements.names):
-                average = float(self.statements.average[p])
-                known[name] = self.statements.share[..., p], self.statements.chance[..., p], average
+        measured: dict[str, tuple[FloatArray, FloatArray, float]] = {}
+        if (habits := self.statements) is not None:
+            for p, name in enumerate(habits.names):
+                measured[name] = habits.share[..., p], habits.chance[..., p], float(habits.average[p])
         for p, name in enumerate(self.scores.patterns):
             score = self.table.score[..., p]
-            average = float(np.nanmean(score)) if not np.isnan(score).all() else np.nan
-            known[name] = score, np.broadcast_to(self.table.chance[..., p], score.shape), average
-        return known
+            average = np.nan if np.isnan(score).all() else float(np.nanmean(score))
+            measured[name] = score, np.broadcast_to(self.table.chance[..., p], score.shape), average
+        return measured
 
     @cached_property
     def share(self) -> FloatArray:
@@ -263,65 +243,57 @@ class Labels:
 
         Shape: [layer, head], in [0, 1]; NaN where there is none.
         """
-        return self._picked(0)
+        share = np.full(self.grid.shape, np.nan)
+        for name, (values, _, _) in self._measured.items():
+            share = np.where(self.among_words == name, values, share)
+        return share
 
-    @cached_property
+    @property
     def average(self) -> FloatArray:
         """The average head's number for it. Shape: [layer, head]."""
-        return self._picked(2)
-
-    def _picked(self, which: int) -> FloatArray:
-        picked = np.full(self.grid.shape, np.nan)
-        for name, numbers in self._of_kinds.items():
-            picked = np.where(self.among_words == name, numbers[which], picked)
-        return picked
+        names = self.among_words.ravel().tolist()
+        return np.array([self._measured[name][2] if name else np.nan for name in names]).reshape(self.grid.shape)
 
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""
-        share, chance, average = self._of_kinds[name]
+        share, chance, average = self._measured[name]
         own = float(share[head.place])
         return Numbers(own, float(chance[head.place]), average, 1 + int((share > own).sum()))
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
         """The patterns and habits that some head has among words, by name, those of most heads first."""
-        order = [self.grid[number] for number in np.argsort(-self.share, axis=None, kind="stable")]
-        kinds = [
-            Kind(name, tuple(head for head in order if self.among_words[head.place] == name), average)
-            for name, (_, _, average) in self._of_kinds.items()
-        ]
-        there = sorted((kind for kind in kinds if kind.heads), key=lambda kind: -len(kind.heads))
-        return {kind.name: kind for kind in there}
+        kinds = [self._kind(name, self.among_words == name) for name in self._measured]
+        return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.heads)) if kind.heads}
 
     @property
     def resting(self) -> Kind:
         """The heads labelled `delimiter`, those that rest most first."""
-        if DELIMITER not in self.scores.patterns:
-            return Kind(DELIMITER, (), np.nan)
-        score, _, average = self._of_kinds[DELIMITER]
-        order = best_first(np.where(self.label == DELIMITER, score, np.nan))
-        return Kind(DELIMITER, tuple(self.grid[number] for number in order), average)
+        return self._kind(DELIMITER, self.label == DELIMITER)
 
+    def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:
+        if name not in self._measured:
+            return Kind(name, (), np.nan)
+        share, _, average = self._measured[name]
+        return Kind(name, tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))), average)
 
-def columns_of(labels: Labels, patterns: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The columns of the table with a row a head: its name, what it does, its scores, entropy. Shape: [head] each."""
-    grid, unknown = labels.grid, np.full(labels.grid.shape, np.nan)
-    columns: dict[str, NDArray[Any]] = grid.columns()
-    columns["name"] = np.array([head.table_name for head in grid])
-    columns["label"] = labels.label.ravel()
-    columns["label_stays"] = (unknown if labels.stays is None else labels.stays).ravel()
-    columns["among_words"] = labels.among_words.ravel()
-    columns |= {"share": labels.share.ravel(), "average": labels.average.ravel()}
-    for pattern in patterns:
-        columns[pattern] = labels.table.score[..., labels.scores.patterns.index(pattern)].ravel()
-    columns["entropy"] = labels.scores.entropy.ravel()
-    return columns
+    def columns(self, patterns: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The columns of the table with a row a head: its name, what it does, scores, entropy. Shape: [head] each."""
+        columns: dict[str, NDArray[Any]] = self.grid.columns()
+        columns["name"] = np.array([head.table_name for head in self.grid])
+        columns["label"] = self.label.ravel()
+        columns["label_stays"] = (np.full(self.grid.shape, np.nan) if self.stays is None else self.stays).ravel()
+        columns["among_words"] = self.among_words.ravel()
+        columns |= {"share": self.share.ravel(), "average": self.average.ravel()}
+        for pattern in patterns:
+            columns[pattern] = self.table.score[..., self.scores.patterns.index(pattern)].ravel()
+        columns["entropy"] = self.scores.entropy.ravel()
+        return columns
 
 
 def are_resting(table: ScoreTable, patterns: Sequence[str]) -> NDArray[np.bool_]:
     """Which heads give more than half of all words' attention to special tokens. Shape: [..., layer, head]."""
     if DELIMITER not in patterns:
         return np.zeros(table.score.shape[:-1], dtype=bool)
-    with np.errstate(invalid="ignore"):
-        rests: NDArray[np.bool_] = table.score[..., patterns.index(DELIMITER)] > RESTS
+    rests: NDArray[np.bool_] = table.score[..., patterns.index(DELIMITER)] > RESTS  # false for NaN
     return rests

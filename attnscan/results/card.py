@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.behaviour import Numbers, columns_of
+from attnscan.results.behaviour import Numbers
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
 from attnscan.results.syntax import Syntax
@@ -122,7 +122,7 @@ class Card:
 
     head: Head
     """Which one."""
-    ranking: Ranking
+    ranking: HeadScores
     """Every head's scores, labels and statements, by all pairs."""
     look: Look
     """Its attention by what it carries among words, or its attention weights where that is not known."""
@@ -147,12 +147,12 @@ class Card:
     @property
     def numbers(self) -> Numbers:
         """The number of what the head is told by, and what it stands beside."""
-        return self.ranking.known_labels().numbers(self.look.measure.name, self.head)
+        return self.ranking.labels.numbers(self.look.measure.name, self.head)
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        labels, why = self.ranking.known_labels(), self.look.why
-        told = {name: values for name, values in columns_of(labels, ()).items() if name in _TOLD}
+        labels, why = self.ranking.labels, self.look.why
+        told = {name: values for name, values in labels.columns(()).items() if name in _TOLD}
         explained = {"as_it_is": why.score, **why.causes}
         explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
         aligned = {} if self.ranking.alignment is None else {"alignment_error": self.alignment_error}
@@ -212,7 +212,7 @@ class Cards:
     """Writes what a notebook shows of it."""
 
     @property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> HeadScores:
         """Every head, by the same pairs."""
         return self.cards[0].ranking
 
@@ -263,12 +263,12 @@ def _with_error(value: float, se: float) -> str:
     return f"{value:.2f}" if np.isnan(se) else f"{value:.2f} ± {se:.2f}"
 
 
-def measure_of(ranking: Ranking, head: Head) -> Measure:
+def measure_of(ranking: HeadScores, head: Head) -> Measure:
     """What a head's card tells it by: its pattern, else its habit, else the habit that it comes nearest to.
 
     Raises: OptionError if the ranking has no labels.
     """
-    labels = ranking.known_labels()
+    labels = ranking.labels
     name = str(labels.among_words[head.place])
     if name:
         return Measure(name, labelled=bool(labels.follows[head.place]) or name in ranking.scores.patterns, own=True)

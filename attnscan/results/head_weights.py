@@ -14,8 +14,8 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.tokens import token_named
 from attnscan.inputs.weights import check_saved
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.classification import Classification
 from attnscan.results.grid import AttentionKind, Grid, Head
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import AttentionName, Side
 
@@ -101,7 +101,7 @@ class Selection:
         """How often the weights are held at once, or what takes as much memory."""
         return 1 + reading.carried + reading.among_words + _TABLE * self.is_listed + 2 * self.is_saved
 
-    def cut(self, result: Classification) -> Classification:
+    def cut(self, result: HeadScores) -> HeadScores:
         """A result that keeps this part of its attention, which is whole.
 
         Raises: OptionError if the attention was not kept; SelectionError.
@@ -114,7 +114,7 @@ class Selection:
         of_layers = [targets[id(target)] for target in result.targets] if targets else ()
         return replace(result, attention=attention.only(chosen), targets=of_layers)
 
-    def of(self, result: Classification, *, average: bool) -> HeadWeights:
+    def of(self, result: HeadScores, *, average: bool) -> HeadWeights:
         """The weights, from a result that has kept them."""
         attention = result.kept_attention()
         of = attention.tokens, attention.segments, attention.source
@@ -132,7 +132,7 @@ def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, a
 class HeadWeights:
     """What `show` shows."""
 
-    result: Classification
+    result: HeadScores
     """Every head's scores on the input, and its attention."""
     heads: tuple[Head, ...]
     """Those that are shown."""

@@ -70,10 +70,6 @@ class ScoreTable:
         se: FloatArray = np.sqrt(((of_heads[:, heads] - of_heads[:, others]) ** 2).sum(0))
         return se
 
-    def ranked(self, pattern: int) -> IntArray:
-        """The numbers of the heads that have a score on a pattern, best first. Shape: [ranked head]."""
-        return best_first(self.score[..., pattern])
-
 
 def best_first(values: FloatArray) -> IntArray:
     """Where the largest value is, where the next one is, and so on, without those that are NaN; equals in their order.

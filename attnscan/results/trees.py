@@ -13,7 +13,7 @@ import numpy as np
 
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Sentence
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import IntArray
 from attnscan.results.signature import By
 from attnscan.results.syntax import Syntax
@@ -33,7 +33,7 @@ class ReadTree:
     """With the tags `head` and `deprel`."""
     owners: tuple[int, ...]
     """Of each token the number of its word, or NO_WORD."""
-    result: Classification
+    result: HeadScores
     """With the attention, token by token."""
 
     def most_attended(self, by: By) -> IntArray:

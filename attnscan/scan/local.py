@@ -17,7 +17,7 @@ from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import in_halves
 from attnscan.model.threads import ahead, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import counted
 from attnscan.scan.scanner import OnPairs, Scanner
@@ -244,7 +244,7 @@ def finished(
     state: ScanState,
     doing: str = "",
     on_pairs: OnPairs | None = None,
-) -> Ranking:
+) -> HeadScores:
     """Measure `predictive` on the sample of a state, and rank heads.
 
     Tells of hidden sequences, `doing` first; `on_pairs` is given each asked pair's scores for `predictive`.

@@ -23,10 +23,10 @@ from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import Behind, same_or, visible_keys
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
+from attnscan.results.heads import Deferred, HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.scan.options import ScanOptions
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # saved weights are scored without transformers, and these im
 
 def classify(
     scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
-) -> Classification:
+) -> HeadScores:
     """What every head of the model does on one input; tells how many hidden sequences are done.
 
     With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a selection
@@ -135,7 +135,7 @@ class InputReading:
         if self._carried is not None and self._projections is not None:
             yield self._carried, self._projections.carried(block)
 
-    def finish(self, between: Callable[[], None]) -> Classification:
+    def finish(self, between: Callable[[], None]) -> HeadScores:
         """Do what was put off, and call `between` before each part of it; what that raises does no harm."""
         for block in self._blocks:
             between()
@@ -150,7 +150,7 @@ class InputReading:
         weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.queries, block.keys])[None]
         return replace(block, weights=weights.to(block.weights.device))
 
-    def result(self, between: Callable[[], None] = lambda: None) -> Classification:
+    def result(self, between: Callable[[], None] = lambda: None) -> HeadScores:
         """What every head does; not yet how sure that is, if that is put off.
 
         Raises: CaptureError if the model's attention is not finite.
@@ -200,7 +200,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
 
 def classify_weights(
     saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool | Selection = False
-) -> Classification:
+) -> HeadScores:
     """What every head does by its saved weights alone. Without a model no words count as related.
 
     `name` stands for the model in the result. With `keep`, the result carries the weights.
@@ -248,7 +248,7 @@ def classify_weights(
     return keep.cut(result) if isinstance(keep, Selection) else result
 
 
-def _kept(result: Classification, attention: Attention, targets: Targets) -> Classification:
+def _kept(result: HeadScores, attention: Attention, targets: Targets) -> HeadScores:
     """A result with the input's attention and, under the masks that this had, the patterns' targets."""
     if attention.visible is None:
         return replace(result, attention=attention)
@@ -276,7 +276,7 @@ class _Scorers:
         for classes in self._classes.values():
             classes(block)
 
-    def added(self, result: Classification, by: By, options: ScanOptions, *, in_full: bool) -> Classification:
+    def added(self, result: HeadScores, by: By, options: ScanOptions, *, in_full: bool) -> HeadScores:
         """Add scores and labels to a result; without `in_full`, neither habits nor how sure labels are."""
         layers = result.signature.layers
         scores = scores_of(self.words.sums(), [pattern.scored for pattern in options.patterns], options.kind, layers)
@@ -319,11 +319,11 @@ def _classification(
     signature: Signature,
     options: ScanOptions,
     before: Callable[[], None] | None = lambda: None,
-) -> Classification:
+) -> HeadScores:
     """What heads do by their weights; `before` is called before what takes longest, which is left out without."""
     if before is not None:
         before()
-    result = Classification(encoded.units, encoded.unit_sentence, {}, signature, shown=options.shown)
+    result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
     return scorers.added(result, "weight", options, in_full=before is not None)
 
 

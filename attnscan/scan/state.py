@@ -17,7 +17,7 @@ from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
@@ -250,7 +250,7 @@ class ScanState:
         signature = replace(self.signature, **self.seen.signature_fields)
         return syntax_of(self.sums.relations, signature, among=self.options.reading.among_words)
 
-    def ranking(self, asked: ScanSums | None = None) -> Ranking:
+    def ranking(self, asked: ScanSums | None = None) -> HeadScores:
         """Every head ranked, with what was `asked` for predictive added.
 
         Raises: OptionError if the sums are of trees; InputError if no pair was scored, or with `split` none in one of
@@ -265,22 +265,16 @@ class ScanState:
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
         scored, blocks = [pattern.scored for pattern in options.patterns], sums.told.sums
-        scores, labels = scores_of(blocks, scored, options.kind, signature.layers), None
+        scores, labels_by = scores_of(blocks, scored, options.kind, signature.layers), {}
         if options.labelled:
-            labels = labels_of(
-                scores, units_of(blocks, options.reading), options.reading, options.threshold, options.seed
-            )
-        links = None
+            units = units_of(blocks, options.reading)
+            labels_by[options.reading] = labels_of(scores, units, options.reading, options.threshold, options.seed)
+        alignment = None
         if "links" in blocks:
             halves = [blocks_of_half for blocks_of_half in (sums.told, sums.ranked) if blocks_of_half is not None]
-            links = np.concatenate([blocks_of_half.sums["links"] for blocks_of_half in halves])
-        return Ranking(
-            scores,
-            signature,
-            scores_of(sums.ranked.sums, scored, options.kind, signature.layers) if sums.ranked else None,
-            labels=labels,
-            alignment=None if links is None else alignment_errors(links),
-        )
+            alignment = alignment_errors(np.concatenate([of_half.sums["links"] for of_half in halves]))
+        ranked = scores_of(sums.ranked.sums, scored, options.kind, signature.layers) if sums.ranked else None
+        return HeadScores(signature, {options.reading.by: scores}, labels_by, ranked, alignment)
 
 
 def _elsewhere(_: EncodedBatch) -> NoReturn:

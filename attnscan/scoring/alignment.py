@@ -15,7 +15,7 @@ from attnscan.inputs.alignments import links_of
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import NO_WORD
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.alignment import AlignmentErrors
+from attnscan.results.heads import AlignmentErrors
 from attnscan.results.scores import FloatArray
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import COLUMNS, HABITS, LEVEL, MARGIN
+from attnscan.results.behaviour import COLUMNS, HABITS, LEVEL, MARGIN, SPECIAL_HABITS
 from attnscan.results.scores import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -25,11 +25,11 @@ def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
 
     Shape: the second [column, habit], 0 or 1.
     """
-    those = [habit for habit in HABITS if special or not habit.special]
+    those = [name for name in HABITS if special or name not in SPECIAL_HABITS]
     members = np.zeros((COLUMNS, len(those)))
-    for place, habit in enumerate(those):
-        members[list(habit.columns), place] = 1
-    return tuple(habit.id for habit in those), members
+    for place, name in enumerate(those):
+        members[list(HABITS[name]), place] = 1
+    return tuple(those), members
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from attnscan.errors import OptionError
 from attnscan.inputs.alignments import linked_as
 from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Prediction
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
@@ -63,7 +63,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class _Held:
-    result: Classification
+    result: HeadScores
     predictions: tuple[Prediction, ...]
     tokens: tuple[str, ...]
     """Of the input, before any was hidden."""

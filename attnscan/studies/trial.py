@@ -27,8 +27,8 @@ from attnscan.model.running import check_finite, forward, head_sees_only
 from attnscan.model.tap import Tap
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
-from attnscan.results.classification import Classification
 from attnscan.results.head_weights import check_drawn
+from attnscan.results.heads import Deferred, HeadScores
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, Restore, as_it_comes, shuffled, why_no_segments, with_segments
@@ -280,7 +280,7 @@ class Trial:
         """With its attention kept; without how sure labels are, and without habits."""
         self._predictions: list[Prediction] = []
 
-    def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
+    def finished(self, between: Callable[[], None] = lambda: None) -> tuple[HeadScores, tuple[Prediction, ...]]:
         """The result with all that `classify` says, and what the model predicts.
 
         `between` is called before each part that takes long; if it raises, the trial can be finished later.
@@ -290,13 +290,14 @@ class Trial:
             for way in self._trials.ways[len(self._predictions) :]:
                 self._predictions.append(self._predicted(way, between))
             result = self._told(self._reading.finish(between))
-            for work in result.labels_by.values():
+            for deferred in result.labels_by.values():
                 between()
-                work()  # what it gives is kept
+                if isinstance(deferred, Deferred):
+                    _ = deferred.labels  # worked out, and kept
             self.result, self._reading = result, None
         return self.result, tuple(self._predictions)
 
-    def _told(self, result: Classification) -> Classification:
+    def _told(self, result: HeadScores) -> HeadScores:
         """A result that says what was changed."""
         if not self._notes:
             return result

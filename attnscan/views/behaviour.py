@@ -8,9 +8,8 @@ import numpy as np
 
 from attnscan.results.behaviour import RESAMPLINGS, Kind, Labels
 from attnscan.results.card import Card
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import ScoreTable
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, counted
@@ -22,11 +21,6 @@ UNSURE = "?: the label changed in more than 5 % of bootstrap resamples"
 _CLOSE = 5  # heads that cannot be distinguished from the best: so many are named
 
 
-def labels_of(result: Classification | Ranking) -> Labels:
-    """What every head does. Raises: OptionError if a ranking has no labels."""
-    return result.labels if isinstance(result, Classification) else result.known_labels()
-
-
 def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
     """The group of each kind that some head has, and the kind; by groups, most heads first, at last those that rest."""
     order = [*GROUPS, "own"]
@@ -35,9 +29,9 @@ def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
     return grouped + ([("rest", labels.resting)] if labels.resting.heads else [])
 
 
-def summary(result: Classification | Ranking) -> str:
+def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
-    labels = labels_of(result)
+    labels = result.labels
     heads, follow, none = len(labels.grid), int(labels.follows.sum()), int((labels.among_words == "").sum())
     said = f"{follow} of {counted(heads, 'head')} {'follows' if follow == 1 else 'follow'} a pattern"
     if labels.statements is None:
@@ -71,7 +65,7 @@ def by_reading(reading: Reading) -> str:
 
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
-    labels, head, rests = card.ranking.known_labels(), card.head, ""
+    labels, head, rests = card.ranking.labels, card.head, ""
     if labels.rests[head.place]:
         resting = labels.numbers(DELIMITER, head).share
         what = "what it carries comes from" if labels.reading.carried else "its attention is on"
@@ -117,7 +111,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def notes_of(result: Classification, *, listed: bool = False) -> Iterator[str]:
+def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
     """What else there is to know of an input: which words are related and, unless a list says so, what has no score."""
     yield from map(plain, result.notes)
     for pattern in () if listed else result.scores.patterns:
@@ -125,7 +119,7 @@ def notes_of(result: Classification, *, listed: bool = False) -> Iterator[str]:
             yield f"{plain(pattern)}: {why}"
 
 
-def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
+def token_lines(result: HeadScores) -> dict[str, list[tuple[str, bool]]]:
     """The units of sentence A and of B, each with whether it is special; a closing delimiter goes with its sentence."""
     lines: dict[str, list[tuple[str, bool]]] = {}
     current = 0
@@ -135,24 +129,22 @@ def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
     return lines
 
 
-def why_unscored(result: Classification | Ranking, pattern: str) -> str:
+def why_unscored(result: HeadScores, pattern: str) -> str:
     """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
-    of_input = isinstance(result, Classification)
-    rank = result.ranking if isinstance(result, Classification) else result.order
-    ranked, heads = len(rank(pattern)), len(result.scores.grid)
+    ranked, heads = len(result.order(pattern)), len(result.grid)
     if ranked:
         return "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
-    if isinstance(result, Classification) and pattern in result.not_measured:
+    if pattern in result.not_measured:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
         return "switched off"
-    p, halves = result.scores.patterns.index(pattern), [result.scores]
-    halves += [result.ranked_by] if isinstance(result, Ranking) and result.ranked_by is not None else []
+    p = result.scores.patterns.index(pattern)
+    halves = (result.scores, result.ranked_by or result.scores)
     eligible = [bool(scores.every_key.n[..., p].any()) for scores in halves]
     if result.reading.among_words and all(eligible):
         return "no word is eligible with special tokens removed"
     half = "one half of " if any(eligible) else ""
-    return f"no word of {half}{'this input' if of_input else 'these pairs'} is eligible"
+    return f"no word of {half}{'this input' if result.of_input else 'these pairs'} is eligible"
 
 
 def why_unsure(labels: Labels) -> str:
@@ -179,7 +171,7 @@ def none_does(table: ScoreTable, grid: Grid, pattern: int, threshold: float) -> 
     return f"No head follows this pattern. Closest: {best}, {away} (a label needs {threshold:g} above)."
 
 
-def ranked_by(result: Ranking) -> str:
+def ranked_by(result: HeadScores) -> str:
     """By which pairs heads are ranked, if not by those of the scores; empty if by the same."""
     if result.ranked_by is None:
         return ""
@@ -187,9 +179,9 @@ def ranked_by(result: Ranking) -> str:
     return f"Heads are ranked by {counted(chosen, 'pair')}; the scores are those of the other {told:,}."
 
 
-def told_apart(result: Ranking, pattern: str) -> str:
+def told_apart(result: HeadScores, pattern: str) -> str:
     """Which heads are not distinguished from the best, and about how many pairs would do it; empty if none."""
-    leads = result.leads(pattern)
+    leads = result.leads(pattern, of_best=True)
     if np.isnan(leads.se[:1]).any():
         p = result.scores.patterns.index(pattern)
         few = result.table.pairs[..., p].max() < 2

@@ -12,10 +12,9 @@ from markupsafe import Markup
 
 from attnscan.results.behaviour import Labels
 from attnscan.results.card import Cards
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
 from attnscan.results.head_weights import MOST_DRAWN
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import (
@@ -49,14 +48,14 @@ _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"
 
 
-def classification_html(result: Classification) -> str:
+def classification_html(result: HeadScores) -> str:
     """The tokens, what every head does by kinds, and the map of all heads; a cell's tooltip has the head's scores."""
     notes = (Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in result.notes)
     title = _title(result.signature, result.scores.grid)
     return _whole((title, _tokens(result), _said(result), *_kinds(result.labels), *notes, _views(result)))
 
 
-def ranking_html(result: Ranking) -> str:
+def ranking_html(result: HeadScores) -> str:
     """What every head does, if labels are there; then the best heads of each pattern, with what scores are worth."""
     title = _title(result.signature, result.scores.grid, result.signature.counts)
     styles = (_LEFT, _LEFT, *[_NUMBER] * 6)
@@ -77,7 +76,7 @@ def ranking_html(result: Ranking) -> str:
         if told := told_apart(result, pattern):
             rows.append(Markup('<tr><td></td><td colspan="7" style="{};{}">{}</td></tr>').format(_LEFT, _FAINT, told))
     best = Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
-    return _whole((title, *((_said(result), *_kinds(result.labels)) if result.labels is not None else ()), best))
+    return _whole((title, *((_said(result), *_kinds(result.labels)) if result.has_labels else ()), best))
 
 
 def _kinds(labels: Labels) -> Iterator[Markup]:
@@ -116,7 +115,7 @@ def _whole(parts: Iterable[Markup]) -> str:
     return str(Markup('<div style="font-size:13px">{}</div>').format(Markup("").join(parts)))
 
 
-def _views(result: Classification) -> Markup:
+def _views(result: HeadScores) -> Markup:
     """The page of `report` in a frame of its own, which may run its scripts, save its table, and reach nothing else."""
     attention = result.attention
     if attention is None or len(attention.rows) > MOST_DRAWN or (attention.chosen and attention.chosen.heads):
@@ -130,7 +129,7 @@ def _views(result: Classification) -> Markup:
     return Markup(frame).format(_FRAME, _FOLLOW, made.html)
 
 
-def _tokens(result: Classification) -> Markup:
+def _tokens(result: HeadScores) -> Markup:
     """The units of each sentence in a line; a sentence's closing delimiter goes with it."""
     lines = []
     for name, tokens in token_lines(result).items():
@@ -142,7 +141,7 @@ def _tokens(result: Classification) -> Markup:
     return Markup("").join(lines)
 
 
-def _said(result: Classification | Ranking) -> Markup:
+def _said(result: HeadScores) -> Markup:
     return Markup('<p style="{}">{}</p>').format(_LINE, summary(result))
 
 

@@ -168,7 +168,7 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
     comparison = attnscan.compare(by_name["model"], by_name["model"], PAIRS)
     asks: list[Callable[[], object]] = [
         lambda: result.to_frame(["delimeter"]),
-        lambda: result.ranking("delimeter"),
+        lambda: result.order("delimeter"),
         lambda: ranking.to_frame(["delimeter"]),
         lambda: ranking.close_to_best("delimeter"),
         lambda: comparison.correlation("delimeter"),

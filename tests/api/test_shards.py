@@ -57,7 +57,7 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
         for name in ("score", "chance", "se", "n", "pairs"):
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
             assert_allclose(a, b, rtol=1e-9, atol=1e-7 if name == "se" else 1e-12, err_msg=name)
-    if expected.labels is not None:
+    if expected.has_labels:
         pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
         pd.testing.assert_frame_equal(found.profile.to_frame(), expected.profile.to_frame())
     assert (found.ranked_by is None) is (expected.ranked_by is None)

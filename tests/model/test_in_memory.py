@@ -30,7 +30,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import at_rest
 from attnscan.model.sources import choose
 from attnscan.model.task_heads import TaskHead, task_head
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -59,12 +59,12 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
     return state_now
 
 
-def scored(source: LoadedModel | str, **options: Any) -> Classification:
+def scored(source: LoadedModel | str, **options: Any) -> HeadScores:
     with Scanner(ScanOptions(**options), choose(source) if isinstance(source, str) else source) as scanner:
         return classify(scanner, PAIR)
 
 
-def same(first: Classification, second: Classification) -> bool:
+def same(first: HeadScores, second: HeadScores) -> bool:
     """Whether every number is the same but for last bits: how a processor multiplies may hang on where weights lie."""
     ours, theirs = (result.to_frame().drop(columns="model") for result in (first, second))
     numbers = list(ours.select_dtypes("number"))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from small_results import ABOVE, PATTERNS, WINNERS, labels_of, result_of
 
-from attnscan.results.behaviour import columns_of
 from attnscan.results.grid import Head
 from attnscan.results.signature import Reading
 
@@ -92,7 +91,7 @@ def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_lit
 
 
 def test_columns_are_those_of_the_contract_in_order() -> None:
-    columns = columns_of(labels_of(winners=WINNERS, stays=[1] * 5), PATTERNS)
+    columns = labels_of(winners=WINNERS, stays=[1] * 5).columns(PATTERNS)
     names = ("layer", "head", "name", "label", "label_stays", "among_words", "share", "average", *PATTERNS, "entropy")
     assert tuple(columns) == names and columns["name"].tolist()[:2] == ["L0H0", "L0H1"]
     assert columns["delimiter"].tolist() == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6])

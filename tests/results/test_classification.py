@@ -21,8 +21,8 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
 
 def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:
     result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [np.nan, np.nan, np.nan, np.nan], [0.3, 0, 0, 0.6]])
-    assert result.ranking("next-word").tolist() == [1, 3, 0]
-    assert result.ranking().tolist() == [0, 3, 1]
+    assert result.order("next-word").tolist() == [1, 3, 0]
+    assert result.order().tolist() == [0, 3, 1]
 
 
 def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:

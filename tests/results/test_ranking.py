@@ -10,8 +10,8 @@ import pytest
 from small_results import SIGNATURE
 
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
-from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Scored
 
@@ -22,7 +22,7 @@ def _ranking(
     se_between: float | None,
     ranked_by: list[float] | None = None,
     scores: tuple[float, float, float] = (0.5, 0.49, 0.2),
-) -> Ranking:
+) -> HeadScores:
     """Three heads of one layer, scored for one pattern by 10 pairs; all differences are as uncertain."""
     score = np.array(scores).reshape(1, 3, 1)
     residual = None if se_between is None else se_between / 2**0.5 * np.eye(3)[:, None, :, None]
@@ -31,9 +31,9 @@ def _ranking(
     table = ScoreTable(score, np.full_like(score, 0.1), *rest, residual)
     told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
     if ranked_by is None:
-        return Ranking(told, SIGNATURE)
+        return HeadScores(SIGNATURE, {"weight": told})
     other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))
-    return Ranking(told, SIGNATURE, replace(told, words_only=other))
+    return HeadScores(SIGNATURE, {"weight": told}, ranked_by=replace(told, words_only=other))
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     model: Any = save(tmp_path_factory.mktemp("shown") / "bert", BertForMaskedLM(BertConfig(**settings)))
     one, given = PAIRS[0], {"model": model}
     return {
-        "Classification": attnscan.classify(*one, **given),
-        "Ranking": attnscan.heads(PAIRS, **given),
+        "classify": attnscan.classify(*one, **given),
+        "heads": attnscan.heads(PAIRS, **given),
         "Profile": attnscan.profile(pairs=PAIRS, **given),
         "Explanations": attnscan.explain("all", *one, **given),
         "Dependencies": attnscan.predictive(*one, **given),
@@ -36,8 +36,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("Classification", ["labels: ", "[CLS] the cat sat"]),
-        ("Ranking", ["labels: ", "best heads: next-word ", "3 pairs"]),
+        ("classify", ["labels: ", "[CLS] the cat sat"]),
+        ("heads", ["labels: ", "best heads: next-word ", "3 pairs"]),
         ("Profile", ["the average head's attention: ", "next 0.", "3 pairs"]),
         ("Explanations", [" 0-0 (", "and 12 more"]),
         ("Dependencies", ["nats by the masked-LM head", " helps "]),
@@ -48,13 +48,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 )
 def test_a_result_says_its_answer_in_a_few_lines(results: dict[str, Any], name: str, says: list[str]) -> None:
     text = repr(results[name])
-    assert str(results[name]) == text and text.startswith(f"{name} of ")
+    assert str(results[name]) == text and text.startswith(f"{type(results[name]).__name__} of ")
     assert 2 <= len(text.splitlines()) <= 5 and max(map(len, text.splitlines())) <= 280
     assert all(each in text for each in says), text
 
 
 def test_what_comes_from_outside_is_safe_and_short(results: dict[str, Any]) -> None:
-    result = results["Classification"]
+    result = results["classify"]
     hostile = replace(
         result, units=("\x1b[31m\n",) + ("word",) * 500, signature=replace(result.signature, model="\u202e" + "m" * 500)
     )
@@ -63,7 +63,7 @@ def test_what_comes_from_outside_is_safe_and_short(results: dict[str, Any]) -> N
 
 
 def test_what_a_result_is_made_of_is_one_line_of_shapes(results: dict[str, Any]) -> None:
-    result, ranking = results["Classification"], results["Ranking"]
+    result, ranking = results["classify"], results["heads"]
     parts = [result.attention, result.scores, result.scores.every_key, result.labels, result.labels.classes]
     parts += [ranking.leads("next-word"), results["Dependencies"].help, ranking.labels]
     for part in parts:

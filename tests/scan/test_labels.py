@@ -16,7 +16,7 @@ from work import classify
 import attnscan
 from attnscan.inputs.sentence import Pair
 from attnscan.results.behaviour import Labels
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.scan import local as reading
 from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
@@ -28,7 +28,7 @@ DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} tim
 LABELLED = replace(BUNDLED, labelled=True, predictive="off")
 
 
-def _ranking(options: ScanOptions, pairs: list[Pair]) -> Ranking:
+def _ranking(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
     with Scanner(options) as scanner:
         return ranked(scanner, states_of(scanner, records_of(pairs))[-1])
 
@@ -48,7 +48,7 @@ def _assert_equal(one: Labels | None, other: Labels | None) -> None:
 
 def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     """Habits are not: of many pairs they must hold by a test."""
-    labels = _ranking(LABELLED, DIFFERENT[:1]).known_labels()
+    labels = _ranking(LABELLED, DIFFERENT[:1]).labels
     with Scanner(replace(LABELLED, labelled=False)) as scanner:
         alone = classify(scanner, DIFFERENT[0]).labels
     assert (labels.follows == alone.follows).all() and (labels.rests == alone.rests).all() and labels.rests.any()
@@ -72,7 +72,7 @@ def test_batches_order_and_shards_change_nothing(more: dict[str, object]) -> Non
 def test_predictive_words_compete_where_pairs_were_asked_for_them() -> None:
     options = replace(LABELLED, predictive="distance", predictive_pairs=4, predictive_words=6, threshold=0.02)
     ranking, without = _ranking(options, DIFFERENT[:9]), _ranking(replace(options, predictive="off"), DIFFERENT[:9])
-    labels, p = ranking.known_labels(), ranking.scores.patterns.index("predictive")
+    labels, p = ranking.labels, ranking.scores.patterns.index("predictive")
     assert (ranking.table.pairs[..., p] == 4).all() and (labels.among_words == "predictive").any()
     assert not (without.among_words == "predictive").any()
     followed = labels.among_words == "predictive"
@@ -96,7 +96,7 @@ def test_a_state_keeps_them_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.
 
 def test_studies_label_heads_as_a_scan_does() -> None:
     """`similar`, `compare` and `explain` label heads by the same pairs, and so in the same resamples of them."""
-    labels = _ranking(LABELLED, DIFFERENT[:20]).known_labels()
+    labels = _ranking(LABELLED, DIFFERENT[:20]).labels
     assert labels.stays is not None and np.nanmin(labels.stays) < 1
     pairs = [(pair.a, str(pair.b)) for pair in DIFFERENT[:20]]
     explained = attnscan.explain("layer:2", pairs=pairs, model="bundled").to_frame()

@@ -26,7 +26,7 @@ from scans import (
 from attnscan.errors import DeviceError, InputError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.results.scores import Scores
+from attnscan.results.scores import Scores, best_first
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -207,7 +207,7 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
             assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
     p = ranking.scores.patterns.index("previous-word")
-    assert ranking.order("previous-word").tolist() == ranking.ranked_by.every_key.ranked(p).tolist()
+    assert ranking.order("previous-word").tolist() == best_first(ranking.ranked_by.every_key.score[..., p]).tolist()
 
 
 def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:

@@ -9,19 +9,19 @@ from live import TOKEN, StandIn, session_of
 from starlette.applications import Starlette
 
 import attnscan
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.server.app import app_of
 from attnscan.server.session import Session
 
 
 @pytest.fixture(scope="module")
-def result() -> Classification:
+def result() -> HeadScores:
     """What every stand-in says."""
     return attnscan.classify("the cat sat", "a cat", model="bundled", predictive="off")
 
 
 @pytest.fixture
-def model(result: Classification) -> StandIn:
+def model(result: HeadScores) -> StandIn:
     return StandIn(result)
 
 

@@ -9,8 +9,8 @@ import pytest
 from live import StandIn, body_of, session_of
 
 from attnscan.errors import InputError
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.server.question import Question, question_of
 from attnscan.server.session import Gone, Session
 
@@ -51,7 +51,7 @@ def _is_held(session: Session, name: str) -> bool:
     return True
 
 
-def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: Classification) -> None:
+def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:
     models = StandIn(result), StandIn(result)
     with session_of(*models) as session:
         assert [signature.model for signature in session.signatures()] == ["bundled"] * 2

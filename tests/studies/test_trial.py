@@ -32,8 +32,8 @@ from transformers import (
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change, Guesses
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled
@@ -142,7 +142,7 @@ def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
         yield Trials(scanner)
 
 
-def weights_of(result: Classification) -> np.ndarray:
+def weights_of(result: HeadScores) -> np.ndarray:
     assert result.attention is not None
     return result.attention.weights
 
@@ -152,7 +152,7 @@ def _puts(guesses: Guesses, probabilities: torch.Tensor) -> None:
     assert_allclose([share for _, share in guesses.top], probabilities.topk(5).values, atol=1e-5)
 
 
-def _same(one: Classification, other: Classification) -> None:
+def _same(one: HeadScores, other: HeadScores) -> None:
     """To the last bit, all that is in them."""
     assert one.labels_by.keys() == other.labels_by.keys()
     if "carried" in one.scores_by:

@@ -12,13 +12,13 @@ from matplotlib.image import imread
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
 
 @cache
-def random_weights(layers: int, heads: int, tokens: int) -> tuple[Classification, Attention]:
+def random_weights(layers: int, heads: int, tokens: int) -> tuple[HeadScores, Attention]:
     """Random weights over one sentence."""
     rng = np.random.default_rng(0)
     weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.server.app import app_of, listening, served
 from attnscan.server.session import Loaded, Session
 
@@ -28,7 +28,7 @@ HOST = f"127.0.0.1:{PORT}"
 class StandIn:
     """A model that says the same of everything, once it is let."""
 
-    result: Classification
+    result: HeadScores
     available: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[Pair, Change]] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Trial:
     model: StandIn
 
     @property
-    def result(self) -> Classification:
+    def result(self) -> HeadScores:
         """The same as ever."""
         return self.model.result
 
@@ -66,7 +66,7 @@ class Trial:
         """Of the same input as ever."""
         return self.result.kept_attention().tokens
 
-    def finished(self) -> tuple[Classification, tuple[Any, ...]]:
+    def finished(self) -> tuple[HeadScores, tuple[Any, ...]]:
         """As `Trial.finished`."""
         return self.result, ()
 

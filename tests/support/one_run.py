@@ -6,19 +6,19 @@ import work
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
+from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
 
-def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> Classification:
+def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> HeadScores:
     """What every head does on one input."""
     with Scanner(options) as scanner:
         return work.classify(scanner, pair, keep=keep)
 
 
-def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[Classification, Attention]:
+def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[HeadScores, Attention]:
     """The same, and its attention."""
     result = classify(pair, options, keep=True)
     assert result.attention is not None

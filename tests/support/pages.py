@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Reading
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
@@ -46,7 +45,7 @@ def without_neurons(attention: Attention) -> Attention:
 
 def made_up(
     layers: int, heads: int, tokens: int | Sequence[str], *, neurons: int = 16, sharp: float = 1.0
-) -> tuple[Classification, Attention]:
+) -> tuple[HeadScores, Attention]:
     """A result with attention made of random queries and keys, and this; larger numbers make sharper weights."""
     names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
     names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
@@ -63,7 +62,7 @@ def made_up(
     return replace(result, attention=attention), attention
 
 
-def carrying(result: Classification, norms: NDArray[np.floating] | None = None) -> tuple[Classification, Attention]:
+def carrying(result: HeadScores, norms: NDArray[np.floating] | None = None) -> tuple[HeadScores, Attention]:
     """The same result with what its heads carry, by norms [layer, head, key] of which a few are small unless given."""
     attention = result.kept_attention()
     if norms is None:
@@ -74,10 +73,9 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True)
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
     labels_by = dict(result.labels_by)
-    for reading, make in carried.labels_by.items():
+    for reading in carried.labels_by:
         of_norms = Reading("carried", reading.special)
-        labels = replace(make(), reading=of_norms)
-        labels_by[of_norms] = partial(lambda labels: labels, labels)
+        labels_by[of_norms] = replace(carried.with_reading(special=reading.special).labels, reading=of_norms)
     scores_by = {**result.scores_by, "carried": carried.scores}
     changes = {"output": output, "attention": attention}
     return replace(result, scores_by=scores_by, labels_by=labels_by, **changes), attention

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
@@ -38,7 +38,7 @@ def states_of(
     return states
 
 
-def ranked(scanner: Scanner, state: ScanState) -> Ranking:
+def ranked(scanner: Scanner, state: ScanState) -> HeadScores:
     """The ranking of a state."""
     return finished(scanner, state)
 

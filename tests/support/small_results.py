@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from attnscan.results.behaviour import Labels, Statements
-from attnscan.results.classification import Classification
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.signature import USUAL, Reading, Signature
 from attnscan.results.terms import Scored
@@ -73,13 +72,13 @@ def labels_of(
     return Labels(scores_of(above, share=0.5), reading, threshold, statements, kept, "pairs", 7)
 
 
-def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Classification:
+def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> HeadScores:
     """One input by weight among words, of heads of one layer that follow patterns or nothing."""
     labels = Labels(scores_of(above, share, itself), USUAL, drawn="words")
-    return Classification(("a",), (0,), {"weight": labels.scores}, SIGNATURE, labels_by={USUAL: lambda: labels})
+    return HeadScores(SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,))
 
 
-def doing(layers: int, heads: int, kinds: int) -> Ranking:
+def doing(layers: int, heads: int, kinds: int) -> HeadScores:
     """Heads that do so many things, four patterns first; all labels are unsure, the last head does nothing."""
     names, _ = habits_of(special=False)
     patterns, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
@@ -99,4 +98,4 @@ def doing(layers: int, heads: int, kinds: int) -> Ranking:
     share = np.full((layers, heads, len(names)), 0.456)
     statements = Statements(names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads))
     labels = Labels(scores, USUAL, statements=statements, stays=np.full((layers, heads), 0.5), units=9)
-    return Ranking(scores, replace(SIGNATURE, pairs_read=9), labels=labels)
+    return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {USUAL: labels})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, result_of, table_of
 
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
 from attnscan.views.behaviour import token_lines, why_unscored
@@ -36,22 +36,26 @@ def _eligible(words: int, of_others: int = 0) -> Scores:
 @pytest.mark.parametrize(
     ("ranking", "without_delimiters", "why"),
     [
-        (Ranking(_eligible(5, 5), SIGNATURE), True, ""),
-        (Ranking(_eligible(0), SIGNATURE), False, "switched off"),
-        (Ranking(_eligible(0), replace(SIGNATURE, predictive="cpmi")), False, "no word of these pairs is eligible"),
+        (HeadScores(SIGNATURE, {"weight": _eligible(5, 5)}), True, ""),
+        (HeadScores(SIGNATURE, {"weight": _eligible(0)}), False, "switched off"),
         (
-            Ranking(_eligible(5), replace(SIGNATURE, predictive="cpmi")),
+            HeadScores(replace(SIGNATURE, predictive="cpmi"), {"weight": _eligible(0)}),
+            False,
+            "no word of these pairs is eligible",
+        ),
+        (
+            HeadScores(replace(SIGNATURE, predictive="cpmi"), {"weight": _eligible(5)}),
             True,
             "no word is eligible with special tokens removed",
         ),
         (
-            Ranking(_eligible(5), replace(SIGNATURE, predictive="cpmi"), ranked_by=_eligible(0)),
+            HeadScores(replace(SIGNATURE, predictive="cpmi"), {"weight": _eligible(5)}, ranked_by=_eligible(0)),
             False,
             "no word of one half of these pairs is eligible",
         ),
     ],
 )
-def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why: str) -> None:
+def test_why_no_head_has_a_score(ranking: HeadScores, without_delimiters: bool, why: str) -> None:
     turned = replace(ranking, signature=replace(ranking.signature, special="out" if without_delimiters else "in"))
     assert why_unscored(turned, "predictive") == why
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pages import made_up
 
-from attnscan import Ranking, heads
+from attnscan import HeadScores, heads
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
 from attnscan.views.notebook import classification_html, ranking_html
@@ -17,13 +17,13 @@ from attnscan.views.palette import letter
 
 
 @pytest.fixture(scope="module")
-def ranking() -> Ranking:
+def ranking() -> HeadScores:
     pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
     return heads(pairs, model="bundled", predictive="off")
 
 
-def test_what_heads_do_and_the_map_come_first(ranking: Ranking) -> None:
-    html, labels = ranking_html(ranking), ranking.known_labels()
+def test_what_heads_do_and_the_map_come_first(ranking: HeadScores) -> None:
+    html, labels = ranking_html(ranking), ranking.labels
     assert html.index(" heads follow a pattern, ") < html.index("strongest heads") < html.index("95 % interval")
     for kind in labels.kinds.values():
         shown = ", ".join(f"{head.name} {labels.share[head.place]:.2f}" for head in kind.heads[:5])
@@ -36,8 +36,8 @@ def test_what_heads_do_and_the_map_come_first(ranking: Ranking) -> None:
     assert {text[-1] == "?" for *_, text in cells} == {bool(unsure) for unsure in np.unique(labels.unsure)}
 
 
-def test_without_labels_there_are_the_best_heads_alone(ranking: Ranking) -> None:
-    html = ranking_html(replace(ranking, labels=None))
+def test_without_labels_there_are_the_best_heads_alone(ranking: HeadScores) -> None:
+    html = ranking_html(replace(ranking, labels_by={}))
     assert "95 % interval" in html and "strongest heads" not in html
 
 

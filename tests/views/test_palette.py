@@ -36,6 +36,6 @@ def test_text_on_every_colour_stands_out(color: str) -> None:
 
 
 def test_no_letter_has_two_meanings_and_every_kind_has_words_and_a_group() -> None:
-    names = {*(pattern.id for pattern in PATTERNS), *(habit.id for habit in HABITS)}
+    names = {*(pattern.id for pattern in PATTERNS), *HABITS}
     assert len({letter(name) for name in (*names, "")}) == len(names) + 1
     assert all(style_of(name).words != name or name == "punctuation" or name == "itself" for name in names)

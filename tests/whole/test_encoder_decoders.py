@@ -51,7 +51,7 @@ def _links(place: Path, pairs: list[tuple[str, str, str]]) -> Path:
     return place
 
 
-def _cross(model: Path, pairs: list[tuple[str, str, str]], tmp_path: Path, **options: Any) -> attnscan.Ranking:
+def _cross(model: Path, pairs: list[tuple[str, str, str]], tmp_path: Path, **options: Any) -> attnscan.HeadScores:
     texts, links = [pair[:2] for pair in pairs], _links(tmp_path / "links", pairs)
     return attnscan.heads(texts, model=model, attention="cross", alignments=links, related=False, **options)
 

@@ -21,7 +21,7 @@ from drawn import texts
 from pages import Elements
 
 import attnscan
-from attnscan import Classification, Ranking
+from attnscan import HeadScores
 from attnscan.results.behaviour import Labels
 from attnscan.results.scores import FloatArray
 from attnscan.views.behaviour import statement
@@ -50,7 +50,7 @@ NAMES = ("label", "among_words")
 class Told:
     """What every head does by one reading, as a result itself has it; and how to ask for the same."""
 
-    ranking: Ranking | Classification
+    ranking: HeadScores
     options: Mapping[str, str]
     pairs: Path
 
@@ -214,7 +214,7 @@ def test_one_input_and_its_live_page(reading: str) -> None:
         told.check(row)
 
 
-def _rows_of_answer(result: Classification) -> list[dict[str, str]]:
+def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:
     """What the live page takes for its table, by the reading of a result, which comes last."""
     text = answer_of(result, "0" * 16, (), ())["texts"]["table-bytes"]
     packed = json.loads(zlib.decompress(base64.b64decode(text)))

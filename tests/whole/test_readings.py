@@ -100,8 +100,8 @@ def test_labels_are_of_the_reading(model: str, asked: dict[str, Any], reading: R
         assert ("delimiter" in result.labels.statements.names) is (reading.special == "in")
         assert (result.to_frame()["label"] == result.label.ravel()).all()
     parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
-    whole = attnscan.finish(parts[0] + parts[1]).known_labels().statements
-    statements = many.known_labels().statements
+    whole = attnscan.finish(parts[0] + parts[1]).labels.statements
+    statements = many.labels.statements
     assert whole is not None and statements is not None
     assert_allclose(whole.share, statements.share, atol=1e-9)
 

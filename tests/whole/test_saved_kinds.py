@@ -64,13 +64,13 @@ def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def of_model(model: Path, kind: Any, query: Any, **options: Any) -> attnscan.Classification:
+def of_model(model: Path, kind: Any, query: Any, **options: Any) -> attnscan.HeadScores:
     texts = PAIR if kind != "encoder" else PAIR[:1]
     asked = {"attention": kind, "query": query, "related": False, "predictive": "off"}
     return attnscan.classify(*texts, model=model, **asked, **options)
 
 
-def check_same(ours: attnscan.Classification, theirs: attnscan.Classification) -> None:
+def check_same(ours: attnscan.HeadScores, theirs: attnscan.HeadScores) -> None:
     """The same scores under the same names, and labels by weight with them."""
     assert ours.scores.grid == theirs.scores.grid and ours.scores.patterns == theirs.scores.patterns
     for name in ("score", "chance", "n"):

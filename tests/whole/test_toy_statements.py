@@ -62,7 +62,7 @@ def _habits(labels: attnscan.Labels) -> dict[tuple[int, ...], str]:
 
 
 def test_planted_heads_have_their_habits_over_pairs(planted: Path, pairs: Path, tmp_path: Path) -> None:
-    labels = attnscan.heads(str(pairs), model=str(planted), predictive="off").known_labels()
+    labels = attnscan.heads(str(pairs), model=str(planted), predictive="off").labels
     habits, statements = _habits(labels), labels.statements
     assert statements is not None and {head: habits[head] for head in STATED} == STATED
     assert all(statements.share[(*head, statements.names.index(name))] > 0.6 for head, name in STATED.items())

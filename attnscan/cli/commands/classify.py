@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attnscan.inputs.sentence import Record
-    from attnscan.results.classification import Classification
+    from attnscan.results.heads import HeadScores
 
 _STREAMED = ("table", "csv", "tsv", "jsonl")
 _LISTED = 10  # heads on a screen, unless all or some are asked for
@@ -48,20 +48,20 @@ class _Listing:
         """Whether heads are listed at all."""
         return self.is_whole or self.by_pattern or self.top is not None
 
-    def names(self, result: Classification) -> tuple[str, ...]:
+    def names(self, result: HeadScores) -> tuple[str, ...]:
         """The patterns that are shown."""
         return result.pattern or tuple(result.scores.patterns)
 
-    def heads_of(self, result: Classification) -> tuple[list[Head], list[Head]]:
+    def heads_of(self, result: HeadScores) -> tuple[list[Head], list[Head]]:
         """Of all heads, or those chosen, the ranked ones in the order of their ranks, and those that have none."""
         grid = result.scores.grid
         ranked_by = self.names(result) if self.by_pattern else [None]
-        order = next(filter(len, map(result.ranking, ranked_by)), ())
+        order = next(filter(len, map(result.order, ranked_by)), ())
         wanted = dict.fromkeys(grid.select(self.chosen or "all"))
         ranked = dict.fromkeys(head for head in (grid[number] for number in order) if head in wanted)
         return [*ranked], [head for head in wanted if head not in ranked]
 
-    def frame(self, result: Classification) -> pd.DataFrame:
+    def frame(self, result: HeadScores) -> pd.DataFrame:
         """The rows of one result."""
         every_head = result.to_frame(self.names(result))
         if not self.is_of_heads:
@@ -70,7 +70,7 @@ class _Listing:
         shown = ranked[: self.top] if self.top else [*ranked, *others]
         return every_head.iloc[[result.scores.grid.index(head) for head in shown]]
 
-    def view(self, nth: int | None, result: Classification, width: int) -> RenderableType:
+    def view(self, nth: int | None, result: HeadScores, width: int) -> RenderableType:
         """The screen of one result, the `nth` of several."""
         from attnscan.views.terminal.ranking import all_heads_view, classification_view
 
@@ -110,8 +110,8 @@ def classify(
         return
     with running() as progress:
         answer = attnscan.classify(**o.arguments_of("classify", given), keep_attention=False, progress=progress)
-    results: dict[Any, Classification] = {attention: answer} if attention != "all" else answer
-    listings: list[tuple[_Listing, Classification]] = []
+    results: dict[Any, HeadScores] = {attention: answer} if attention != "all" else answer
+    listings: list[tuple[_Listing, HeadScores]] = []
     for kind, result in results.items():
         chosen = heads_of_kind(heads, kind) if heads is not None and attention == "all" else heads
         if chosen != "":
@@ -153,10 +153,10 @@ def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
             for record, result, signature in classify_pairs(progress=progress, **options):
                 about, number = {"signature": asdict(signature)}, signature.pairs_read
 
-                def frame(record: Record = record, result: Classification = result) -> pd.DataFrame:
+                def frame(record: Record = record, result: HeadScores = result) -> pd.DataFrame:
                     return _rows(listing, record, result)
 
-                def view(width: int, number: int = number, result: Classification = result) -> RenderableType:
+                def view(width: int, number: int = number, result: HeadScores = result) -> RenderableType:
                     return listing.view(number, result, width)
 
                 file.write(to.content(Shown(frame, view), first=number == 1))
@@ -166,7 +166,7 @@ def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
     to.write_signature(lambda: about)
 
 
-def _rows(listing: _Listing, record: Record, result: Classification) -> pd.DataFrame:
+def _rows(listing: _Listing, record: Record, result: HeadScores) -> pd.DataFrame:
     """A result's rows, behind the file and the row of it that the input was, and its sentences."""
     rows = listing.frame(result)
     rows.insert(0, "file", record.place.file)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-    from attnscan.results.ranking import Ranking
+    from attnscan.results.heads import HeadScores
 
 EXAMPLES = (
     "attnscan heads --csv > heads.csv",
@@ -52,11 +52,11 @@ def heads(
 
     with running() as progress:
         answer = attnscan.heads(**o.arguments_of("heads", given), progress=progress)
-    results: list[Ranking] = [answer] if given["attention"] != "all" else list(answer.values())
+    results: list[HeadScores] = [answer] if given["attention"] != "all" else list(answer.values())
     for result in results:
         for line in (*_asked(result, pattern), *_aligned(result)):
             say(line)
-    listed = best or bool(pattern or top) or results[0].labels is None
+    listed = best or bool(pattern or top) or not results[0].has_labels
     from rich.console import Group
 
     from attnscan.views.terminal.ranking import best_heads_view, ranking_view
@@ -80,7 +80,7 @@ def heads(
     destination.emit(Shown(frame, view, replace(surround, above=())))
 
 
-def _names(result: Ranking, pattern: Sequence[str] | None) -> Sequence[str]:
+def _names(result: HeadScores, pattern: Sequence[str] | None) -> Sequence[str]:
     """The patterns that are shown: those asked for, in their order, or all."""
     if not pattern:
         return result.scores.patterns
@@ -89,7 +89,7 @@ def _names(result: Ranking, pattern: Sequence[str] | None) -> Sequence[str]:
     return patterns_of(pattern, None)[0]
 
 
-def _best(result: Ranking, names: Sequence[str]) -> str | None:
+def _best(result: HeadScores, names: Sequence[str]) -> str | None:
     """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind.
 
     None if there is no such head.
@@ -97,18 +97,18 @@ def _best(result: Ranking, names: Sequence[str]) -> str | None:
     from attnscan.views.behaviour import kinds_of
 
     ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
-    heads = ranked if names else (head for _, kind in kinds_of(result.known_labels()) for head in kind.heads)
+    heads = ranked if names else (head for _, kind in kinds_of(result.labels) for head in kind.heads)
     return next((head.name for head in heads), None)
 
 
-def _aligned(result: Ranking) -> Iterator[str]:
+def _aligned(result: HeadScores) -> Iterator[str]:
     """What to say of how well the best head aligns words."""
     if result.alignment is not None and (best := result.alignment.best()) is not None:
         name, error = result.scores.grid[best[0]].name, best[1]
         yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"
 
 
-def _asked(result: Ranking, pattern: Sequence[str] | None) -> Iterator[str]:
+def _asked(result: HeadScores, pattern: Sequence[str] | None) -> Iterator[str]:
     """Of how many words `predictive` was measured, and what would tell its best head from the next."""
     if "predictive" not in _names(result, pattern) or result.signature.predictive == "off":
         return

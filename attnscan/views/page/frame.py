@@ -154,7 +154,7 @@ class Subject:
 
     def facts(self, table: Table) -> dict[str, Any]:
         """What the scripts of pages of every kind read."""
-        habits = [habit.id for habit in HABITS if habit.id not in self.usual.labels.scores.patterns]
+        habits = [name for name in HABITS if name not in self.usual.labels.scores.patterns]
         return {
             "grid": self.usual.labels.scores.grid.shape,
             "attention": self.kind.word,

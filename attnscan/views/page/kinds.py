@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.views.page.frame import Page, PageOptions
 from attnscan.views.page.page import InputPage, page, sentences_of
 from attnscan.views.page.trees import shares
 
 
-def kinds_page(results: Sequence[Classification], options: PageOptions) -> Page:
+def kinds_page(results: Sequence[HeadScores], options: PageOptions) -> Page:
     """Every head of each kind of attention on one input, opened on the first kind; the page of a kind if it is alone.
 
     Raises: OptionError if the attention was not kept.
@@ -48,7 +48,7 @@ def kinds_page(results: Sequence[Classification], options: PageOptions) -> Page:
     return Page(whole.html(cargo, table, notes, neurons=neurons), notes)
 
 
-def pages_of(results: Sequence[Classification], options: PageOptions) -> list[InputPage]:
+def pages_of(results: Sequence[HeadScores], options: PageOptions) -> list[InputPage]:
     """Each kind's page as it would be alone, with the switch between all, and source and target above the views."""
     pages = [InputPage.of(result, options) for result in results]
     kinds = tuple(own.subject.kind.word for own in pages)

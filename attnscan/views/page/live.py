@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attnscan.results.classification import Classification
 from attnscan.results.grid import AttentionKind, Head
+from attnscan.results.heads import HeadScores
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
@@ -40,7 +40,7 @@ class LiveFacts:
     """The kinds of attention of an encoder-decoder that can be asked about, if there are several."""
 
 
-def live_page(result: Classification, live: LiveFacts, words: Sequence[str], said: Sequence[Prediction]) -> str:
+def live_page(result: HeadScores, live: LiveFacts, words: Sequence[str], said: Sequence[Prediction]) -> str:
     """The page, opened on a first answer; `words` are the input's tokens before any was hidden, `said` is
     what the model predicts.
 
@@ -62,7 +62,7 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str], sai
 
 
 def answer_of(
-    result: Classification, id: str, words: Sequence[str], said: Sequence[Prediction], *, of_kind: bool = False
+    result: HeadScores, id: str, words: Sequence[str], said: Sequence[Prediction], *, of_kind: bool = False
 ) -> dict[str, Any]:
     """What the scripts take in place of the page's first input, as JSON; `words` and `said` as for `live_page`.
 
@@ -81,7 +81,7 @@ def answer_of(
     }
 
 
-def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
+def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
     """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
     attention = attention_of(result)
     name, weights = head.name, packed_weights(attention, head, WEIGHT_STEPS[0])

@@ -12,10 +12,9 @@ import numpy as np
 
 from attnscan.errors import OptionError
 from attnscan.results.attention import PADDING, Attention
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
 from attnscan.results.head_weights import check_drawn
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.signature import By, Special
 from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
@@ -44,7 +43,7 @@ Sentences = Sequence[tuple[str, list[tuple[str, bool]]]]
 class InputPage:
     """What a page of one input is made of."""
 
-    result: Classification
+    result: HeadScores
     attention: Attention
     """With norms only where what heads carry is on the page."""
     options: PageOptions
@@ -60,7 +59,7 @@ class InputPage:
     kind: Kind = "input"
 
     @classmethod
-    def of(cls, result: Classification, options: PageOptions) -> InputPage:
+    def of(cls, result: HeadScores, options: PageOptions) -> InputPage:
         """Raises: OptionError if the result's attention was not kept."""
         attention = attention_of(result)
         order = strongest_first(result.table, result.scores.grid) if options.heads is None else list(options.heads)
@@ -187,7 +186,7 @@ class InputPage:
         return lines
 
 
-def attention_of(result: Classification) -> Attention:
+def attention_of(result: HeadScores) -> Attention:
     """An input's attention, with norms only where what heads carry is known.
 
     Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
@@ -216,7 +215,7 @@ def _which(attention: Attention) -> str:
     return f"{every} tokens" if len(passage) == every else f"tokens {passage[0]} to {passage[-1]} of {every:,}"
 
 
-def _why_not_carried(result: Classification, attention: Attention) -> str:
+def _why_not_carried(result: HeadScores, attention: Attention) -> str:
     """Why what heads carry is not there; empty if it is."""
     if attention.norms is not None:
         return ""
@@ -227,7 +226,7 @@ def _why_not_carried(result: Classification, attention: Attention) -> str:
     return "the norms of this input's values were not kept"
 
 
-def _why_no_neurons(result: Classification, attention: Attention, options: PageOptions) -> str:
+def _why_no_neurons(result: HeadScores, attention: Attention, options: PageOptions) -> str:
     if attention.query is None:
         if result.signature.read_by == "file":
             return "saved weights hold no queries and keys"
@@ -248,7 +247,7 @@ def _reads_right_to_left(tokens: Sequence[str]) -> bool:
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
 
 
-def corpus_page(result: Ranking, options: PageOptions) -> Page:
+def corpus_page(result: HeadScores, options: PageOptions) -> Page:
     """Labels and scores over many pairs, and where attention goes. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
     other: By = "weight" if result.reading.carried else "carried"
@@ -264,7 +263,7 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
     return Page(_html(result, subject, table, notes) if notes else html, notes)
 
 
-def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
+def _html(result: HeadScores, subject: Subject, table: Table, notes: Sequence[str]) -> str:
     lines = (summary(result), ranked_by(result))
     frame = subject.frame(notes) | {
         "subtitle": result.signature.counts,
@@ -287,7 +286,7 @@ def _best(subject: Subject) -> Head:
 
 
 def page_options(
-    result: Classification | Ranking | TreesRead,
+    result: HeadScores | TreesRead,
     heads: Heads | None = None,
     *,
     neurons: bool = True,
@@ -301,13 +300,13 @@ def page_options(
     size = None if megabytes is None else int(megabytes * 1_000_000)
     if heads is None:
         return PageOptions(None, neurons, size or SIZE)
-    if isinstance(result, Ranking):
+    if isinstance(result, HeadScores) and not result.of_input:
         raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
     first = result.sentences[0].result if isinstance(result, TreesRead) else result
     return PageOptions(tuple(first.kept_attention().grid.select(heads)), neurons, size)
 
 
-def page(result: Classification | Ranking, options: PageOptions | None = None) -> Page:
+def page(result: HeadScores, options: PageOptions | None = None) -> Page:
     """Every head on one input or over many pairs, to look at in a browser.
 
     Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
@@ -315,6 +314,6 @@ def page(result: Classification | Ranking, options: PageOptions | None = None) -
     reading: attention weights among words, unless something else was asked.
     Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """
-    if isinstance(result, Ranking):
+    if not result.of_input:
         return corpus_page(result, options or PageOptions())
     return InputPage.of(result, options or PageOptions()).made()

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import Labels, columns_of
-from attnscan.results.classification import Classification
+from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
-from attnscan.results.ranking import Ranking
 from attnscan.results.signature import By, Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
@@ -89,7 +88,7 @@ class Table:
     name every head's `marks`, each pattern's `chance`, the `summary` and what every head `does` in words."""
 
 
-def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
+def readings_of_input(result: HeadScores, *, carried: bool) -> tuple[HeadsByReading, ...]:
     """The heads of one input, by every reading; by what they carry only with `carried`. The result's own comes last."""
     known = [reading for reading in _NAMED if reading in result.labels_by and (carried or not reading.carried)]
     readings = []
@@ -102,13 +101,13 @@ def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsBy
     return tuple(readings)
 
 
-def readings_of_pairs(result: Ranking) -> tuple[HeadsByReading, ...]:
+def readings_of_pairs(result: HeadScores) -> tuple[HeadsByReading, ...]:
     """The heads over many pairs by the reading that was counted; each score has its 95 % interval beside it.
 
     Raises: OptionError if the ranking has no labels.
     """
-    labels, (low, high) = result.known_labels(), result.table.interval
-    columns = {"model": _model(result), **columns_of(labels, ())}
+    labels, (low, high) = result.labels, result.table.interval
+    columns = {"model": _model(result), **labels.columns(())}
     del columns["entropy"]  # which stands behind the scores
     for p, pattern in enumerate(result.scores.patterns):
         for name, values in ((pattern, result.table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
@@ -117,7 +116,7 @@ def readings_of_pairs(result: Ranking) -> tuple[HeadsByReading, ...]:
     return (HeadsByReading(labels, summary(result), columns),)
 
 
-def _model(result: Classification | Ranking) -> NDArray[Any]:
+def _model(result: HeadScores) -> NDArray[Any]:
     return np.full(len(result.scores.grid), result.signature.model, dtype=object)
 
 
@@ -160,7 +159,7 @@ def _cells(column: NDArray[Any]) -> list[str]:
     return ["" if math.isnan(value) else f"{value:.{DECIMALS}f}" for value in column.tolist()]
 
 
-def profiles(result: Classification, *, carried: bool) -> str:
+def profiles(result: HeadScores, *, carried: bool) -> str:
     """Where every head's attention goes on one input, by weight and, with `carried`, by what it carries: of each head
     its classes and their shares; empty for too many heads, and where that is not measured yet.
     """
@@ -170,9 +169,9 @@ def profiles(result: Classification, *, carried: bool) -> str:
     return _packed({by: _of_heads(result.with_reading(by).profile) for by in readings})
 
 
-def profiles_of_pairs(result: Ranking) -> str:
+def profiles_of_pairs(result: HeadScores) -> str:
     """Where every head's attention goes over many pairs, with half the 95 % interval of each share."""
-    if result.scores.entropy.size > _MOST_HEADS or result.known_labels().classes is None:
+    if result.scores.entropy.size > _MOST_HEADS or result.labels.classes is None:
         return ""
     return _packed({result.reading.by: _of_heads(result.profile)})
 

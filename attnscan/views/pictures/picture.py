@@ -10,14 +10,12 @@ from matplotlib.text import Text
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
-from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Heads
+from attnscan.results.heads import HeadScores
 from attnscan.results.profile import Profile
-from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
-from attnscan.views.behaviour import labels_of
 from attnscan.views.pictures.ablation import ablation_figure
 from attnscan.views.pictures.figure import drawing, missing_letters, to_bytes
 from attnscan.views.pictures.head_weights import weights_figure
@@ -32,12 +30,11 @@ from attnscan.views.pictures.scores import (
 )
 from attnscan.views.pictures.syntax import syntax_figure
 
-Drawable = Classification | Ranking | Profile | Ablation | Similarity | Comparison | Syntax
+Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
 Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
-    Classification: ("map", "scores", "layers", "profile", "head"),
-    Ranking: ("map", "scores", "layers", "profile"),
+    HeadScores: ("map", "scores", "layers", "profile", "head"),
     Profile: ("profile",),
     Ablation: ("ablation",),
     Similarity: ("similarity",),
@@ -68,7 +65,7 @@ def picture(
     kind = _kind_of(result, kind)
     given = {"heads": heads != (), "lines": lines}
     _check_options(kind, given | {"patterns": patterns is not None})
-    command = "heads" if isinstance(result, Ranking) else "classify"
+    command = "classify" if isinstance(result, HeadScores) and result.of_input else "heads"
     with drawing():
         match result:
             case Ablation():
@@ -79,7 +76,7 @@ def picture(
                 figure = comparison_figure(result, _scored(patterns, result.patterns), look.width)
             case Syntax():
                 figure = syntax_figure(result, look.width)
-            case Classification() if kind == "head":
+            case HeadScores() if kind == "head":
                 chosen, about = result.scores.grid.select(heads), (result.shown, result.links)
                 figure = weights_figure(result.shown_attention, chosen, look.width, *about, lines)
             case Profile():
@@ -87,7 +84,7 @@ def picture(
             case _ if kind == "profile":
                 figure = profile_figure(result.profile, look.width)
             case _ if kind == "map":
-                figure = map_figure(labels_of(result), look.width, command)
+                figure = map_figure(result.labels, look.width, command)
             case _ if kind == "layers":
                 figure = layers_figure(result, look.width, command)
             case _:
@@ -102,6 +99,8 @@ def picture(
 def _kind_of(result: Drawable, kind: Kind | None) -> Kind:
     """Which picture of the result is meant, by default its first."""
     name, kinds = type(result).__name__, _KINDS.get(type(result), ())
+    if isinstance(result, HeadScores) and not result.of_input:
+        name, kinds = "HeadScores of many pairs", kinds[:-1]
     if not kinds:
         remedy = "give a " + " or a ".join(drawable.__name__ for drawable in _KINDS)
         raise OptionError(f"there is no picture of a {name}", remedy)

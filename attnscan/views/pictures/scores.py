@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from attnscan.results.classification import Classification
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
 from attnscan.results.grid import Grid
+from attnscan.results.heads import HeadScores
 from attnscan.results.profile import Profile
-from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.results.similarity import Similarity
 from attnscan.views.palette import INK, letter, paper_color, words
@@ -27,7 +26,7 @@ _PANEL, _TOP = 0.85, 1.2  # inches from 0 to 1 in a panel of lines; its top, abo
 _FIRM, _PALE = 0.85, 0.25  # opacity of a difference that survives, and of one that does not
 
 
-def scores_figure(result: Classification | Ranking, width: float, command: str) -> Figure:
+def scores_figure(result: HeadScores, width: float, command: str) -> Figure:
     """How far every head is above chance for each pattern: small layer x head grids, all on one scale from 0 to 1.
 
     `command` is the one that lists the same heads.
@@ -71,7 +70,7 @@ def _grids(
     return figure, axes
 
 
-def layers_figure(result: Classification | Ranking, width: float, command: str) -> Figure:
+def layers_figure(result: HeadScores, width: float, command: str) -> Figure:
     """By layer for each pattern, how far above chance: the best head, named where it is best of all, and the mean."""
     table, layers, patterns = result.table, len(result.table.score), result.scores.patterns
     figure, axes, columns = shared.panels(len(patterns), width, "layer", "above chance")
@@ -125,18 +124,18 @@ def _interval(table: ScoreTable, pattern: int) -> FloatArray:
     return above
 
 
-def _say_if_empty(ax: Axes, result: Classification | Ranking, pattern: int) -> None:
+def _say_if_empty(ax: Axes, result: HeadScores, pattern: int) -> None:
     """Write in an empty panel why it is empty."""
     if np.isnan(result.table.score[..., pattern]).all():
         why = "no score"
-        if isinstance(result, Classification):
+        if result.of_input:
             is_measured = result.scores.patterns[pattern] not in result.not_measured
             why = "no eligible word" if is_measured else "not measured"
         box = {"facecolor": "white", "linewidth": 0, "pad": 2}
         ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", color=shared.FAINT, bbox=box)
 
 
-def _reading(result: Classification | Ranking) -> str:
+def _reading(result: HeadScores) -> str:
     """By which reading scores are."""
     without = " Special tokens are removed, and rows renormalised." if result.reading.among_words else ""
     return f"Scores{shared.of_kind(result.scores.grid)} {result.reading}.{without}"

@@ -51,7 +51,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
 
 def _lines(card: Card, width: int, links: int, examples: int, lines: int, relations: int) -> Iterator[RenderableType]:
     yield from wrapped(does(card), width, style="bold")
-    yield from wrapped(how_sure(card.ranking.known_labels(), card.head), width)
+    yield from wrapped(how_sure(card.ranking.labels, card.head), width)
     yield ""
     scores, linked = _scores(card), _links(card, links)
     if width >= _BESIDE:

@@ -10,16 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.behaviour import Kind, Labels
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.ranking import Leads, Ranking
+from attnscan.results.heads import HeadScores, Leads
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import (
     by_reading,
     kinds_of,
-    labels_of,
     none_does,
     ranked_by,
     summary,
@@ -56,7 +54,7 @@ def lines_of(layers: int) -> int:
     return 26 + -(-4 * layers // 3)
 
 
-def title_of(result: Classification | Ranking, about: str = "") -> Text:
+def title_of(result: HeadScores, about: str = "") -> Text:
     """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
     signature: Signature = result.signature
     grid = result.scores.grid
@@ -70,13 +68,13 @@ def title_of(result: Classification | Ranking, about: str = "") -> Text:
 
 
 def first_screen(
-    result: Classification | Ranking, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
+    result: HeadScores, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
 ) -> Iterator[RenderableType]:
     """What the heads of a model do, in two sentences, by kinds and, if `mapped`, head by head, below some lines.
 
     So many of the rarest kinds share lines that the screen is no longer than `lines_of`, with the lines `below` it.
     """
-    labels = labels_of(result)
+    labels = result.labels
     said = list(wrapped(summary(result), width, style=""))
     lines = list(_map(labels, width)) if mapped else []
     legend = list(wrapped(_legend(labels), width)) if mapped else []
@@ -170,17 +168,19 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
         yield line
 
 
-def ranking_view(result: Ranking, width: int, about: str = "") -> RenderableType:
+def ranking_view(result: HeadScores, width: int, about: str = "") -> RenderableType:
     """What every head does over many pairs. Raises: OptionError if the ranking has no labels."""
     above = [*wrapped(title_of(result, about).plain, width, style=""), *wrapped(ranked_by(result), width)]
     return Group(*first_screen(result, above, width))
 
 
-def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: int, about: str = "") -> RenderableType:
+def best_heads_view(
+    result: HeadScores, patterns: Sequence[str], top: int, width: int, about: str = ""
+) -> RenderableType:
     """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
     table = result.table
     blocks: list[RenderableType] = [title_of(result, about), *wrapped(ranked_by(result), width)]
-    threshold = THRESHOLD if result.labels is None else result.labels.threshold
+    threshold = result.labels.threshold if result.has_labels else THRESHOLD
     ranked = 0
     for pattern in patterns:
         blocks += ["", named(pattern)]
@@ -197,7 +197,7 @@ def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: i
     return Group(*blocks)
 
 
-def _table(result: Ranking, pattern: str, top: int, width: int) -> RenderableType:
+def _table(result: HeadScores, pattern: str, top: int, width: int) -> RenderableType:
     table, p = result.table, result.scores.patterns.index(pattern)
     of_others = result.scores.scored[p].of_others
     numbers = ("score", "95 % interval", "lead", *(["self"] if of_others else []), "chance", "above", "n", "pairs")
@@ -234,7 +234,7 @@ def _notes(width: int) -> Iterator[Text]:
     )
 
 
-def classification_view(result: Classification, width: int, nth: int | None = None) -> RenderableType:
+def classification_view(result: HeadScores, width: int, nth: int | None = None) -> RenderableType:
     """One input at a glance: its tokens, kinds of heads, the map of all heads.
 
     One of several inputs has its number in front, and no map.
@@ -244,7 +244,7 @@ def classification_view(result: Classification, width: int, nth: int | None = No
 
 
 def all_heads_view(
-    result: Classification,
+    result: HeadScores,
     patterns: Sequence[str],
     order: Sequence[Head],
     width: int,
@@ -281,7 +281,7 @@ def all_heads_view(
     return Group(_input_title(result), "", *listed, *why, *explained)
 
 
-def _why_unscored(result: Classification, patterns: Sequence[str]) -> Iterator[str]:
+def _why_unscored(result: HeadScores, patterns: Sequence[str]) -> Iterator[str]:
     """Why heads have no score, a line for the patterns of which the same is true."""
     of_patterns: dict[str, list[str]] = {}
     for pattern in patterns:
@@ -296,11 +296,11 @@ def _marked(kind: str, *, unsure: bool = False) -> Text:
     return Text(f"{letter(kind)} {plain(kind)}{'?' * unsure}", style=color_of(kind) if kind else "dim")
 
 
-def _input_title(result: Classification, nth: int | None = None) -> Text:
+def _input_title(result: HeadScores, nth: int | None = None) -> Text:
     return title_of(result) if nth is None else Text(f"input {nth}", style="bold")
 
 
-def _tokens(result: Classification, width: int) -> Iterator[Text]:
+def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
     """The units of each sentence on two lines of their own, at most; a closing delimiter goes with its sentence."""
     for name, tokens in token_lines(result).items():
         line = Text(" ").join(Text(text, style="dim" if special else "") for text, special in tokens)

@@ -30,7 +30,7 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert name == "L0H0" and all(
         re.fullmatch(r"\d+\.\d{6}", cell) for cell in (stays, share, average, *numbers) if cell
     )
-    known = {*(habit.id for habit in HABITS), *(pattern.id for pattern in PATTERNS), ""}
+    known = {*HABITS, *(pattern.id for pattern in PATTERNS), ""}
     assert {label, among_words} <= known
     without = classify("--csv", "--predictive", "off").stdout.splitlines()
     assert without[1].split(",")[COLUMNS.split(",").index("predictive")] == ""  # not measured

@@ -10,7 +10,7 @@ from drawn import size, texts
 from treebanks import planted_file
 from typer.testing import CliRunner, Result
 
-from attnscan import Ranking, heads
+from attnscan import HeadScores, heads
 from attnscan.api.pairs import PairsInput
 from attnscan.cli.app import app
 from attnscan.inputs.weights import write_weights
@@ -83,7 +83,7 @@ def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:
 def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(pairs: PairsInput, options: ScanOptions, **_: object) -> Ranking:
+    def ranked(pairs: PairsInput, options: ScanOptions, **_: object) -> HeadScores:
         seen.append(len(list(pairs.read())))
         assert options.labelled
         return heads(PAIRS, model=toy)

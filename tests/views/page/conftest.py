@@ -6,28 +6,27 @@ import pytest
 from one_run import classify_and_keep
 from pages import made_up
 
-from attnscan import Ranking, heads
+from attnscan import HeadScores, heads
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
 from attnscan.scan.options import ScanOptions
 
 SENTENCES = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
 
 
 @pytest.fixture(scope="module")
-def small() -> tuple[Classification, Attention]:
+def small() -> tuple[HeadScores, Attention]:
     return made_up(3, 4, 10)
 
 
 @pytest.fixture(scope="session")
-def article() -> tuple[Classification, Attention]:
+def article() -> tuple[HeadScores, Attention]:
     """The article's pair, which the bundled model has run."""
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
     return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
 
 
 @pytest.fixture(scope="session")
-def ranking() -> Ranking:
+def ranking() -> HeadScores:
     """With labels by weight and by what heads carry, and with profiles by weight."""
     return heads(SENTENCES, model="bundled", predictive="off")

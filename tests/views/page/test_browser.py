@@ -19,11 +19,10 @@ from one_run import classify, classify_and_keep
 from pages import HOSTILE, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, Request, ViewportSize, expect
 
-from attnscan import Ranking
+from attnscan import HeadScores
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Labels
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.signature import By, Special
@@ -153,7 +152,7 @@ def opened(browser: Browser, tab: Page, troubles: list[str]) -> Iterator[Open]:
 
 
 @pytest.fixture(scope="module")
-def classified_anew() -> dict[str, Classification]:
+def classified_anew() -> dict[str, HeadScores]:
     """The input as the command line classifies it with `--by` and `--special`, by itself."""
     asked = {name: replace(OPTIONS, by=by, special=special) for name, (by, special) in READINGS.items()}
     return {name: classify(PAIR, options) for name, options in asked.items()}
@@ -164,7 +163,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Writes a page, once for each name."""
     directory = tmp_path_factory.mktemp("pages")
 
-    def save(name: str, result: Classification, attention: Attention, options: PageOptions | None = None) -> Path:
+    def save(name: str, result: HeadScores, attention: Attention, options: PageOptions | None = None) -> Path:
         path: Path = directory / f"{name}.html"
         if not path.exists():
             path.write_text(page(replace(result, attention=attention), options).html, encoding="utf-8")
@@ -174,7 +173,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def article_page(saved: Callable[..., Path], article: tuple[Classification, Attention]) -> Path:
+def article_page(saved: Callable[..., Path], article: tuple[HeadScores, Attention]) -> Path:
     return saved("article", *article)
 
 
@@ -220,7 +219,7 @@ def turn(shown: Page, reading: str) -> None:
         shown.click(f"#{switch} button[value='{value}']")
 
 
-def labels_of(result: Classification, reading: str) -> Labels:
+def labels_of(result: HeadScores, reading: str) -> Labels:
     """What heads do by a reading."""
     return result.with_reading(*READINGS[reading]).labels
 
@@ -421,7 +420,7 @@ class TestModelView:
         shown = opened(article_page, "#by=weight&special=in")
         shown.select_option("#order", "next-word")
         by_weight = article[0].with_reading("weight", "in")
-        order = by_weight.ranking("next-word")
+        order = by_weight.order("next-word")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         scores = np.sort(by_weight.table.score[..., 0].ravel())[::-1]
         captions = texts(shown.locator("#thumbnails .caption > span"))
@@ -431,7 +430,7 @@ class TestModelView:
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         go(shown, "#order=delimiter&by=weight&special=out")  # of all attention too
         assert texts(shown.locator("#thumbnails b")) == [
-            article[0].scores.grid[number].name for number in article[0].ranking("delimiter")
+            article[0].scores.grid[number].name for number in article[0].order("delimiter")
         ]
 
     def test_a_click_opens_the_head_and_back_returns(self, opened: Open, article_page: Path) -> None:
@@ -974,14 +973,14 @@ class TestNeuronView:
 
 class TestManyPairs:
     @pytest.fixture
-    def pairs_page(self, ranking: Ranking, tmp_path: Path) -> Path:
+    def pairs_page(self, ranking: HeadScores, tmp_path: Path) -> Path:
         path = tmp_path / "pairs.html"
         path.write_text(page(ranking).html, encoding="utf-8")
         return path
 
-    def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+    def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: HeadScores) -> None:
         shown = opened(pairs_page)
-        marks = marks_of(ranking.known_labels())
+        marks = marks_of(ranking.labels)
         expect(shown.locator("#summary")).to_contain_text(f"{summary(ranking)} The clearest is 0-2: the previous word ")
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
         low, high = (bound[0, 2, 1] for bound in ranking.table.interval)
@@ -992,7 +991,7 @@ class TestManyPairs:
         expect(shown.locator("#cards h2")).to_have_text("Head 0-2 the previous word")
 
     def test_a_head_has_its_scores_with_intervals_and_its_profile(
-        self, opened: Open, pairs_page: Path, ranking: Ranking
+        self, opened: Open, pairs_page: Path, ranking: HeadScores
     ) -> None:
         shown = opened(pairs_page, "#view=head&heads=1-9")
         table = ranking.table
@@ -1001,7 +1000,7 @@ class TestManyPairs:
         expected = [table.score, table.chance, table.above_chance]
         score, chance, above = (f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(*expected))
         expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, above, ""])
-        labels = ranking.known_labels()
+        labels = ranking.labels
         told = (
             f"label {labels.label[1, 9]}: the same in {round(100 * labels.stays[1, 9], 1):g} % of bootstrap resamples"
         )
@@ -1015,7 +1014,9 @@ class TestManyPairs:
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#cards article")).to_have_count(2)
 
-    def test_no_bar_where_the_interval_reaches_chance(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+    def test_no_bar_where_the_interval_reaches_chance(
+        self, opened: Open, pairs_page: Path, ranking: HeadScores
+    ) -> None:
         table = ranking.table
         chance = np.broadcast_to(table.chance, table.score.shape)
         seen, shown = set(), opened(pairs_page)
@@ -1030,9 +1031,9 @@ class TestManyPairs:
             seen |= set(beyond.tolist())
         assert seen == {True, False}
 
-    def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+    def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: HeadScores) -> None:
         shown = opened(pairs_page, "#view=table&sort=-share")
-        share = np.nan_to_num(ranking.known_labels().share.ravel(), nan=-1)
+        share = np.nan_to_num(ranking.labels.share.ravel(), nan=-1)
         order = np.argsort(-share, kind="stable")
         assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
         with shown.expect_download() as download:
@@ -1043,7 +1044,7 @@ class TestManyPairs:
         np.testing.assert_allclose(saved["next-word_low"], low, atol=1e-6)
 
     def test_it_fits_narrow_windows_and_hostile_names_run_nothing(
-        self, opened: Open, ranking: Ranking, tmp_path: Path
+        self, opened: Open, ranking: HeadScores, tmp_path: Path
     ) -> None:
         path = tmp_path / "hostile.html"
         signature = replace(ranking.signature, model=HOSTILE[0])
@@ -1056,9 +1057,9 @@ class TestManyPairs:
             assert shown.evaluate("document.documentElement.scrollWidth") <= 400
             assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
 
-    def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+    def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: HeadScores) -> None:
         shown = opened(pairs_page)
-        resting = int(ranking.known_labels().rests.sum())
+        resting = int(ranking.labels.rests.sum())
         expect(shown.locator("#thumbnails button.rests")).to_have_count(resting)
         assert resting > 0
         expect(shown.locator("#model-hint")).to_contain_text("Paler: rests, more than half is on special tokens.")
@@ -1072,7 +1073,7 @@ class TestTable:
             settle(shown)
             self.check_table(shown, article[0], reading)
 
-    def check_table(self, shown: Page, result: Classification, reading: str) -> None:
+    def check_table(self, shown: Page, result: HeadScores, reading: str) -> None:
         shown.click("#tab-model")
         told = told_to_readers(shown)
         shown.click("#tab-table")
@@ -1114,7 +1115,7 @@ class TestTable:
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
         by_weight = result.with_reading("weight", "in")
-        best = [by_weight.scores.grid[number].name for number in by_weight.ranking("previous-word")]
+        best = [by_weight.scores.grid[number].name for number in by_weight.order("previous-word")]
         assert texts(names) == best
         expect(shown.locator("#scores thead th[aria-sort='descending']")).to_have_text("previous-word")
         shown.click("#scores thead button[value='previous-word']")
@@ -1126,7 +1127,7 @@ class TestTable:
         expect(shown.locator("#legend button[aria-pressed='true']")).to_contain_text("the next word")
 
     def test_the_saved_csv_is_that_of_classify_sorted_and_filtered_as_shown(
-        self, opened: Open, article_page: Path, classified_anew: dict[str, Classification]
+        self, opened: Open, article_page: Path, classified_anew: dict[str, HeadScores]
     ) -> None:
         shown = opened(article_page)
         for reading in READINGS:
@@ -1269,7 +1270,7 @@ class TestEveryView:
 
     @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
     def test_axe_core_has_nothing_to_say(
-        self, opened: Open, article_page: Path, ranking: Ranking, tmp_path: Path, width: int, theme: str
+        self, opened: Open, article_page: Path, ranking: HeadScores, tmp_path: Path, width: int, theme: str
     ) -> None:
         shown = opened(article_page, viewport={"width": width, "height": 844})
         for view in (
@@ -1312,7 +1313,7 @@ class TestEveryView:
             shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
 
     def test_on_paper_nothing_is_cut_off(
-        self, opened: Open, article_page: Path, ranking: Ranking, tmp_path: Path
+        self, opened: Open, article_page: Path, ranking: HeadScores, tmp_path: Path
     ) -> None:
         of_pairs = tmp_path / "pairs.html"
         of_pairs.write_text(page(ranking).html, encoding="utf-8")

@@ -18,9 +18,9 @@ from pages import Elements, carrying, made_up, without_neurons
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.head_weights import check_drawn
+from attnscan.results.heads import HeadScores
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
@@ -247,7 +247,7 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
         assert elements.facts["usual"] == "words" and "thumbnails-of-carried" not in elements.text
 
 
-def _csv(result: Classification) -> list[list[str]]:
+def _csv(result: HeadScores) -> list[list[str]]:
     """What `classify --csv` writes, cell by cell."""
     frame = result.to_frame()
     return list(csv.reader(io.StringIO(render(frame, "csv").decode())))
@@ -267,12 +267,12 @@ def _size_of_one_head() -> int:
 @pytest.mark.long
 class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
-    def many(self) -> Iterator[Classification]:
+    def many(self) -> Iterator[HeadScores]:
         """How sure its labels are takes long, and is not on the page of so few words."""
         with mock.patch("attnscan.scoring.labels.MOST_HEADS", 0):
             yield made_up(50, 60, 4)[0]
 
-    def test_a_page_that_cannot_be_as_small_says_so(self, many: Classification) -> None:
+    def test_a_page_that_cannot_be_as_small_says_so(self, many: HeadScores) -> None:
         made = page(many, PageOptions(size=100_000))
         size = len(made.html.encode())
         assert size > 100_000 and Elements(made.html).carried("weights") == []
@@ -280,7 +280,7 @@ class TestThousandsOfHeads:
         said = re.fullmatch(r"the scores of all heads do not fit in 0.1 MB: the page takes ([\d.]+) MB", told)
         assert said is not None and size <= float(said[1]) * 1e6 <= 1.1 * size
 
-    def test_scores_are_those_of_the_table(self, many: Classification) -> None:
+    def test_scores_are_those_of_the_table(self, many: HeadScores) -> None:
         made = page(many)
         assert len(made.html.encode()) <= SIZE
         facts = Elements(made.html).facts

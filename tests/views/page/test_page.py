@@ -19,7 +19,7 @@ from toy import save_toy_bert
 from treebanks import planted_file
 
 import attnscan
-from attnscan import Ranking
+from attnscan import HeadScores
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
@@ -84,7 +84,7 @@ class TestSafety:
         assert not re.search(as_html + r"|XMLHttp|https?:|</script|<!--", text)
         assert ("fetch(" in text) == (path.name == "server.js")  # which no page has that is a file
 
-    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: Ranking, tmp_path: Path) -> None:
+    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: HeadScores, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "next-word"}))
         trees = attnscan.report(treebank=planted_file(tmp_path), sentences="1", model=model, predictive="off")
         offline = page(small[0]).html + page(ranking).html + trees.html
@@ -115,7 +115,7 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     assert facts["tokens"].count("##berries") == 2
 
 
-def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: Ranking) -> None:
+def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: HeadScores) -> None:
     facts, labels = Elements(page(ranking).html).facts, ranking.to_frame()
     assert facts["readings"] == ["words"] and facts["usual"] == "words" and facts["tokens"] == []
     held = pd.DataFrame(facts["rows"]["words"], columns=facts["columns"])
@@ -128,11 +128,11 @@ def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: Rankin
         for column, values in zip(("_low", "_high"), ranking.table.interval, strict=True):
             told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
             np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
-    unsure = ranking.known_labels().unsure.ravel().tolist()
+    unsure = ranking.labels.unsure.ravel().tolist()
     assert [int(mark) % 2 for mark in facts["marks"]["words"]] == unsure
 
 
-def test_shares_of_attention_have_their_errors(ranking: Ranking) -> None:
+def test_shares_of_attention_have_their_errors(ranking: HeadScores) -> None:
     held = json.loads(Elements(page(ranking).html).bytes_of("profile-bytes").tobytes())
     profile = ranking.profile
     half = half_width(profile.se, ranking.signature.pairs_read)
@@ -144,7 +144,7 @@ def test_shares_of_attention_have_their_errors(ranking: Ranking) -> None:
         assert [share for _, share, _ in classes] == sorted((share for _, share, _ in classes), reverse=True)
 
 
-def test_other_readings_are_not_there_and_it_says_why(ranking: Ranking) -> None:
+def test_other_readings_are_not_there_and_it_says_why(ranking: HeadScores) -> None:
     elements = Elements(page(ranking).html)
     disabled = {of["value"]: of["title"] for tag, of in elements.tags if tag == "button" and "disabled" in of}
     assert disabled == {
@@ -153,14 +153,14 @@ def test_other_readings_are_not_there_and_it_says_why(ranking: Ranking) -> None:
     }
 
 
-def test_scores_that_do_not_fit_are_told(ranking: Ranking) -> None:
+def test_scores_that_do_not_fit_are_told(ranking: HeadScores) -> None:
     (told,) = page(ranking, PageOptions(size=50_000)).notes
     assert told.startswith("the scores of all heads do not fit in 0.05 MB: the page takes ")
 
 
-def test_in_python_it_takes_no_heads_and_needs_labels(ranking: Ranking) -> None:
+def test_in_python_it_takes_no_heads_and_needs_labels(ranking: HeadScores) -> None:
     assert attnscan.report(ranking).html == page(ranking).html
     with pytest.raises(OptionError, match="a page of many pairs holds no head's weights; leave out heads"):
         attnscan.report(ranking, heads="0-2")
     with pytest.raises(OptionError, match="this ranking has no labels"):
-        attnscan.report(replace(ranking, labels=None))
+        attnscan.report(replace(ranking, labels_by={}))

@@ -14,7 +14,7 @@ from drawn import random_weights, size, texts
 from attnscan.errors import SelectionError
 from attnscan.inputs.weights import weights_of
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import patterns_of
@@ -29,7 +29,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("lines", [False, True])
-def test_heads_and_tokens_are_text(article: Classification, attention: Attention, lines: bool) -> None:
+def test_heads_and_tokens_are_text(article: HeadScores, attention: Attention, lines: bool) -> None:
     found = Counter(texts(picture(article, "head", PictureFile(width=6.5), heads=[(1, 8), (0, 2)], lines=lines)))
     sides = 4 if lines else 3  # side by side, two heat maps share their queries
     assert all(found[token] == sides * count for token, count in Counter(attention.tokens).items())
@@ -56,7 +56,7 @@ def test_words_are_drawn_where_words_are_scored() -> None:
     np.testing.assert_allclose(merged.in_words(words.units).weights[0, 1], expected, rtol=1e-6)
 
 
-def test_a_heat_map_draws_the_weights(article: Classification, attention: Attention) -> None:
+def test_a_heat_map_draws_the_weights(article: HeadScores, attention: Attention) -> None:
     """The darkest cell of head 0-2, which looks at the previous word alone, is as dark as the scale's end."""
     svg = picture(article, "head", heads=[(0, 2)]).decode()
     full = int((attention.weights[0, 2] > 0.995).sum())
@@ -64,7 +64,7 @@ def test_a_heat_map_draws_the_weights(article: Classification, attention: Attent
     assert svg.count(f"fill: {RAMP[-1]}") == full + 1
 
 
-def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification, attention: Attention) -> None:
+def test_lines_are_as_many_as_the_weights_worth_drawing(article: HeadScores, attention: Attention) -> None:
     svg = picture(article, "head", heads=[(0, 2)], lines=True).decode()
     drawn = re.findall(rf"stroke: {RAMP[6]}", svg)
     assert len(drawn) == (attention.weights[0, 2] >= 0.01).sum() + 3  # and the key's
@@ -120,7 +120,7 @@ def test_padding_is_not_drawn() -> None:
     assert "word4" in found and "word5" not in found and "[SEP]" not in found
 
 
-def test_all_heads_of_a_model_stand_in_rows_of_layers(article: Classification) -> None:
+def test_all_heads_of_a_model_stand_in_rows_of_layers(article: HeadScores) -> None:
     every = [(layer, head) for layer in range(6) for head in range(12)]
     found = texts(picture(article, "head", PictureFile(width=6.5), heads=every))
     assert [text for text in found if re.fullmatch(r"\d+-\d+", text)] == [f"{layer}-{head}" for layer, head in every]
@@ -140,7 +140,7 @@ class TestKindsOfAttention:
     """Of cross attention, rows are the target's tokens and columns the source's."""
 
     @pytest.fixture
-    def cross(self) -> Classification:
+    def cross(self) -> HeadScores:
         source, target = ("le", "chat", "noir", "</s>"), ("the", "cat")
         even = np.full((1, 2, 2, 4), 0.25, np.float32)
         given = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
@@ -149,14 +149,14 @@ class TestKindsOfAttention:
         return replace(classify_weights(saved, "kinds", options, keep=True), links=((4, 0), (5, 1)))
 
     @pytest.mark.parametrize("lines", [False, True])
-    def test_every_token_is_named_once(self, cross: Classification, lines: bool) -> None:
+    def test_every_token_is_named_once(self, cross: HeadScores, lines: bool) -> None:
         found = Counter(texts(picture(cross, "head", heads="c0-1", lines=lines)))
         assert all(found[token] == 1 for token in ("le", "chat", "noir", "</s>", "the", "cat", "target", "source"))
         words = " ".join(texts(picture(cross, "head", PictureFile(width=6), heads="c0-1", lines=lines)))
         assert "Cross attention, by attention weight, with special tokens. Gold links are" in words
         assert f"Gold links are {'dotted' if lines else 'outlined'}." in words
 
-    def test_cells_are_square_and_gold_links_outlined(self, cross: Classification) -> None:
+    def test_cells_are_square_and_gold_links_outlined(self, cross: HeadScores) -> None:
         svg = picture(cross, "head", heads="c0-1")
         assert svg.count(b"#d55e00") == 2
         assert b"#d55e00" not in picture(replace(cross, links=()), "head", heads="c0-1")
@@ -167,5 +167,5 @@ class TestKindsOfAttention:
         assert corners[1][:, 0].min() - corners[0][:, 0].min() == pytest.approx(width, rel=1e-3)  # a row and a key on
 
     @pytest.mark.parametrize("kind", ["map", "scores", "layers"])
-    def test_other_pictures_say_which_attention_they_are_of(self, cross: Classification, kind: Any) -> None:
+    def test_other_pictures_say_which_attention_they_are_of(self, cross: HeadScores, kind: Any) -> None:
         assert "of cross attention" in " ".join(texts(picture(cross, kind, PictureFile(width=6))))

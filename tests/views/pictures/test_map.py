@@ -16,8 +16,7 @@ from small_results import SIGNATURE
 from attnscan import PATTERNS, heads
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.behaviour import Labels
-from attnscan.results.classification import Classification
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import NO_HABIT_COLOR, RESTING_OPACITY, letter, on_white, paper_color, words
 from attnscan.views.pictures.look import PictureFile
@@ -38,7 +37,7 @@ def _marks(labels: Labels) -> list[str]:
 
 @pytest.mark.parametrize("by", ["weight", "carried"])
 @pytest.mark.parametrize("special", ["in", "out"])
-def test_the_map_has_the_letter_and_the_colour_of_every_head(article: Classification, by: str, special: str) -> None:
+def test_the_map_has_the_letter_and_the_colour_of_every_head(article: HeadScores, by: str, special: str) -> None:
     result = article.with_reading(by, special)  # type: ignore[arg-type]
     labels, svg = result.labels, picture(result)
     expected = Counter(_marks(labels))
@@ -52,12 +51,12 @@ def test_the_map_has_the_letter_and_the_colour_of_every_head(article: Classifica
     assert svg.count(f"fill: {on_white(NO_HABIT_COLOR, RESTING_OPACITY)}".encode()) == resting
 
 
-def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article: Classification) -> None:
+def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article: HeadScores) -> None:
     asked = "?: the label changed in more than 5 % of bootstrap resamples of the words, or they are too few."
     for by, said in (("weight", "by attention weight"), ("carried", "by what heads carry")):
         shown = " ".join(texts(picture(article.with_reading(by))))  # type: ignore[arg-type]
         assert f"Map: what each head does, {said}, among words." in shown and asked in shown
-    sure = Ranking(article.scores, SIGNATURE, labels=replace(article.labels, stays=None))
+    sure = HeadScores(SIGNATURE, article.scores_by, {article.reading: replace(article.labels, stays=None)})
     assert "?" not in " ".join(texts(picture(sure)))
 
 
@@ -105,6 +104,6 @@ def test_a_ranking_is_drawn_by_its_labels_and_says_what_it_lacks() -> None:
     )
     with pytest.raises(OptionError, match="this ranking has no labels"):
         picture(bare)
-    with pytest.raises(OptionError, match="a Ranking has no picture 'head'"):
+    with pytest.raises(OptionError, match="a HeadScores of many pairs has no picture 'head'"):
         picture(bare, "head")
     assert texts(picture(bare, "scores"))

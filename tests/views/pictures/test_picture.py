@@ -14,7 +14,7 @@ import pytest
 from drawn import random_weights, size, texts
 
 from attnscan.errors import OptionError, SelectionError
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import Kind, picture
 
@@ -22,9 +22,7 @@ OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
 
 
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
-def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(
-    article: Classification, format: Any, start: bytes
-) -> None:
+def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(article: HeadScores, format: Any, start: bytes) -> None:
     look = PictureFile(format, 2.7)
     for result, kind, more in (
         (article, "map", {}),
@@ -35,7 +33,7 @@ def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(
         assert size(first, format)[0] == pytest.approx(2.7, abs=0.01)
 
 
-def test_a_users_settings_change_nothing_and_are_not_changed(article: Classification) -> None:
+def test_a_users_settings_change_nothing_and_are_not_changed(article: HeadScores) -> None:
     before = picture(article)
     with mpl.rc_context({"font.size": 30, "text.usetex": True, "svg.fonttype": "path", "savefig.bbox": "tight"}):
         settings = mpl.rcParams.copy()
@@ -59,7 +57,7 @@ def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -
         assert len(svg) < 3_000_000
 
 
-def test_heads_may_be_named_by_text(article: Classification) -> None:
+def test_heads_may_be_named_by_text(article: HeadScores) -> None:
     assert picture(article, "head", heads="0-2,1-8") == picture(article, "head", heads=[(0, 2), (1, 8)])
     with pytest.raises(SelectionError, match="7-0: this model has layers 0 to 5"):
         picture(article, "head", heads=[(7, 0)])
@@ -68,10 +66,10 @@ def test_heads_may_be_named_by_text(article: Classification) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"kind": "mapp"}, "a Classification has no picture 'mapp'; did you mean 'map'"),
+        ({"kind": "mapp"}, "a HeadScores has no picture 'mapp'; did you mean 'map'"),
         (
             {"kind": "ablation"},
-            "a Classification has no picture 'ablation'; there is map, scores, layers, profile, head",
+            "a HeadScores has no picture 'ablation'; there is map, scores, layers, profile, head",
         ),
         ({"kind": "head"}, "the picture 'head' needs heads; name them"),
         ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
@@ -79,13 +77,13 @@ def test_heads_may_be_named_by_text(article: Classification) -> None:
         ({"kind": "layers", "patterns": ["next-word"]}, "has no patterns; patterns is for comparison"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(article: Classification, options: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_drawn_is_refused(article: HeadScores, options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         picture(article, **options)
 
 
-def test_results_without_pictures_and_without_attention_are_refused(article: Classification) -> None:
-    with pytest.raises(OptionError, match="there is no picture of a Scores; give a Classification"):
+def test_results_without_pictures_and_without_attention_are_refused(article: HeadScores) -> None:
+    with pytest.raises(OptionError, match="there is no picture of a Scores; give a HeadScores"):
         picture(article.scores)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="this result has not kept its attention; "):
         picture(replace(article, attention=None), "head", heads="all")
@@ -105,7 +103,7 @@ def test_a_picture_has_a_known_format_and_some_width(options: dict[str, Any], sa
         PictureFile(**options)
 
 
-def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification, tmp_path: Path) -> None:
+def test_nothing_of_matplotlib_that_is_global_is_loaded(article: HeadScores, tmp_path: Path) -> None:
     """No pyplot, which would choose a window system."""
     (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
     script = (

@@ -8,7 +8,7 @@ import numpy as np
 from drawn import random_weights, texts
 
 from attnscan import PATTERNS, heads
-from attnscan.results.classification import Classification
+from attnscan.results.heads import HeadScores
 from attnscan.views.palette import RAMP, letter
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
@@ -25,7 +25,7 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
     assert "no value" in texts(picture(result, "scores"))
 
 
-def test_the_reading_is_named(article: Classification) -> None:
+def test_the_reading_is_named(article: HeadScores) -> None:
     carried = article.with_reading("carried", "out")
     for kind in ("scores", "layers"):
         assert "Scores by attention weight, with special tokens." in texts(
@@ -35,14 +35,14 @@ def test_the_reading_is_named(article: Classification) -> None:
         assert said in " ".join(texts(picture(carried, kind)))
 
 
-def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:
+def test_every_score_is_drawn_on_one_scale(article: HeadScores) -> None:
     """Of all cells, the one with a score of 1 alone is as dark as the scale's end."""
     svg = picture(article, "scores").decode()
     assert article.scores.every_key.score[0, 2, 1] > 0.995
     assert svg.count(f"fill: {RAMP[-1]}") == 2
 
 
-def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> None:
+def test_layers_name_the_best_head_of_each_pattern(article: HeadScores) -> None:
     score = article.table.score
     grid = article.scores.grid
     best = [grid[np.nanargmax(score[..., p])].name for p, name in enumerate(NAMES) if name != "predictive"]

@@ -18,8 +18,8 @@ from small_results import doing, result_of
 from attnscan.cli.output import ScreenFrame
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
@@ -31,13 +31,13 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture(scope="module")
-def article() -> Classification:
+def article() -> HeadScores:
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
     return classify(pair, ScanOptions(model="bundled"))
 
 
 @cache
-def _random(layers: int, heads: int, tokens: int = 6) -> Classification:
+def _random(layers: int, heads: int, tokens: int = 6) -> HeadScores:
     rng = np.random.default_rng(0)
     weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
     weights /= weights.sum(-1, keepdims=True)
@@ -61,26 +61,26 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
+def test_the_names_of_columns_are_not_broken(article: HeadScores, width: int) -> None:
     patterns = article.scores.patterns
     lines = render(all_heads_view(article, patterns, [Head(0, 0), Head(0, 1), Head(0, 2)], width), width).splitlines()
     assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
     assert any("W predictive" in line for line in lines)
 
 
-def test_colour_adds_nothing_but_colour(article: Classification) -> None:
+def test_colour_adds_nothing_but_colour(article: HeadScores) -> None:
     view = classification_view(article, 80)
     plain, coloured = render(view, 80), render(view, 80, "truecolor")
     assert "\x1b[" not in plain and "\x1b[" in coloured
     assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
 
 
-def test_one_of_several_inputs_has_its_number_and_no_map(article: Classification) -> None:
+def test_one_of_several_inputs_has_its_number_and_no_map(article: HeadScores) -> None:
     text = render(classification_view(article, 80, nth=7), 80)
     assert text.startswith("input 7\nA [CLS] i went") and "P the previous word" in text and "layers down" not in text
 
 
-def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> None:
+def test_a_list_has_what_heads_do_as_tables_name_it(article: HeadScores) -> None:
     heads, labels = list(article.scores.grid)[:12], article.labels
     lines = render(all_heads_view(article, ["next-word"], heads, 80, top=9), 80).splitlines()
     rows = [line for line in lines if re.match(r"0-\d", line)]
@@ -96,7 +96,7 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
     nan = float("nan")
     result = result_of([[0.5, nan, nan, 0.1], [0.2, nan, nan, nan]])
     grid, patterns = result.scores.grid, result.scores.patterns
-    lists = ((pattern, [grid[number] for number in result.ranking(pattern)]) for pattern in patterns)
+    lists = ((pattern, [grid[number] for number in result.order(pattern)]) for pattern in patterns)
     screens = {pattern: render(all_heads_view(result, [pattern], order, 80), 80) for pattern, order in lists}
     assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
     assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]
@@ -125,14 +125,8 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
 def test_the_screen_is_short_whatever_the_sentences(layers: int, heads: int, most: int, kinds: int, width: int) -> None:
     """With long sentences, and as long a command to try next as there may be."""
     ranking = doing(layers, heads, kinds)
-    labels, words = ranking.known_labels(), tuple(f"word{number}" for number in range(200))
-    result = Classification(
-        (*words, *words),
-        (0,) * 200 + (1,) * 200,
-        {"weight": labels.scores},
-        ranking.signature,
-        labels_by={labels.reading: lambda: labels},
-    )
+    labels, words = ranking.labels, tuple(f"word{number}" for number in range(200))
+    result = replace(ranking, units=(*words, *words), sentence=(0,) * 200 + (1,) * 200)
     sentences = " ".join(words[:7]), " ".join(words[7:14])
     frame = ScreenFrame((), ("head", "0-0"), sentences, ("--model", "a-model-of-mine"))
     shown = Group(classification_view(result, width), *frame.under(width))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, WINNERS, doing, labels_of
 
-from attnscan.results.ranking import Ranking
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
@@ -21,14 +21,14 @@ from attnscan.views.terminal.ranking import best_heads_view, lines_of, ranking_v
 NAN = float("nan")
 
 
-def _screen(ranking: Ranking, width: int = 80) -> str:
+def _screen(ranking: HeadScores, width: int = 80) -> str:
     return render(ranking_view(ranking, width, "7 pairs of pairs.csv"), width)
 
 
-def _small(reading: Reading | None = None) -> Ranking:
+def _small(reading: Reading | None = None) -> HeadScores:
     labels = labels_of(winners=WINNERS, stays=[1, 0.5, 1, NAN, 0.9], reading=reading or Reading())
     signature = replace(SIGNATURE, by=labels.reading.by, special=labels.reading.special)
-    return Ranking(labels.scores, signature, labels=labels)
+    return HeadScores(signature, {signature.by: labels.scores}, {labels.reading: labels})
 
 
 def test_the_screen_to_the_letter() -> None:
@@ -72,7 +72,7 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
     lines = _screen(ranking, width).splitlines()
     assert len(lines) + 2 <= most == lines_of(layers)  # with a blank line and what to try next
     text = "\n".join(lines)
-    for _, kind in kinds_of(ranking.known_labels()):
+    for _, kind in kinds_of(ranking.labels):
         assert f"{letter(kind.name)} " in text and (words(kind.name)[:14] in text or "…" in text)
     assert sum(line.count("?") for line in lines) >= layers * heads - 1  # all labels are unsure
 
@@ -85,7 +85,7 @@ def test_a_narrow_screen_keeps_the_map_and_every_kind() -> None:
 
 def test_no_head_that_follows_or_rests_is_said_in_words() -> None:
     labels = labels_of([[0, 0, 0, 0]] * 5)
-    said = " ".join(_screen(Ranking(labels.scores, SIGNATURE, labels=labels)).split())
+    said = " ".join(_screen(HeadScores(SIGNATURE, {"weight": labels.scores}, {labels.reading: labels})).split())
     assert "0 of 5 heads follow a pattern, and 5 follow none." in said and "rest" not in said
 
 
@@ -94,7 +94,7 @@ def _ranking(
     scores: tuple[float, ...] = (0.5, 0.49, 0.2),
     pairs: int = 12_345,
     error: float = 0.02,
-) -> Ranking:
+) -> HeadScores:
     """Heads of one layer, by so many pairs; every difference has the same error."""
     score = np.array([[[each] for each in scores]])
     counts = np.where(np.isnan(score), 0, pairs)
@@ -102,10 +102,12 @@ def _ranking(
     numbers = 9 * counts, counts, counts.astype(float)
     rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest)
-    return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
+    return HeadScores(
+        replace(SIGNATURE, pairs_read=12_345), {"weight": Scores((scored,), table, table, np.ones((1, len(scores))))}
+    )
 
 
-def _best_screen(ranking: Ranking, width: int = 80, top: int = 10) -> str:
+def _best_screen(ranking: HeadScores, width: int = 80, top: int = 10) -> str:
     return render(best_heads_view(ranking, ranking.scores.patterns, top, width), width)
 
 
@@ -169,10 +171,10 @@ def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_non
     assert not _bar(_best_screen(_without_errors(ranking), 120))
 
 
-def _without_errors(ranking: Ranking) -> Ranking:
+def _without_errors(ranking: HeadScores) -> HeadScores:
     scores = ranking.scores
     table = replace(scores.words_only, se=np.full_like(scores.words_only.se, np.nan))
-    return replace(ranking, scores=replace(scores, words_only=table))
+    return replace(ranking, scores_by={"weight": replace(scores, words_only=table)})
 
 
 def test_that_no_head_does_it_is_said() -> None:

@@ -1,0 +1,342 @@
+"""What every head does, on one input or over many pairs: its label, its scores, its rank for each pattern."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.errors import OptionError
+from attnscan.results.behaviour import Labels
+from attnscan.results.grid import Grid, Head
+from attnscan.results.intervals import half_width
+from attnscan.results.profile import Profile
+from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
+from attnscan.results.shown import lines, scored, shaped, tallied
+from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special
+from attnscan.results.terms import AttentionName
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attnscan.results.attention import Attention
+
+_MOST_PAIRS = 1e9  # what would take more is not said
+
+
+@dataclass
+class Deferred:
+    """Labels that are worked out when they are first asked for, and then kept."""
+
+    work: Callable[[], Labels]
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The labels."""
+        return self.work()
+
+
+@dataclass(frozen=True)
+class AlignmentErrors:
+    """Alignment error rates, in [0, 1], where every target word is linked to its most attended source word.
+
+    Source: Och and Ney (2003), section 6: 1 - 2|A ∩ S| / (|A| + |S|) for links A and gold links S.
+    """
+
+    __repr__ = shaped
+
+    halves: FloatArray
+    """In each half of the pairs, which their hashes say; NaN where one has none. Shape: [half, layer, head]."""
+    overall: FloatArray
+    """Over all pairs. Shape: [layer, head]."""
+
+    def best(self) -> tuple[int, float] | None:
+        """The number of the head that errs least in one half, and its error rate in the other; None without pairs."""
+        chosen, other = (half.ravel() for half in self.halves)
+        if np.isnan(chosen).all() or np.isnan(other).all():
+            return None
+        number = int(np.nanargmin(chosen))
+        return number, float(other[number])
+
+
+@dataclass(frozen=True)
+class Leads:
+    """By how much some heads are above others. Shape: each [comparison]."""
+
+    __repr__ = shaped
+
+    difference: FloatArray
+    """Of scores; NaN where one has none."""
+    se: FloatArray
+    """Its standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept."""
+    sure: NDArray[np.bool_]
+    """Whether the difference is farther from 0 than half its 95 % interval is wide, by t over effective pairs."""
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """What every head does on one input, or over many pairs. One input is one pair that also has `units`."""
+
+    signature: Signature
+    """Where the result comes from: model, versions, device, input."""
+    scores_by: Mapping[By, Scores]
+    """Every head's scores by attention weights or by what heads carry; of one input by both, if they were measured.
+
+    With `split`, over the half of the pairs that heads are not ranked by."""
+    labels_by: Mapping[Reading, Labels | Deferred] = field(default_factory=dict, repr=False, compare=False)
+    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all."""
+    ranked_by: Scores | None = None
+    """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
+    alignment: AlignmentErrors | None = None
+    """Of cross attention over many pairs, how well heads align words; None without gold links."""
+    units: tuple[str, ...] = ()
+    """The tokens, or the words, of one input that were scored."""
+    sentence: tuple[int, ...] = ()
+    """Of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
+    notes: tuple[str, ...] = ()
+    """What else to know of how the scores were obtained, a line each."""
+    related: tuple[tuple[int, int], ...] = ()
+    """Units that counted as related and are not identical, by their places, the earlier one first."""
+    links: tuple[tuple[int, int], ...] = ()
+    """The gold links of cross attention, if they are known: a unit of the target, and one of the source."""
+    output: FloatArray | None = field(default=None, repr=False)
+    """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
+    equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing; None if it could not be measured."""
+    shown: Reading = AS_THEY_ARE
+    """By what weights are shown and drawn: as they are, special tokens included, unless something else was asked."""
+    attention: Attention | None = field(default=None, repr=False, compare=False)
+    """The input's weights, queries and keys, if they were kept."""
+    targets: Sequence[NDArray[np.float32]] = field(default=(), repr=False, compare=False)
+    """Of each layer, what a head that follows each pattern gives to each key, if the attention was kept.
+
+    Shape: each [pattern, query unit, key unit], in [0, 1]; layers with equal masks share the array."""
+    pattern: tuple[str, ...] = ()
+    """The patterns that were asked for of one input, which tables show; none for all."""
+    html: Callable[[HeadScores], str] | None = field(default=None, repr=False, compare=False)
+    """Writes what a notebook shows of it."""
+
+    def __repr__(self) -> str:
+        about = [f"labels: {tallied(self.label)}"] if self.has_labels else []
+        if self.of_input:
+            return lines(self, self.signature, self.grid, " ".join(self.units), *about)
+        best = []
+        for p, pattern in enumerate(self.scores.patterns):
+            for number in self.order(pattern)[:1]:
+                head = self.grid[number]
+                best.append(f"{pattern} {scored(head, float(self.table.score[(*head.place, p)]))}")
+        return lines(self, self.signature, self.grid, *about, f"best heads: {', '.join(best) or 'none'}")
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; without `html`, that is the plain text."""
+        return self.html(self) if self.html else None
+
+    @property
+    def of_input(self) -> bool:
+        """Whether it is of one input, and not of many pairs."""
+        return bool(self.units)
+
+    @property
+    def reading(self) -> Reading:
+        """By what scores, labels and tables are."""
+        return self.signature.reading
+
+    @property
+    def scores(self) -> Scores:
+        """What labels and tables are of."""
+        return self.scores_by[self.reading.by]
+
+    @property
+    def table(self) -> ScoreTable:
+        """The scores of the reading."""
+        return self.scores.table(self.reading.among_words)
+
+    @property
+    def grid(self) -> Grid:
+        """The model's heads."""
+        return self.scores.grid
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are labels; not where some patterns of pairs were asked for."""
+        return self.reading in self.labels_by
+
+    @property
+    def labels(self) -> Labels:
+        """What every head does, and how sure that is. Raises: OptionError if labels are not there."""
+        if not self.has_labels:
+            raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
+        known = self.labels_by[self.reading]
+        return known if isinstance(known, Labels) else known.labels
+
+    @property
+    def label(self) -> NDArray[np.str_]:
+        """What each head does: `delimiter` if it rests on special tokens, else `among_words`. Shape: [layer, head].
+
+        Raises: as `labels`.
+        """
+        return self.labels.label
+
+    @property
+    def among_words(self) -> NDArray[np.str_]:
+        """The pattern that each head follows among words, else its habit, else nothing. Shape: [layer, head].
+
+        Raises: as `labels`.
+        """
+        return self.labels.among_words
+
+    @property
+    def profile(self) -> Profile:
+        """Where every head's attention goes; of one input without errors. Raises: as `labels`."""
+        return Profile.of(self.labels, self.signature)
+
+    def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
+        """Turn scores, labels and tables to another reading; what is None stays as it is.
+
+        One input that has kept its attention has every reading.
+        Raises: OptionError if the reading is not there.
+        """
+        reading = Reading(by or self.reading.by, special or self.reading.special)
+        if reading == self.reading and not self.of_input:
+            return self
+        if not self.of_input:
+            remedy = "make it with by and special: heads(..., by=, special=)"
+            raise OptionError(f"this ranking is {self.reading}", remedy)
+        if reading.by not in self.scores_by:
+            raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
+        if reading not in self.labels_by:
+            raise OptionError(f"this result is {self.reading}", "keep its attention: classify(keep_attention=True)")
+        shown = Reading(by or self.shown.by, special or self.shown.special)
+        return replace(self, shown=shown, signature=replace(self.signature, by=reading.by, special=reading.special))
+
+    def kept_attention(self) -> Attention:
+        """The attention. Raises: OptionError if it was not kept."""
+        if self.attention is None:
+            raise OptionError("this result has not kept its attention", "keep it: classify(..., keep_attention=True)")
+        return self.attention
+
+    @property
+    def shown_attention(self) -> Attention:
+        """The kept attention by what is `shown`, unit by unit. Raises: OptionError if it was not kept."""
+        attention = self.kept_attention().carried if self.shown.carried else self.kept_attention()
+        attention = attention.in_words(self.units) if self.signature.unit == "word" else attention
+        return attention.among_words if self.shown.among_words else attention
+
+    def order(self, pattern: str | None = None) -> IntArray:
+        """The numbers of the heads that have a score, best first: on `pattern`, or how far their best is above chance.
+
+        Shape: [ranked head].
+        """
+        if pattern is None:
+            return best_first(np.fmax.reduce(self.table.above_chance, axis=-1))
+        p = self.scores.patterns.index(pattern)
+        order = best_first((self.ranked_by or self.scores).table(self.reading.among_words).score[..., p])
+        return order[~np.isnan(self.table.score[..., p].ravel()[order])]
+
+    def leads(self, pattern: str, *, of_best: bool = False) -> Leads:
+        """By how much the head of each rank, or the best one, is above those behind it."""
+        order, table, p = self.order(pattern), self.table, self.scores.patterns.index(pattern)
+        others = order[1:]
+        heads = order[:1].repeat(len(others)) if of_best else order[:-1]
+        score, effective = table.score[..., p].ravel(), table.effective_pairs[..., p].ravel()
+        se = table.se_between(p, heads, others)
+        difference = score[heads] - score[others]
+        sure = difference > half_width(se, np.minimum(effective[heads], effective[others]))
+        return Leads(difference, se, sure)
+
+    def close_to_best(self, pattern: str) -> list[Head]:
+        """The heads that these pairs do not distinguish from the best, best first; none where leads have no error."""
+        leads = self.leads(pattern, of_best=True)
+        return [self.grid[number] for number in self.order(pattern)[1:][~leads.sure & ~np.isnan(leads.se)]]
+
+    def pairs_to_tell(self, pattern: str) -> int | None:
+        """About how many pairs would tell the best head from the next, if both score as they do on these.
+
+        None where these pairs tell them already, or it is not known: below two pairs, or where the two score alike.
+        """
+        lead = self.leads(pattern)
+        if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
+            return None
+        table, p = self.table, self.scores.patterns.index(pattern)
+        pairs, effective = table.pairs[..., p].max(), np.nanmax(table.effective_pairs[..., p])
+        more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 5_000)]))
+        would = half_width(lead.se[0] * np.sqrt(pairs / more), more * effective / pairs) < lead.difference[0]
+        return math.ceil(more[would][0]) if would.any() else None
+
+    def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
+        """One row a head: what it does and how sure that is, its scores, entropy; of one input, scores on `patterns`.
+
+        Of pairs with some `patterns` or `top`, or where there are no labels or heads are ranked by other pairs, one row
+        for each head of each pattern, best first, then the heads without a score, which have no rank; with `top`, at
+        most so many of the ranked heads of each pattern.
+        """
+        import pandas as pd
+
+        if self.of_input or not (patterns or top is not None or not self.has_labels or self.ranked_by is not None):
+            frame = pd.DataFrame({"model": self.signature.model, **self.columns(patterns)})
+            if self.alignment is not None:
+                frame["alignment_error"] = self.alignment.overall.ravel()
+        else:
+            parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
+            frame = pd.concat(parts, ignore_index=True)
+        frame.attrs = {"signature": asdict(self.signature)}
+        if self.of_input:
+            frame.attrs |= {"units": list(self.units), "sentence": list(self.sentence)}
+            frame.attrs |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
+            frame.attrs["related"] = [list(pair) for pair in self.related]
+        else:
+            frame.attrs["split"] = self.ranked_by is not None
+        return frame
+
+    def columns(self, patterns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """The columns of the table with a row a head, but for the model's name. Shape: [head] each."""
+        return self.labels.columns(patterns or self.pattern or self.scores.patterns)
+
+    def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
+        """A row for each head, best first, then those without a score; or for the `top` heads."""
+        import pandas as pd
+
+        table, order, p = self.table, self.order(pattern), self.scores.patterns.index(pattern)
+        unranked = np.setdiff1d(np.arange(len(self.grid)), order)
+        listed = order[:top] if top else np.concatenate([order, unranked])
+        index = pd.RangeIndex(len(listed))
+        columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
+        columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
+        columns |= self.grid.columns(listed)
+        columns["name"] = [self.grid[number].table_name for number in listed]
+        numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
+        numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
+        columns |= {name: values[..., p].ravel()[listed] for name, values in numbers.items()}
+        return pd.DataFrame(columns, index=index)
+
+
+Of = TypeVar("Of", bound=Any)
+
+
+@dataclass(frozen=True)
+class OfKinds(Mapping[AttentionName, Of], Generic[Of]):
+    """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
+
+    results: Mapping[AttentionName, Of]
+    """Of the encoder, which reads the source alone, of the decoder, and across."""
+
+    def __getitem__(self, kind: AttentionName) -> Of:
+        return self.results[kind]
+
+    def __iter__(self) -> Iterator[AttentionName]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
+        """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""
+        from attnscan.results.tables import of_kinds
+
+        return of_kinds([result.to_frame(*columns, **options) for result in self.values()])
