@@ -31,7 +31,7 @@ from attnscan.errors import OptionError, StateError
 from attnscan.inputs.option import check_known
 from attnscan.inputs.sentence import Place, Record, Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import check_writable, descriptor, local_path
+from attnscan.results.files import check_writable, is_stream, local_path
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
@@ -252,7 +252,7 @@ def scanned(
 
 def check_state(path: Path | None) -> None:
     """Raises: StateError if a path cannot hold a state, which is replaced as a whole file."""
-    if path is not None and (descriptor(path) is not None or (path.exists() and not path.is_file())):
+    if path is not None and (is_stream(path) or path.is_dir()):
         raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
 
 

@@ -25,13 +25,11 @@ from attnscan.cli.messages import running
 from attnscan.errors import AttnscanError, OutputError, nearest, needs
 from attnscan.inputs.read import STDIN, local_files, shown
 from attnscan.results.files import (
-    Growing,
     check_suffix,
     check_writable,
-    descriptor,
+    growing_file,
     local_path,
     write_file,
-    written_by_and_by,
 )
 from attnscan.results.grid import attention_named
 from attnscan.results.tables import Format, check_library, render, render_object
@@ -217,13 +215,9 @@ class Destination:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_writable(self.path)
-            number = descriptor(self.path)
-            to_terminal = number is not None and os.isatty(number)
         elif sys.stdout is None:  # the shell's `>&-`
             raise OutputError("standard output is closed", "name a file with -o")
-        else:
-            to_terminal = sys.stdout.isatty()
-        if self.format in _BINARY and to_terminal:
+        elif self.format in _BINARY and sys.stdout.isatty():
             raise OutputError(
                 f"{_BINARY[self.format]} cannot be shown on a terminal", f"name a file: -o heads.{self.format}"
             )
@@ -274,13 +268,13 @@ class Destination:
             write_file(self.path, content)
 
     @contextmanager
-    def growing(self) -> Iterator[Growing]:
+    def growing(self) -> Iterator[Callable[[bytes], None]]:
         """What takes a result piece by piece. Raises: as `emit`."""
         if self.path is None:
-            yield Growing(write_stdout)
+            yield write_stdout
         else:
-            with written_by_and_by(self.path) as file:
-                yield file
+            with growing_file(self.path) as write:
+                yield write
 
     def write_signature(self, about: Callable[[], Mapping[Any, Any]]) -> None:
         """Write what is known about a result, if that was asked for. Raises: OutputError."""

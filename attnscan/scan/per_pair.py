@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import Place
-from attnscan.results.files import begun, check_suffix, descriptor, explained, settle
+from attnscan.results.files import begun, check_suffix, check_writable, explained, is_stream, settle
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -58,9 +58,10 @@ class PerPairWriter:
         self._path, self._patterns = path, list(patterns)
         self._how: dict[str, Any] = {"ids": ids, "kind": kind}
         _pyarrow_parquet()
-        if descriptor(path) is not None or (path.exists() and not path.is_file()):
+        if is_stream(path):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
+        check_writable(path)
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None

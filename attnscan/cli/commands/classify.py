@@ -149,7 +149,7 @@ def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
     options.setdefault("pairs", lines_input(options.get("on_bad")))
     try:
         # no bar on a terminal that results come to: each would be written into it
-        with to.growing() as file, running(bar=not to.on_terminal) as progress:
+        with to.growing() as write, running(bar=not to.on_terminal) as progress:
             for record, result, signature in classify_pairs(progress=progress, **options):
                 about, number = {"signature": asdict(signature)}, signature.pairs_read
 
@@ -159,7 +159,7 @@ def _classify_each(given: o.Given, to: Destination, listing: _Listing) -> None:
                 def view(width: int, number: int = number, result: HeadScores = result) -> RenderableType:
                     return listing.view(number, result, width)
 
-                file.write(to.content(Shown(frame, view), first=number == 1))
+                write(to.content(Shown(frame, view), first=number == 1))
     except BrokenPipeError:  # the reader of standard output has what it wanted
         to.write_signature(lambda: about)
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ import attnscan
 from attnscan.cli import options as o
 from attnscan.cli.messages import running, say
 from attnscan.cli.output import Destination, write_stdout
-from attnscan.results.files import check_writable, descriptor, write_file
+from attnscan.results.files import check_writable, is_stream, write_file
 from attnscan.results.grid import check_heads_are_named
 
 EXAMPLES = (
@@ -54,12 +53,11 @@ def report(
     if heads is not None:
         check_heads_are_named(heads)
     to_stdout = str(output) == "-"
-    number = None if to_stdout else descriptor(output)
     if to_stdout:
         Destination("table")  # says so if there is no standard output
-    if sys.stdout.isatty() if to_stdout else number is not None and os.isatty(number):
+    if to_stdout and sys.stdout.isatty():
         raise typer.BadParameter("a page cannot be shown on a terminal: add -o page.html")
-    if not to_stdout and number is None and output.suffix.lower() not in (".html", ".htm"):
+    if not to_stdout and not is_stream(output) and output.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
         check_writable(output)
