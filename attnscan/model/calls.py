@@ -55,8 +55,7 @@ class Calls:
     @property
     def last(self) -> int:
         """The number of the last call that is read."""
-        ((kind, layers, _),) = self.grid.shapes
-        return self.places.index((kind, layers - 1))
+        return self.places.index((self.grid.kind, self.grid.shape[0] - 1))
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ def _places(kinds: Sequence[AttentionKind | None], kind: AttentionKind) -> tuple
 
 def _grid(kind: AttentionKind, layers: tuple[int, ...], heads: int) -> Grid:
     """The heads of some layers; layers of encoder-decoders all have attention, and are counted by kind."""
-    return Grid(((kind, len(layers), heads),), layers if kind is AttentionKind.ONLY else ())
+    return Grid((len(layers), heads), kind, layers if kind is AttentionKind.ONLY else ())
 
 
 def _layers(names: Sequence[str]) -> tuple[int, ...] | None:

@@ -82,7 +82,6 @@ class AttentionKeeper:
         """All of it, once every block has come."""
         query, key = (None, None) if self._neurons is None else self._neurons
         assert self._grid is not None
-        ((kind, _, _),) = self._grid.shapes
         return Attention(
             tokens=encoded.tokens,
             sentence=encoded.sentence,
@@ -95,7 +94,7 @@ class AttentionKeeper:
             unit=encoded.unit,
             norms=None if self._projections is None else self._norms,
             chosen=self._chosen,
-            kind=kind,
+            kind=self._grid.kind,
             layers=self._grid.layers,
             source=encoded.source,
         )

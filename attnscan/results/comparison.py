@@ -178,7 +178,7 @@ class Comparison:
             }
             columns |= grid.columns()
             grid_b = self.of_models[1].grid
-            numbers_b = np.array(grid_b.numbers(grid_b.shape[0]))
+            numbers_b = np.array(grid_b.numbers)
             columns |= {"layer_b": numbers_b[self.matched[..., 0]].ravel(), "head_b": self.matched[..., 1].ravel()}
             columns |= {"score_a": a.score[..., p].ravel(), "score_b": b.score[..., p].ravel()}
             columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}

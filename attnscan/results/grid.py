@@ -1,17 +1,19 @@
 """The heads of a model: how many there are, their order and their names.
 
-No other module does arithmetic on the numbers of layers and heads. Arrays are [layer, head, ...], one for each kind of
-attention; where heads stand in a single row, they are counted kind by kind and layer by layer.
+No other module does arithmetic on the numbers of layers and heads. Arrays are [layer, head, ...]; where heads stand in
+a single row, they are counted layer by layer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
+from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from attnscan.errors import SelectionError
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AttentionKind(IntEnum):
-    """Kinds of attention, in the order in which their heads are counted."""
+    """Kinds of attention."""
 
     ONLY = 0
     """That of a model which has a single kind."""
@@ -82,7 +84,7 @@ class Head:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in its kind's arrays [layer, head, ...]."""
+        """Where it stands in arrays [layer, head, ...]."""
         return self.row, self.head
 
     def __repr__(self) -> str:
@@ -93,99 +95,71 @@ HeadLike = Head | tuple[int, int] | str
 Heads = HeadLike | Sequence[HeadLike]
 """Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
 
-_LETTERS = {kind.letter: kind for kind in AttentionKind}
-_HEAD = re.compile(r"([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")
-_LAYER = re.compile(r"layer:([edc]?)(\d{1,6})")
-_HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
-
-
-class _Shaped(Protocol):
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+_KINDS: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
+_NAME = re.compile(r"layer:(?P<of>[edc]?)(?P<whole>\d{1,6})|(?P<letter>[edc]?)[Ll]?(?P<layer>\d{1,6})[-.Hh](\d{1,6})")
 
 
 @dataclass(frozen=True)
 class Grid:
     """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
 
-    shapes: tuple[tuple[AttentionKind, int, int], ...]
-    """Of each kind of attention how many layers it has, and how many heads a layer; kinds in ascending order."""
+    shape: tuple[int, int]
+    """How many layers have attention, and how many heads each."""
+    kind: AttentionKind = AttentionKind.ONLY
+    """Of which attention heads are."""
     layers: tuple[int, ...] = ()
-    """The numbers of the layers that have attention, of a model with a single kind; empty if all layers have."""
+    """The numbers of the layers that have attention; empty if all have."""
 
     def __post_init__(self) -> None:
         if self.layers == tuple(range(len(self.layers))):
             object.__setattr__(self, "layers", ())
 
     @classmethod
-    def square(cls, layers: int, heads: int) -> Self:
-        """The heads of a model with a single kind of attention."""
-        return cls(((AttentionKind.ONLY, layers, heads),))
-
-    @classmethod
-    def of(cls, values: _Shaped, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Self:
+    def of(cls, values: Any, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Grid:
         """The heads that an array is of, and the numbers of its layers. Shape: [layer, head, ...]."""
         layer_count, heads = values.shape[:2]
-        return cls(((kind, layer_count, heads),), tuple(layers))
+        return cls((layer_count, heads), kind, tuple(layers))
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Layers, and heads a layer, of a model with a single kind of attention."""
-        ((_, layers, heads),) = self.shapes
-        return layers, heads
+    def numbers(self) -> Sequence[int]:
+        """The number that each layer has in the model."""
+        return self.layers or range(self.shape[0])
 
-    def numbers(self, layers: int) -> Sequence[int]:
-        """The numbers that so many layers have in the model."""
-        return self.layers or range(layers)
+    @cached_property
+    def _heads(self) -> tuple[Head, ...]:
+        rows = enumerate(self.numbers)
+        return tuple(Head(n, head, kind=self.kind, row=row) for row, n in rows for head in range(self.shape[1]))
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{'' if kind is AttentionKind.ONLY else f'{kind.name.lower()} '}{layers} × {heads}"
-            for kind, layers, heads in self.shapes
-        )
+        kind = "" if self.kind is AttentionKind.ONLY else f"{self.kind.word} "
+        return f"{kind}{self.shape[0]} × {self.shape[1]}"
 
     def __len__(self) -> int:
-        return sum(layers * heads for _, layers, heads in self.shapes)
+        return self.shape[0] * self.shape[1]
 
     def __iter__(self) -> Iterator[Head]:
-        for kind, layers, heads in self.shapes:
-            for row, layer in enumerate(self.numbers(layers)):
-                yield from (Head(layer, head, kind=kind, row=row) for head in range(heads))
+        return iter(self._heads)
 
     def __getitem__(self, number: SupportsIndex) -> Head:
         """The head of a number from 0 on. Raises: IndexError if there are not so many."""
-        left = index(number)
-        for kind, layers, heads in self.shapes:
-            if 0 <= left < layers * heads:
-                row, head = divmod(left, heads)
-                return Head(self.numbers(layers)[row], head, kind=kind, row=row)
-            left -= layers * heads
-        raise IndexError(f"head number {index(number)} of {len(self)}")
+        return self._heads[index(number)]
 
     def __contains__(self, head: Head) -> bool:
-        return any(
-            kind == head.kind and head.layer in self.numbers(layers) and 0 <= head.head < heads
-            for kind, layers, heads in self.shapes
-        )
+        return self.kind == head.kind and head.layer in self.numbers and 0 <= head.head < self.shape[1]
 
     def index(self, head: Head) -> int:
         """A head's number. Raises: ValueError if the model has no such head.
 
-        >>> Grid.square(3, 2).index(Head(2, 1)), Grid.square(3, 2)[5]
+        >>> Grid((3, 2)).index(Head(2, 1)), Grid((3, 2))[5]
         (5, Head(2-1))
         """
-        before = 0
-        for kind, layers, heads in self.shapes:
-            if kind == head.kind and head in self:
-                return before + self.numbers(layers).index(head.layer) * heads + head.head
-            before += layers * heads
-        raise ValueError(f"no head {head.name} among {self}")
+        if head not in self:
+            raise ValueError(f"no head {head.name} among {self}")
+        return self.numbers.index(head.layer) * self.shape[1] + head.head
 
     def layer_of(self, head: Head) -> list[Head]:
         """All heads of a head's layer, itself included, in order."""
-        (count,) = (heads for kind, _, heads in self.shapes if kind == head.kind)
-        first = self.index(replace(head, head=0))
-        return [self[first + number] for number in range(count)]
+        return [other for other in self._heads if other.layer == head.layer]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
         """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order.
@@ -194,56 +168,45 @@ class Grid:
         """
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
-        heads = list(self) if numbers is None else [self[number] for number in numbers]
+        heads = self._heads if numbers is None else [self[number] for number in numbers]
+        kind = {} if self.kind is AttentionKind.ONLY else {"kind": np.full(len(heads), self.kind.word)}
         places = np.array([(head.layer, head.head) for head in heads], dtype=np.int64).reshape(-1, 2)
-        columns = {"layer": places[:, 0], "head": places[:, 1]}
-        if all(head.kind is AttentionKind.ONLY for head in heads):
-            return columns
-        return {"kind": np.array([head.kind.word for head in heads]), **columns}
+        return {**kind, "layer": places[:, 0], "head": places[:, 1]}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.
 
-        Where there are several kinds of attention, a name without a letter is one of the first kind.
         Raises: SelectionError if no head is named, or one that the model does not have.
 
-        >>> Grid.square(3, 2).select("2-0,layer:1"), Grid.square(3, 2).select("L2H1, 0.1")
+        >>> Grid((3, 2)).select("2-0,layer:1"), Grid((3, 2)).select("L2H1, 0.1")
         ([Head(2-0), Head(1-0), Head(1-1)], [Head(2-1), Head(0-1)])
         """
-        text = heads_written(heads)
-        check_heads_are_named(text)
         selected: list[Head] = []
-        for name in (part.strip() for part in text.split(",")):
-            if match := _HEAD.fullmatch(name):
-                selected.append(self._head(name, match[1], int(match[2]), int(match[3])))
-            elif match := _LAYER.fullmatch(name):
-                selected += self.layer_of(self._head(name, match[1], int(match[2]), 0))
-            else:
+        for name in map(str.strip, heads_written(heads).split(",")):
+            letter, layer, head = _parsed(name)
+            if letter and _KINDS[letter] != self.kind.word:
+                missing = f"{name}: this model has no {_KINDS[letter]} attention"
+                raise SelectionError(missing, f"name heads as {self[0].name}")
+            if layer is None:
                 selected += self
+                continue
+            if self.layers and layer not in self.layers:
+                remedy = f"its layers with attention are {', '.join(map(str, self.layers))}"
+                raise SelectionError(f"{name}: layer {layer} of this model has no attention", remedy)
+            for what, number, count in (("layer", layer, max(self.numbers) + 1), ("head", head or 0, self.shape[1])):
+                if number >= count:
+                    remedy = f"give a {what} among these"
+                    raise SelectionError(f"{name}: this model has {what}s 0 to {count - 1}", remedy)
+            in_layer = self.layer_of(Head(layer, 0))
+            selected += in_layer if head is None else [in_layer[head]]
         return list(dict.fromkeys(selected))
 
     def head(self, named: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
-        if isinstance(named, Head) and named in self:
-            return self[self.index(named)]
         selected = self.select([named])
         if len(selected) > 1:
             raise SelectionError(f"{heads_written([named])} names {len(selected)} heads", "name one, as 2-0")
         return selected[0]
-
-    def _head(self, name: str, letter: str, layer: int, head: int) -> Head:
-        for kind, layers, heads in self.shapes:
-            if not letter or _LETTERS[letter].word == kind.word:
-                numbers = self.numbers(layers)
-                if self.layers and layer not in numbers:
-                    raise SelectionError(
-                        f"{name}: layer {layer} of this model has no attention",
-                        f"its layers with attention are {', '.join(map(str, numbers))}",
-                    )
-                row = numbers.index(layer) if self.layers else _within(name, "layer", layer, layers)
-                return Head(numbers[row], _within(name, "head", head, heads), kind=kind, row=row)
-        missing = _LETTERS[letter].word
-        raise SelectionError(f"{name}: this model has no {missing} attention", f"name heads as {self[0].name}")
 
 
 def names(heads: Iterable[Head]) -> str:
@@ -255,11 +218,21 @@ def names(heads: Iterable[Head]) -> str:
     return ",".join(head.name for head in heads)
 
 
+def _parsed(name: str) -> tuple[str, int | None, int | None]:
+    """A name's letter, layer and head: no head of a whole layer, and neither of all heads. Raises: SelectionError."""
+    if name == "all":
+        return "", None, None
+    if (match := _NAME.fullmatch(name)) is None:
+        raise SelectionError(f"'{name}' names no head", "name heads as 2-0, as 2-0,6-11, as layer:2 or as all")
+    if match["whole"] is not None:
+        return match["of"], int(match["whole"]), None
+    return match["letter"], int(match["layer"]), int(match[5])
+
+
 def check_heads_are_named(text: str) -> None:
     """Raises: SelectionError if no model could have heads of such names; needs no model."""
     for part in text.split(","):
-        if part.strip() != "all" and not _HEAD.fullmatch(part.strip()) and not _LAYER.fullmatch(part.strip()):
-            raise SelectionError(f"'{part.strip()}' names no head", _HOW)
+        _parsed(part.strip())
 
 
 def attention_named(text: str, asked: AttentionName | None = None) -> AttentionName:
@@ -270,20 +243,19 @@ def attention_named(text: str, asked: AttentionName | None = None) -> AttentionN
 
     Raises: SelectionError for heads of two kinds, or of another kind than the one asked for.
     """
-    named: dict[str, str] = {}
-    for part in map(str.strip, text.split(",")):
-        match = _HEAD.fullmatch(part) or _LAYER.fullmatch(part)
-        if match is not None and (match[1] or asked is None):
-            named.setdefault(_LETTERS[match[1]].word, part)
-    other = next(((word, part) for word, part in named.items() if word != asked), None)
-    if asked is not None and other is not None:
-        remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
-        raise SelectionError(f"{other[1]} is of {other[0]} attention, and {asked} attention was asked for", remedy)
+    named: dict[AttentionName, str] = {}
+    for part in map(str.strip, text.split(",") if text else ()):
+        letter, layer, _ = _parsed(part)
+        if layer is not None and (letter or asked is None):
+            named.setdefault(_KINDS[letter], part)
+    for kind, part in named.items():
+        if asked is not None and kind != asked:
+            remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
+            raise SelectionError(f"{part} is of {kind} attention, and {asked} attention was asked for", remedy)
     if len(named) > 1:
-        told = " and ".join(f"{part} is of {word} attention" for word, part in [*named.items()][:2])
+        told = " and ".join(f"{part} is of {kind} attention" for kind, part in [*named.items()][:2])
         raise SelectionError(told, "name heads of one kind at a time")
-    known: tuple[AttentionName, ...] = ("encoder", "decoder", "cross")
-    return next((word for word in known if word in named), asked or "encoder")
+    return next(iter(named), asked or "encoder")
 
 
 def heads_of_kind(text: str, kind: AttentionName) -> str:
@@ -305,34 +277,10 @@ def heads_written(heads: Any) -> str:
     Raises: SelectionError if it is none of `Heads`.
     """
     if isinstance(heads, str | Head):
-        return _written(heads)
-    if not isinstance(heads, Iterable) or isinstance(heads, bytes | Mapping):
-        raise SelectionError(f"{heads!r:.60} names no head", _HOW)
-    several = list(heads)
-    if len(several) == 2 and all(map(_is_whole, several)):
-        several = [several]
+        return heads if isinstance(heads, str) else heads.name
+    several = list(heads) if isinstance(heads, Iterable) else []
+    if len(several) == 2 and all(isinstance(number, Integral) for number in several):
+        return "-".join(map(str, several))
     if not several:
-        raise SelectionError("no head is named", _HOW)
-    return ",".join(map(_written, several))
-
-
-def _written(head: Any) -> str:
-    if isinstance(head, str | Head):
-        return head if isinstance(head, str) else head.name
-    numbers = list(head) if isinstance(head, Iterable) else []
-    if len(numbers) != 2 or not all(map(_is_whole, numbers)):
-        raise SelectionError(f"{head!r:.60} names no head", "give (layer, head), two whole numbers")
-    return Head(*map(index, numbers)).name
-
-
-def _is_whole(number: Any) -> bool:
-    try:
-        return not isinstance(number, bool) and index(number) >= 0
-    except TypeError:
-        return False
-
-
-def _within(name: str, what: str, number: int, count: int) -> int:
-    if number >= count:
-        raise SelectionError(f"{name}: this model has {what}s 0 to {count - 1}", f"give a {what} among these")
-    return number
+        raise SelectionError(f"{heads!r:.60} names no head", "name heads as 2-0, as 2-0,6-11, as layer:2 or as all")
+    return ",".join(map(heads_written, several))

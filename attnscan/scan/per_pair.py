@@ -87,8 +87,7 @@ class PerPairWriter:
         """Add what the file has to say of itself, and give it its name."""
         with explained(self._path):
             if self._writer is not None:
-                ((kind, *shape),) = grid.shapes
-                heads = shape if kind is AttentionKind.ONLY else [kind.word, *shape]
+                heads = grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape]
                 about = {"signature": asdict(signature), "patterns": self._patterns, "grid": heads}
                 self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
                 self._writer.close()

@@ -163,7 +163,7 @@ def with_controls(
     controls are distinct: `draws` of them are drawn where more are possible, and all are taken where not. They depend
     only on the set's heads, the other heads that may be taken, `draws` and `seed`.
 
-    >>> with_controls("x", [Head(1, 0)], Grid.square(2, 3), 20, 0).controls
+    >>> with_controls("x", [Head(1, 0)], Grid((2, 3)), 20, 0).controls
     ((Head(1-1),), (Head(1-2),))
     """
     chosen = tuple(sorted(heads))

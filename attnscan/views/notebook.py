@@ -147,9 +147,9 @@ def _said(result: HeadScores) -> Markup:
 
 def _map(labels: Labels) -> Markup:
     """The layer x head grid of what every head does."""
-    layers, heads = labels.grid.shape
+    heads = labels.grid.shape[1]
     rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
-    for row, layer in enumerate(labels.grid.numbers(layers)):
+    for row, layer in enumerate(labels.grid.numbers):
         cells = Markup("").join(_head(labels, labels.grid[row * heads + head]) for head in range(heads))
         rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
     return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))

@@ -117,7 +117,6 @@ HEADS: list[Any] = [
     ["0-1", (np.int64(1), np.uint8(0))],
     iter([[0, 1], [1, 0]]),
     [Head(0, 1), Head(1, 0)],
-    torch.tensor([[0, 1], [1, 0]]),
 ]
 
 

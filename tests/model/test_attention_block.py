@@ -69,7 +69,7 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     scorer = Scorer(given_targets)
     given = (torch.tensor(visible)[None], None, None, None, None)
     rows = torch.tensor(weights)[None]
-    block = AttentionBlock(Grid.square(1, HEADS), 0, slice(0, 1), slice(0, HEADS), rows, *given)
+    block = AttentionBlock(Grid((1, HEADS)), 0, slice(0, 1), slice(0, HEADS), rows, *given)
     scorer(replace(block, kind=AttentionKind.CROSS))
     sums = scorer.pair_sums()
     for kind, mask in (("every_key", np.ones(keys)), ("words_only", is_key)):

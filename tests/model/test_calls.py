@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.tap import Tap
-from attnscan.results.grid import AttentionKind
+from attnscan.results.grid import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
 KINDS = [AttentionKind.ENCODER, AttentionKind.DECODER, AttentionKind.CROSS]
@@ -60,7 +60,7 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
     blocks, tap = _blocks(tiny_encoder_decoder(family, None), kind, tiny_translations())
     assert tap.calls.tapped == (kind.letter in ENCODER_DECODERS[family][1])
     layers, heads = len(expected[0]), len(expected[0][0])
-    assert {block.grid.shapes for block in blocks} == {((kind, layers, heads),)}
+    assert {block.grid for block in blocks} == {Grid((layers, heads), kind)}
     assert layers == (3 if kind is AttentionKind.ENCODER else 2)
     covered = set()
     for block in blocks:

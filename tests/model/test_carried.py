@@ -160,7 +160,7 @@ def _block(weights: Tensor, value: Tensor) -> AttentionBlock:
     visible = torch.ones(1, length, length, dtype=torch.bool)
     logits = weights.log().clip(torch.finfo(torch.float32).min)[None, None]
     return AttentionBlock(
-        Grid.square(1, 1), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
+        Grid((1, 1)), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
     )
 
 

@@ -79,7 +79,7 @@ def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
 
 def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
     effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
-    found = Ablation(effects, Grid.square(1, 4), "zero", 20, "label", 5, 6, SIGNATURE)
+    found = Ablation(effects, Grid((1, 4)), "zero", 20, "label", 5, 6, SIGNATURE)
     header, *rows = render(found.to_frame(), "csv").decode().splitlines()
     assert (
         header

@@ -32,7 +32,7 @@ def test_a_pair_and_the_same_words_as_one_sentence_hash_differently() -> None:
 
 def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "free_memory", lambda: 4 * 72 * 3000**2)
-    monkeypatch.setattr(Scanner, "grid", lambda _: Grid.square(6, 12))
+    monkeypatch.setattr(Scanner, "grid", lambda _: Grid((6, 12)))
     monkeypatch.setattr(LoadedModel, "needs", lambda *_: 0)
     with Scanner(BUNDLED) as scanner:
         scanner.check_room(3000, copies=1)

@@ -124,7 +124,7 @@ def _weights(length: int, seed: int, *, causal: bool = False) -> torch.Tensor:
 
 def _block(layer: int, heads: slice, weights: torch.Tensor, visible: torch.Tensor) -> AttentionBlock:
     return AttentionBlock(
-        Grid.square(LAYERS, HEADS),
+        Grid((LAYERS, HEADS)),
         layer,
         slice(0, len(weights)),
         heads,

@@ -121,7 +121,7 @@ def scored(
         for number in range(len(inputs)):
             for some in (slice(0, 2), slice(2, heads)):
                 own = torch.tensor(weights[number][layer, some])[None]
-                grid = Grid.square(layers, heads)
+                grid = Grid((layers, heads))
                 carried = None if lengths is None else torch.tensor(lengths[number][layer, some])[None]
                 inputs_of_block = slice(number, number + 1)
                 block = AttentionBlock(grid, layer, inputs_of_block, some, own, visible, None, None, None, None)

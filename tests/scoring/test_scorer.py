@@ -96,7 +96,7 @@ def _scorer(
             every = slice(0, len(texts))
             scorer(
                 AttentionBlock(
-                    Grid.square(LAYERS, HEADS),
+                    Grid((LAYERS, HEADS)),
                     layer,
                     every,
                     heads,
@@ -216,7 +216,7 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     every = slice(None)
     scorer(
         AttentionBlock(
-            Grid.square(1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None
+            Grid((1, 1)), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None
         )
     )
     table = _finished(scorer.sums()).every_key
@@ -235,7 +235,7 @@ def test_a_word_counts_if_one_of_its_pieces_carries_something(resting: str, n: i
     idle = torch.tensor([token in resting.split() for token in text.split()])
     scorer, every, sees = Scorer(Targets(batch, PATTERNS)), slice(None), torch.ones(1, 6, 6, dtype=torch.bool)
     given = (weights.masked_fill(idle[:, None], 0)[None, None], sees, None, None, None, None, None)
-    scorer(AttentionBlock(Grid.square(1, 1), 0, every, every, *given, idle[None, None]))
+    scorer(AttentionBlock(Grid((1, 1)), 0, every, every, *given, idle[None, None]))
     table = _finished(scorer.sums()).every_key
     assert table.n[0, 0, 1] == n and table.score[0, 0, 1] == pytest.approx(score)
 

@@ -44,7 +44,7 @@ def _block(batch: EncodedBatch, query: Tensor, key: Tensor) -> AttentionBlock:
     """One layer's only block, of queries and keys. Shape: each [batch, head, token, neuron]."""
     visible = torch.ones(len(batch), query.shape[2], query.shape[2], dtype=torch.bool)
     weights = torch.softmax(query @ key.transpose(2, 3), -1)
-    grid = Grid.square(1, query.shape[1])
+    grid = Grid((1, query.shape[1]))
     return AttentionBlock(grid, 0, slice(None), slice(None), weights, visible, query, key, 0.5, None)
 
 

@@ -106,4 +106,4 @@ def test_an_exact_scanner_is_closed_with_the_other(small: str) -> None:
     with Scanner(ScanOptions(model=small, device="cpu", dtype="bfloat16")) as scanner:
         exact = scanner.exact()
         assert exact.loaded.scored is exact.loaded.model is scanner.loaded.model is not scanner.loaded.scored
-        assert exact.grid() == scanner.grid() == Grid.square(2, 2)
+        assert exact.grid() == scanner.grid() == Grid((2, 2))

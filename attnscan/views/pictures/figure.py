@@ -248,9 +248,9 @@ def number(axis: Axis, numbers: Sequence[int], pitch: float) -> None:
 
 def number_heads(ax: Axes, grid: Grid, across: float, down: float) -> None:
     """Number the layers and heads of a grid whose cells are so many inches wide and high."""
-    layers, heads = grid.shape
+    heads = grid.shape[1]
     number(ax.xaxis, range(heads), across)
-    number(ax.yaxis, grid.numbers(layers), down)
+    number(ax.yaxis, grid.numbers, down)
 
 
 def step_of(pitch: float, needed: float) -> int:

@@ -78,7 +78,7 @@ def layers_figure(result: HeadScores, width: float, command: str) -> Figure:
     shared.check_heads_can_be_seen(across / layers, result.scores.grid, width, command)
     for p, (name, ax) in enumerate(zip(patterns, axes, strict=True)):
         _draw_layers(ax, result.scores.grid, table, p, paper_color(name))
-        shared.number(ax.xaxis, result.scores.grid.numbers(layers), across / layers)
+        shared.number(ax.xaxis, result.scores.grid.numbers, across / layers)
         ax.set(xlim=(-0.5, layers - 0.5), ylim=(0, _TOP))
         ax.set_yticks(*shared.ZERO_TO_ONE)
         ax.grid(axis="y")

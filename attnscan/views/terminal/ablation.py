@@ -102,7 +102,7 @@ def _notes(ablation: Ablation) -> Iterator[str]:
     if not ablation.choosing_pairs:
         yield f"With --heads, labels are unknown: the others may follow any pattern.{shared}"
         return
-    of_encoder = ablation.grid.shapes[0][0] is AttentionKind.ONLY
+    of_encoder = ablation.grid.kind is AttentionKind.ONLY
     asked = (
         ""
         if ablation.signature.predictive != "off" or not of_encoder

@@ -43,7 +43,7 @@ def models_view(catalog: Catalog) -> RenderableType:
 
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
-    c, grid = checkpoint, Grid.square(checkpoint.layers, checkpoint.heads)
+    c, grid = checkpoint, Grid((checkpoint.layers, checkpoint.heads))
     heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
     where = f", attention in layers {', '.join(map(str, c.attention_in))}" if c.attention_in else ""
     facts = {

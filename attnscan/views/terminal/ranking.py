@@ -153,12 +153,12 @@ def _strength(labels: Labels, kind: Kind, head: Head) -> Text:
 
 def _map(labels: Labels, width: int) -> Iterator[Text]:
     """Every head's letter, and `?` where it is unsure; that alone where there is room for no more."""
-    layers, heads = labels.grid.shape
+    heads = labels.grid.shape[1]
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
     every = 1 if cell == 3 else 5
     ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
     yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
-    for layer, layer_number in enumerate(labels.grid.numbers(layers)):
+    for layer, layer_number in enumerate(labels.grid.numbers):
         line = Text.assemble((f"{layer_number:>{_RULER - 2}}  ", "dim"))
         for head in range(heads):
             kind, asked = str(labels.among_words[layer, head]), "?" if labels.unsure[layer, head] else ""

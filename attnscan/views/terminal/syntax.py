@@ -134,9 +134,9 @@ def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Seq
 
 def _map(result: Syntax, width: int) -> Iterator[RenderableType]:
     """Every head's letter, and what letters say."""
-    layers, heads = result.grid.shape
+    heads = result.grid.shape[1]
     cell = 3 if 6 + 3 * heads <= width else 2
-    for layer in result.grid.numbers(layers):
+    for layer in result.grid.numbers:
         line = Text(f"{layer:>4}  ", style="dim")
         for head in result.grid.layer_of(Head(layer, 0)):
             mark = result.letter(head)

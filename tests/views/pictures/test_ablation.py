@@ -20,7 +20,7 @@ TICK, INTERVAL = "#a8a8a8", f"stroke: {COLORS['next-word']}"
 
 
 def _drawn(*effects: Effect) -> bytes:
-    return picture(Ablation(effects, Grid.square(1, 4), "zero", 3, "label, 0.25 above chance", 5, 6, SIGNATURE))
+    return picture(Ablation(effects, Grid((1, 4)), "zero", 3, "label, 0.25 above chance", 5, 6, SIGNATURE))
 
 
 def _ticks(svg: bytes) -> list[float]:

@@ -17,7 +17,7 @@ MANY = (1.0, 1.5, 1.25)
 
 
 def text_of(*effects: Effect, width: int = 80, choosing: int = 5) -> str:
-    found = Ablation(effects, Grid.square(1, 4), "zero", 3, "label, 0.25 above chance", choosing, 6, SIGNATURE)
+    found = Ablation(effects, Grid((1, 4)), "zero", 3, "label, 0.25 above chance", choosing, 6, SIGNATURE)
     return render(ablation_view(found, width), width)
 
 
