@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cells import text_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.tables import DECIMALS, Format, render, safe_cell, text_of
+from attnscan.results.tables import DECIMALS, Format, render, safe_cell
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions

@@ -16,8 +16,9 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from cells import text_of
 
-from attnscan.results.tables import Format, render, text_of
+from attnscan.results.tables import Format, render
 from attnscan.safe_text import plain
 
 SOFFICE = shutil.which("soffice")

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from cells import text_of
 from hypothesis import strategies as st
 
-from attnscan.results.tables import safe_cell, text_of
+from attnscan.results.tables import safe_cell
 from hostile.runs import HEADS, LAYERS, check, readable, run
 
 _KINDS = {"C": "cfnos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
