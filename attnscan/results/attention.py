@@ -96,7 +96,7 @@ class Attention:
     @property
     def asked(self) -> list[int]:
         """Those of the passage that are keys: of cross attention, the source's."""
-        return [place for place in self.passage if not self.source or place < self.source]
+        return [place for place in self.passage if place < self.keys]
 
     def place(self, named: HeadLike) -> tuple[int, int]:
         """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
@@ -109,16 +109,14 @@ class Attention:
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
-        rows, visible = list(chosen.rows), self.visible
-        arrays = {"weights": self.weights, "query": self.query, "key": self.key, "norms": self.norms}
+        names = ("weights", "query", "key", "norms")
+        arrays = {name: values for name in names if (values := getattr(self, name)) is not None}
+        rows, visible = list(chosen.rows), None if self.visible is None else self.visible[:, list(chosen.rows)]
         if chosen.heads is not None:
-            places = tuple(np.array([head.place for head in chosen.heads]).T)
-            arrays = {name: None if values is None else values[places][None] for name, values in arrays.items()}
-            visible = None
-        own: dict[str, Any] = {**arrays, "visible": None if visible is None else visible[:, rows]}
-        if len(rows) < len(self.tokens):
-            own["weights"] = own["weights"][:, :, rows]
-        return replace(self, **own, chosen=chosen)
+            layers, heads = zip(*(head.place for head in chosen.heads), strict=True)
+            arrays, visible = {name: values[layers, heads][None] for name, values in arrays.items()}, None
+        arrays["weights"] = arrays["weights"][:, :, rows]
+        return replace(self, **arrays, visible=visible, chosen=chosen)
 
     def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
         """A head's weights of some queries. Shape: [query, key]. Raises: SelectionError if they were not kept."""
@@ -150,22 +148,18 @@ class Attention:
         """
         if len(words) == len(self.tokens):
             return self
-        unit = np.array(self.unit)
-        into = np.equal.outer(unit, np.arange(len(words)))  # [token, unit]
-        first, kept = into.argmax(0), np.unique(unit[list(self.rows)])
-        mean = into[list(self.rows)][:, kept].T.astype(np.float64)
+        unit, rows, visible = np.array(self.unit), list(self.rows), self.visible
+        into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
+        first, kept = into.argmax(0), np.unique(unit[rows])
+        mean = into[rows][:, kept].T
         weights = mean / mean.sum(-1, keepdims=True) @ self.weights @ into
-        whole = weights.sum(-1, keepdims=True)
-        whole[whole == 0] = 1
         return replace(
             self,
             tokens=tuple(words),
             sentence=tuple(self.sentence[i] for i in first),
             segments=tuple(self.segments[i] for i in first),
-            weights=np.asarray(weights / whole, dtype=np.float32),
-            visible=None
-            if self.visible is None
-            else self.visible[:, np.searchsorted(self.rows, first[kept])][:, :, first],
+            weights=_shares(weights).astype(np.float32),
+            visible=None if visible is None else visible[:, np.searchsorted(rows, first[kept])][:, :, first],
             query=None,
             key=None,
             unit=tuple(range(len(words))),
@@ -221,8 +215,11 @@ def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> 
     A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] -> [..., query, key].
     Source: Kobayashi et al. 2020, https://aclanthology.org/2020.emnlp-main.574
     """
-    carried: NDArray[np.float32] = weights * norms[..., None, :]
-    whole = carried.sum(-1, keepdims=True)
-    whole[whole == 0] = 1
-    carried /= whole
-    return carried
+    return _shares(weights * norms[..., None, :])
+
+
+def _shares(amounts: NDArray[Any]) -> NDArray[Any]:
+    """What each row has of its sum; a row without any is zero."""
+    whole = amounts.sum(-1, keepdims=True)
+    shares: NDArray[Any] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
+    return shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.tokens import token_named
 from attnscan.inputs.weights import check_saved
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.grid import AttentionKind, Grid, Head
+from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import AttentionName, Side
@@ -22,11 +22,8 @@ from attnscan.results.terms import AttentionName, Side
 if TYPE_CHECKING:
     import pandas as pd
 
-
 MOST_DRAWN = 2048
 """Tokens of a picture or a page: a head's weights are drawn in four million cells."""
-_TABLE = 40
-"""How many numbers a row of a table takes, in float32: a row a weight, with its tokens' texts."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,6 @@ class Selection:
     """The sentence of the keys."""
     window: tuple[int, int] | None = None
     """The first and the last token of the queries and keys; in cross attention, of the source, which is the keys."""
-    is_listed: bool = False
-    """Whether a table is made of it, with a row for every weight."""
     is_drawn: bool = False
     """Whether it is drawn token by token, in a picture or on a page."""
     is_saved: bool = False
@@ -53,27 +48,22 @@ class Selection:
     def check_attention(self, attention: AttentionName) -> None:
         """Raises: OptionError for sentences of an attention that goes from B to A."""
         if attention == "cross" and (self.from_ or self.to):
-            raise OptionError(
-                "in cross attention the target asks and the source is read",
-                "leave out the sentences to look from and to",
-            )
+            what = "in cross attention the target asks and the source is read"
+            raise OptionError(what, "leave out the sentences to look from and to")
 
     def queries(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
         """The queries, by their indices; of cross attention, those behind so many of the `source`.
 
         Raises: SelectionError if there are none.
         """
-        if source:
-            named = None if self.token is None else token_named(self.token, tokens[source:])
-            return tuple(range(source, len(tokens))) if named is None else (source + named,)
-        if self.token is None:
-            return _within(tokens, segments, self.from_, self.window)
-        return _within(tokens, segments, self.from_, None, token_named(self.token, tokens))
+        sentence, window = (None, None) if source else (self.from_, self.window)
+        if self.token is not None:
+            return _within([source + token_named(self.token, tokens[source:])], segments, sentence, None)
+        return _within(range(source, len(tokens)), segments, sentence, window)
 
     def keys(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
         """The keys, likewise."""
-        texts = source or len(tokens)
-        return _within(tokens[:texts], segments[:texts], self.to, self.window)
+        return _within(range(source or len(tokens)), segments, self.to, self.window)
 
     def chosen(
         self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
@@ -99,7 +89,7 @@ class Selection:
 
     def copies(self, reading: Reading) -> int:
         """How often the weights are held at once, or what takes as much memory."""
-        return 1 + reading.carried + reading.among_words + _TABLE * self.is_listed + 2 * self.is_saved
+        return 1 + reading.carried + reading.among_words + 2 * self.is_saved
 
     def cut(self, result: HeadScores) -> HeadScores:
         """A result that keeps this part of its attention, which is whole.
@@ -110,7 +100,7 @@ class Selection:
         chosen = self.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
         unit = attention.unit or range(len(attention.tokens))
         rows = slice(unit[chosen.rows[0]], unit[chosen.rows[-1]] + 1)
-        targets = {id(target): target[:, rows] for target in result.targets if chosen.heads is None}
+        targets = {id(target): target[:, rows] for target in result.targets if chosen.heads is None}  # layers share
         of_layers = [targets[id(target)] for target in result.targets] if targets else ()
         return replace(result, attention=attention.only(chosen), targets=of_layers)
 
@@ -126,6 +116,28 @@ def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, a
     """Raises: SelectionError for more tokens than are drawn one by one."""
     if tokens > MOST_DRAWN:
         raise SelectionError(f"{tokens:,} tokens are too many to be drawn one by one", remedy)
+
+
+def _within(
+    places: Iterable[int], segments: Sequence[int], sentence: Side | None, window: tuple[int, int] | None
+) -> tuple[int, ...]:
+    """The places of a sentence, its delimiters included, within a window of indices, both ends included.
+
+    Raises: SelectionError if there are none.
+    """
+    first, last = window or (0, len(segments) - 1)
+    within = tuple(i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]]))
+    if not within:
+        where = f" of sentence {sentence}" if sentence else ""
+        remedy = f"the input has tokens 0 to {len(segments) - 1}"
+        raise SelectionError(f"no token{where} is within what was asked for", remedy)
+    return within
+
+
+def strongest(matrix: NDArray[np.float32], count: int) -> list[tuple[int, int]]:
+    """The places of the greatest weights, greatest first; of equal ones those that come first in the text."""
+    order = np.argsort(-matrix, axis=None, kind="stable")[:count].tolist()
+    return [divmod(place, matrix.shape[1]) for place in order]
 
 
 @dataclass(frozen=True)
@@ -169,51 +181,22 @@ class HeadWeights:
         """
         import pandas as pd
 
-        tokens = self.attention.tokens
+        tokens, model, links = self.attention.tokens, self.result.signature.model, set(self.result.links)
+        query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
+        of_cells: dict[str, Any] = {
+            "query": [self.number(token) for token in query.tolist()],
+            "query_token": [tokens[token] for token in query],
+            "key": key,
+            "key_token": [tokens[token] for token in key],
+        }
+        aligned = [int(pair in links) for pair in zip(query.tolist(), key.tolist(), strict=True)]
         parts = []
         for heads, matrix in self.matrices():
-            query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
-            layer, head = (None, None) if self.average else (heads[0].layer, heads[0].head)
-            kind = {} if heads[0].kind is AttentionKind.ONLY else {"kind": heads[0].kind.word}
-            columns: dict[str, Any] = {"model": self.result.signature.model, **kind, "layer": layer, "head": head}
-            columns |= {"query": list(map(self.number, query)), "query_token": [tokens[i] for i in query]}
-            columns |= {"key": key, "key_token": [tokens[i] for i in key], "weight": matrix.ravel().astype(float)}
-            if links := set(self.result.links):
-                columns["aligned"] = [int(pair in links) for pair in zip(query.tolist(), key.tolist(), strict=True)]
-            parts.append(pd.DataFrame(columns))
+            about = heads[0].columns | (dict.fromkeys(("layer", "head")) if self.average else {})
+            columns = {"model": model, **about, **of_cells, "weight": matrix.ravel().astype(float)}
+            parts.append(pd.DataFrame(columns | ({"aligned": aligned} if links else {})))
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
         if self.average:
             frame.attrs["mean_of"] = [[head.layer, head.head] for head in self.heads]
         return frame
-
-
-def _within(
-    tokens: Sequence[str],
-    segments: Sequence[int],
-    sentence: Side | None,
-    window: tuple[int, int] | None,
-    only: int | None = None,
-) -> tuple[int, ...]:
-    """The tokens of a sentence, its delimiters included, within a window of indices, both ends included.
-
-    Raises: SelectionError if there are none.
-    """
-    first, last = window or (0, len(tokens) - 1)
-    within = [
-        i
-        for i, segment in enumerate(segments)
-        if first <= i <= last and (sentence is None or "AB"[segment] == sentence) and only in (None, i)
-    ]
-    if not within:
-        where = f" of sentence {sentence}" if sentence else ""
-        raise SelectionError(
-            f"no token{where} is within what was asked for", f"the input has tokens 0 to {len(tokens) - 1}"
-        )
-    return tuple(within)
-
-
-def strongest(matrix: NDArray[np.float32], count: int) -> Sequence[tuple[int, int]]:
-    """The places of the greatest weights, greatest first; of equal ones those that come first in the text."""
-    order = np.argsort(-matrix.ravel(), kind="stable")[:count]
-    return [(int(place) // matrix.shape[1], int(place) % matrix.shape[1]) for place in order]
