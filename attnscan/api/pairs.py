@@ -102,8 +102,6 @@ class PairsInput:
         """What tells of progress, with how many pairs there are where the work does not know."""
         if progress is None:
             return silent
-        if getattr(progress, "shows_nothing", False):  # counting takes a while
-            return progress
         known, tell = cache(self.how_many), progress
 
         def step(doing: str, done: int | None, total: int | None) -> None:

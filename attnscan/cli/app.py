@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
@@ -78,7 +78,6 @@ _PYDANTIC = {
     "Input should be a valid number, unable to parse string as a number": "give a number",
 }
 _OPTION = 26  # columns of an option in help, unless it is longer
-_LARGEST = 2**63 - 1  # what counts in a tensor, and seeds of every generator hold it
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
 
 
@@ -95,11 +94,11 @@ class _QuickFlags:
 
 
 class _Commands(_QuickFlags, TyperGroup):
-    """The commands together; each tells of a wrong use itself."""
+    """The commands together; each reports a wrong use itself."""
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Read what stands before the command."""
-        with misuse_told("attnscan"):
+        with misuse_reported("attnscan"):
             return super().make_context(*args, **named)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -118,7 +117,7 @@ class _Commands(_QuickFlags, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command by its name."""
-        with misuse_told("attnscan"):
+        with misuse_reported("attnscan"):
             return super().resolve_command(ctx, args)
 
 
@@ -139,19 +138,16 @@ class _Command(_QuickFlags, TyperCommand):
         module = self.load()
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         self._example = module.EXAMPLES[0]
-        with misuse_told(f"attnscan {self.name}", self._example):
+        with misuse_reported(f"attnscan {self.name}", self._example):
             return super().make_context(*args, **named)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options in groups; those that few need, where all are asked for."""
         from attnscan.cli.options import RARE, grouped
 
-        hidden = () if ctx.meta.get("help_all") else RARE
-        params = {
-            param.name: param
-            for param in self.get_params(ctx)
-            if not getattr(param, "hidden", False) and param.name not in hidden
-        }
+        rare = () if ctx.meta.get("help_all") else RARE
+        params = {param.name: param for param in self.get_params(ctx) if param.name not in rare}
+        params = {name: param for name, param in params.items() if not getattr(param, "hidden", False)}
         arguments = [name for name, param in params.items() if param.param_type_name == "argument"]
         required = [name for name, param in params.items() if param.required]
         groups = grouped([name for name in params if name not in arguments], required)
@@ -162,17 +158,15 @@ class _Command(_QuickFlags, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""
-        from attnscan.cli.output import check_not_overwritten, option_named
+        from attnscan.cli.output import check_not_overwritten
+        from attnscan.results.grid import check_heads_are_named
 
         given = ctx.params
         del given["help_all"]
-        with (
-            misuse_told(f"attnscan {self.name}", self._example),
-            reported(str(self.name), given),
-            option_named(given),
-        ):
-            _check_numbers(given)
+        with misuse_reported(f"attnscan {self.name}", self._example), reported(str(self.name), given):
             check_not_overwritten(given)
+            if given.get("heads") is not None:
+                check_heads_are_named(given["heads"])
             return self._run.callback(**{param.name: given[param.name] for param in self._run.params})
 
 
@@ -192,13 +186,6 @@ def _with_help_all(
     """Takes the option that every command has."""
 
 
-def _check_numbers(given: Mapping[str, Any]) -> None:
-    """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
-    for name, value in given.items():
-        if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} takes a number below 2**63, and {value} is none")
-
-
 app = typer.Typer(
     name="attnscan",
     cls=_Commands,
@@ -210,8 +197,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
 for command_name, about in COMMANDS.items():
     app.command(command_name, cls=_Command, help=about)(lambda: None)
 
@@ -221,6 +206,7 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
     write_apart_from_libraries()
+    gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
     try:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
@@ -249,18 +235,22 @@ def _common(
 
 
 @contextmanager
-def misuse_told(path: str, example: str = "") -> Iterator[None]:
-    """Tell a wrong use of a command in one line, and exit with 2.
+def misuse_reported(path: str, example: str = "") -> Iterator[None]:
+    """Report a wrong use of a command in one line, and exit with 2.
 
     `path` is the command as it is typed, and `example` is a right use.
     """
     try:
         yield
-    except _ERRORS.MissingParameter as error:
-        _end(f"{error.format_message()} Example: {example}", path)
     except _ERRORS.UsageError as error:
         is_ours = isinstance(error, _ERRORS.BadParameter) and error.param is None
-        _end(error.message if is_ours else error.format_message(), path)
+        line = error.message if is_ours else error.format_message()
+        if isinstance(error, _ERRORS.MissingParameter):
+            line += f" Example: {example}"
+        for theirs, ours in _PYDANTIC.items():
+            line = line.replace(theirs, ours)
+        say(f"{' '.join(line.split()).removesuffix('.')} ({path} --help)")
+        raise typer.Exit(2) from None
 
 
 def command_named(name: str) -> Any:
@@ -268,11 +258,3 @@ def command_named(name: str) -> Any:
     command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
     command.load()
     return command
-
-
-def _end(said: str, path: str) -> None:
-    """Say it in one line; where pydantic says it, in plain words."""
-    for theirs, ours in _PYDANTIC.items():
-        said = said.replace(theirs, ours)
-    say(f"{' '.join(said.split()).removesuffix('.')} ({path} --help)")
-    raise typer.Exit(2) from None

@@ -8,29 +8,20 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import typer
 
 import attnscan
 from attnscan.api.arguments import READING, SCAN
 from attnscan.api.pairs import Files
-from attnscan.cli.messages import told_of_bad
+from attnscan.cli.messages import SKIPS, report_bad, running
 from attnscan.errors import nearest
 from attnscan.inputs.option import declared
-from attnscan.inputs.read import FileReading, Quoting
-from attnscan.inputs.tokens import QuerySide, Unit, Words
-from attnscan.model.sources import Device as DeviceName
-from attnscan.model.sources import Dtype as DtypeName
-from attnscan.results.signature import By as ByName
-from attnscan.results.signature import Special as SpecialName
-from attnscan.results.terms import AttentionName
-from attnscan.scan.options import Engine as EngineName
-from attnscan.scan.options import OnLong as OnLongName
-from attnscan.scan.options import Predictive as PredictiveName
-from attnscan.scan.options import ScanOptions
+from attnscan.inputs.read import FileReading
+from attnscan.scan.options import Engine, ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import PATTERNS, called, is_own
 
@@ -74,17 +65,6 @@ def _window(text: str | None) -> str | None:
     return text
 
 
-def declared_option(name: str, *flags: str, default: str = "", metavar: str | None = None, **more: Any) -> Any:
-    """An option of a scan or of reading files, as it is declared there; `default` is what help says of it."""
-    option = _DECLARED[name].option
-    usual = default or ("" if _DECLARED[name].default in (None, True, False) else str(_DECLARED[name].default))
-    about = option.off or option.about
-    about = about if not usual or "[default" in about else f"{about} [default: {usual}]"
-    bounds = {"min": option.least, "max": option.most}
-    more |= {bound: value for bound, value in bounds.items() if value is not None}
-    return typer.Option(*(flags or (f"--{name.replace('_', '-')}",)), metavar=metavar, help=about, **more)
-
-
 def heads_option(about: str) -> Any:
     """The option `--heads`, which names heads for what `about` says."""
     return typer.Option("--heads", metavar="HEADS", autocompletion=complete_heads, help=about)
@@ -97,12 +77,17 @@ def top_option(about: str) -> Any:
 
 complete_patterns = completing(*(pattern.id for pattern in PATTERNS))
 complete_heads = completing("all", "layer:")  # single ones depend on the model
-HEADS_HELP = "One head or several: 2-0, 2-0,6-11, layer:2 or all."
 
 A = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 B = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
 HeadsArgument = Annotated[
-    str, typer.Argument(metavar="HEADS", autocompletion=complete_heads, help=HEADS_HELP, show_default=False)
+    str,
+    typer.Argument(
+        metavar="HEADS",
+        autocompletion=complete_heads,
+        help="One head or several: 2-0, 2-0,6-11, layer:2 or all.",
+        show_default=False,
+    ),
 ]
 Pattern = Annotated[
     list[str] | None,
@@ -123,19 +108,11 @@ Held = Annotated[
     list[str] | None,
     typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
 ]
-_ATTENTION = (
-    "Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
-    "[default: encoder, or by the letter of heads]"
-)
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
 ]
 Window = Annotated[str | None, typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J.")]
-
-Given: TypeAlias = Mapping[str, Any]
-"""All that a command was given, by the names of its options."""
-
 
 _FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _TABLE = ("format", "csv", "decimal_comma", "output")
@@ -173,51 +150,24 @@ def _shared(
         Path | None,
         typer.Option("--weights", metavar="FILE.npz", help="Read saved attention weights in place of a model's."),
     ] = None,
-    columns: Annotated[str | None, declared_option("columns", metavar="A[,B]")] = None,
     header: Annotated[
         bool, typer.Option("--header", help="The first line names the columns. [default: detected]")
     ] = False,
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.")] = False,
-    quoting: Annotated[Quoting | None, declared_option("quoting")] = None,
-    encoding: Annotated[str | None, declared_option("encoding", metavar=_DECLARED["encoding"].option.metavar)] = None,
-    id: Annotated[str | None, declared_option("id", metavar="COLUMN")] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Report and count bad records instead of stopping.")
     ] = False,
-    on_long: Annotated[OnLongName | None, declared_option("on_long", default="cut pairs, refuse others")] = None,
-    model: Annotated[
-        str | None, declared_option("model", "--model", "-m", metavar="NAME", autocompletion=complete_models)
-    ] = None,
-    by: Annotated[ByName | None, declared_option("by")] = None,
-    special: Annotated[SpecialName | None, declared_option("special")] = None,
-    unit: Annotated[Unit | None, declared_option("unit")] = None,
-    words: Annotated[Words | None, declared_option("words")] = None,
-    no_related: Annotated[bool, declared_option("related", "--no-related")] = False,
-    threshold: Annotated[float | None, declared_option("threshold", metavar="X")] = None,
-    split: Annotated[bool, declared_option("split")] = False,
-    seed: Annotated[int | None, declared_option("seed", metavar="N")] = None,
-    attention: Annotated[AttentionName | None, typer.Option("--attention", help=_ATTENTION)] = None,
-    query: Annotated[QuerySide | None, declared_option("query")] = None,
     alignments: Annotated[
         Path | None,
         typer.Option(
             "--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."
         ),
     ] = None,
-    max_target_tokens: Annotated[int | None, declared_option("max_target_tokens", metavar="N")] = None,
-    source_language: Annotated[str | None, declared_option("source_language", metavar="L")] = None,
-    target_language: Annotated[str | None, declared_option("target_language", metavar="L")] = None,
-    predictive: Annotated[PredictiveName | None, declared_option("predictive")] = None,
-    predictive_words: Annotated[int | None, declared_option("predictive_words", metavar="N")] = None,
-    predictive_pairs: Annotated[int | None, declared_option("predictive_pairs", metavar="N")] = None,
-    device: Annotated[DeviceName | None, declared_option("device")] = None,
-    dtype: Annotated[DtypeName | None, declared_option("dtype")] = None,
-    batch_tokens: Annotated[int | None, declared_option("batch_tokens", metavar="N")] = None,
     state: Annotated[
         str | None, typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it.")
     ] = None,
     engine: Annotated[
-        EngineName | None, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")
+        Engine | None, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")
     ] = None,
     format: Annotated[
         str | None,
@@ -242,33 +192,52 @@ def _shared(
         typer.Option("--signature", metavar="FILE.json", help="Also write model, versions, options and input hash."),
     ] = None,
 ) -> None:
-    """Declares the options that commands share."""
+    """Declares the options that commands share, but for those that are declared with the library's options."""
 
 
-def _any_attention(
-    attention: Annotated[
-        Literal["encoder", "decoder", "cross", "all"] | None, typer.Option("--attention", help=_ATTENTION)
-    ] = None,
-) -> None:
-    """Declares the option of commands that read all kinds of attention at once."""
+_ATTENTION = (
+    "Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
+    "[default: encoder, or by the letter of heads]"
+)
 
 
-def _predictive_off(
-    predictive: Annotated[PredictiveName | None, declared_option("predictive", default="off")] = None,
-) -> None:
-    """Declares the option of commands that ask for no predictive words by themselves."""
+def _declared_option(name: str, command: str) -> Parameter:
+    """An option of a scan or of reading files, as it is declared there."""
+    field, kind = _DECLARED[name], _DECLARED[name].kind
+    option, default, flags, more = field.option, field.default, [f"--{name.replace('_', '-')}"], dict[str, Any]()
+    about = option.off or option.about
+    if name == "attention":
+        about, default = _ATTENTION, None
+        kind = Literal["encoder", "decoder", "cross", "all"] if command in _ALL_KINDS else kind
+    elif name == "on_long":
+        default = "cut pairs, refuse others"
+    elif name == "predictive" and command in _OFF:
+        default = "off"
+    elif name == "model":
+        flags, more = ["--model", "-m"], {"autocompletion": complete_models}
+    if default not in (None, True, False) and "[default" not in about:
+        about += f" [default: {default}]"
+    more |= {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
+    if option.off:
+        how = typer.Option(f"--no-{name}", help=about)
+        return Parameter(f"no_{name}", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, how])
+    kind = str if name in ("columns", "id") else kind
+    metavar = None if "Literal" in str(kind) else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
+    how = typer.Option(*flags, metavar=metavar, help=about, **more)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, how])
 
 
 def shared_params(command: str) -> list[Any]:
     """The options that a command shares with others, as Typer reads them."""
-    names = {*SCAN.get(command, ()), *_OTHERS[command]}
-    names |= {"no_related"} if "related" in names else set()
-    names |= {"alignments"} if "attention" in names else set()
-    declarations: list[Callable[..., None]] = [_shared]
-    declarations += [_any_attention] if command in _ALL_KINDS else []
-    declarations += [_predictive_off] if command in _OFF else []
-    params = {param.name: param for declaration in declarations for param in read(declaration).params}
-    return [param for name, param in params.items() if name in names]
+    names = [name for name in _DECLARED if name in (*SCAN.get(command, ()), *_OTHERS[command]) and name != "header"]
+    others = (*_OTHERS[command], *(["alignments"] if "attention" in names else []))
+
+    def declares(**_: Any) -> None:
+        """Declares the options of scans and of reading files."""
+
+    declares.__signature__ = Signature([_declared_option(name, command) for name in names])  # type: ignore[attr-defined]
+    declares.__annotations__ = {}
+    return [*(param for param in read(_shared).params if param.name in others), *read(declares).params]
 
 
 def read(function: Callable[..., None]) -> Any:
@@ -314,19 +283,17 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
     return {"Options": own} | {heading: group for heading, group in groups.items() if group}
 
 
-def arguments_of(command: str, given: Given) -> dict[str, Any]:
+def arguments_of(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was given, as its function of the library takes it; what was not given is left out.
 
     Raises: typer.BadParameter for options that contradict each other.
     """
     taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING)
-    arguments = {name: given[name] for name in taken if given.get(name) is not None}
-    arguments = {name: value for name, value in arguments.items() if value is not False and value not in ([], ())}
-    arguments |= {name: False for name in ("related", "neurons") if given.get(f"no_{name}")}
+    values = {name: given[name] for name in taken if given.get(name) is not None}
+    arguments = {name: value for name, value in values.items() if value is not False and value not in ([], ())}
+    arguments |= {name: False for name in ("related", "neurons", "header") if given.get(f"no_{name}")}
     if given.get("header") and given.get("no_header"):
         raise typer.BadParameter("--header and --no-header contradict each other")
-    if given.get("no_header"):
-        arguments["header"] = False
     arguments |= {name: Files(arguments[name]) for name in ("pairs", "treebank", "held") if name in arguments}
     if "columns" in arguments:
         try:
@@ -334,8 +301,25 @@ def arguments_of(command: str, given: Given) -> dict[str, Any]:
         except csv.Error:
             raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
     if "window" in arguments:
-        first, last = given["window"].split("-")
-        arguments["window"] = int(first), int(last)
+        arguments["window"] = tuple(map(int, given["window"].split("-")))
     if arguments.pop("skip_bad", False):
-        arguments["on_bad"] = told_of_bad()
+        arguments["on_bad"] = report_bad()
     return arguments
+
+
+def call(command: str, given: Mapping[str, Any], **more: Any) -> Any:
+    """Call a command's function of the library with what was given and `more`, under a bar."""
+    arguments = arguments_of(command, given) | more
+    with running(skips={} if command == "predictive" else SKIPS) as progress:
+        return getattr(attnscan, command)(**arguments, progress=progress)
+
+
+def drawing(result: Any, patterns: Sequence[str] | None = None) -> Callable[[Any], bytes]:
+    """A function that draws a result as a picture in the format of a `PictureFile`."""
+
+    def draw(look: Any) -> bytes:
+        from attnscan.views.pictures.picture import picture
+
+        return picture(result, look=look, patterns=patterns)
+
+    return draw

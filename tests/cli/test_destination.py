@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscan.cli.output import SUFFIXES, Destination, format_of
+from attnscan.cli.output import SUFFIXES, Output, format_of
 from attnscan.errors import OutputError
 from attnscan.results.tables import Format
 
@@ -39,14 +39,14 @@ class TestFormats:
         assert all(suffix in caught.value.remedy for suffix in SUFFIXES)
 
 
-class TestDestination:
+class TestOutput:
     @pytest.mark.parametrize("format", ["parquet", "xlsx"])
     def test_what_is_no_text_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         with pytest.raises(OutputError, match=rf"cannot be shown on a terminal; name a file: -o heads\.{format}"):
-            Destination(format)
+            Output(format)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-        Destination(format)
+        Output(format)
 
     @pytest.mark.parametrize(
         ("format", "library", "extra"), [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")]
@@ -56,4 +56,4 @@ class TestDestination:
     ) -> None:
         monkeypatch.setitem(sys.modules, library, None)
         with pytest.raises(OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"):
-            Destination(format, file)
+            Output(format, file)

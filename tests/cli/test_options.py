@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from attnscan.cli.options import arguments_of, pattern_name
-from attnscan.cli.output import Destination, destination_of
+from attnscan.cli.output import Output, output_of
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
 
@@ -28,20 +28,20 @@ def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (given_where(), Destination("table")),
-        (given_where(csv=True), Destination("csv")),
-        (given_where(format="csv", csv=True), Destination("csv")),
-        (given_where(output=Path("x.md")), Destination("markdown", Path("x.md"))),
-        (given_where(format="json", output=Path("x.JSON")), Destination("json", Path("x.JSON"))),
-        (given_where(format="json", output=Path("x.log")), Destination("json", Path("x.log"))),
-        (given_where(csv=True, output=Path("x")), Destination("csv", Path("x"))),
+        (given_where(), Output("table")),
+        (given_where(csv=True), Output("csv")),
+        (given_where(format="csv", csv=True), Output("csv")),
+        (given_where(output=Path("x.md")), Output("markdown", Path("x.md"))),
+        (given_where(format="json", output=Path("x.JSON")), Output("json", Path("x.JSON"))),
+        (given_where(format="json", output=Path("x.log")), Output("json", Path("x.log"))),
+        (given_where(csv=True, output=Path("x")), Output("csv", Path("x"))),
     ],
 )
 def test_where_the_result_goes(
-    given: dict[str, Any], expected: Destination, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], expected: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert destination_of(given) == expected == destination_of(given, draws=True)
+    assert output_of(given) == expected == output_of(given, draws=True)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)

@@ -11,13 +11,9 @@ from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.output import ScreenFrame, about_pairs, typed_pairs
+from attnscan.cli.output import about, next_command, next_lines
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
-
-
-def _under(screen_frame: ScreenFrame, width: int) -> list[str]:
-    return [line.plain for line in screen_frame.under(width)]
 
 
 def _typed(lines: list[str]) -> list[str]:
@@ -29,15 +25,15 @@ def _typed(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("width", [40, 50, 60, 80])
 def test_a_long_command_goes_on_behind_a_backslash_and_runs_as_pasted(width: int) -> None:
     sentences = ("I don't know,  he said.", B) if width >= 60 else ("I don't know,  he said.",)
-    blank, *lines = _under(ScreenFrame((), ("show", "0-2"), sentences, ("--model", "a model")), width)
-    assert blank == "" and 1 < len(lines) <= 3 and all(len(line) <= width for line in lines)
-    assert _typed(lines) == ["show", "0-2", *sentences, "--model", "a model"]
+    words = ["show", "0-2", *sentences, "--model", "a model"]
+    lines = next_lines(words, width)
+    assert 1 < len(lines) <= 3 and all(len(line) <= width for line in lines)
+    assert _typed(lines) == words
 
 
-def test_what_cannot_be_pasted_is_left_out() -> None:
-    assert _under(ScreenFrame((), ("show", "0-2"), (A * 20,)), 80) == [] == _under(ScreenFrame(("A  x",)), 80)
-    assert _under(ScreenFrame((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == []
-    assert _under(ScreenFrame((), ("show", "0-2"), ("$" + A * 4,)), 80) == []  # in single quotes a backslash is one
+@pytest.mark.parametrize("text", [A * 20, "a\x1b[2Jb", "$" + A * 4])  # in single quotes a backslash is one
+def test_what_cannot_be_pasted_is_left_out(text: str) -> None:
+    assert next_lines(("show", "0-2", text), 80) == [] == next_lines((), 80)
 
 
 ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]
@@ -101,6 +97,7 @@ def test_the_next_command_reads_pairs_as_this_one_did(
 
 def test_an_address_is_shown_without_what_is_secret() -> None:
     address = "https://user:secret@host.example/p.csv?token=secret"
-    assert about_pairs([address, "-"], 3) == ("pairs  https://host.example/p.csv, standard input",)
-    assert typed_pairs({"pairs": [address, "-"], "skip_bad": True}) == ("--pairs", "URI", "--skip-bad")
-    assert typed_pairs({"pairs": ["-"], "skip_bad": True}) == ()
+    given = {"pairs": [address, "-"], "skip_bad": True}
+    assert about(given) == ("pairs  https://host.example/p.csv, standard input",)
+    assert next_command(given, "head", "0-0") == ("head", "0-0", "--pairs", "URI", "--skip-bad")
+    assert next_command({"pairs": ["-"], "skip_bad": True}, "head", "0-0") == ("head", "0-0")

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_pairs
-from attnscan.results.grid import check_heads_are_named, names
+from attnscan.cli.output import about, next_command, output_of
+from attnscan.results.grid import names
 from attnscan.results.terms import DRAWS, MEASURES, OF_TARGETS, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import called
@@ -54,17 +52,19 @@ def ablate(
     ] = None,
 ) -> None:
     given = context.params
-    if heads is not None:
-        check_heads_are_named(heads)
-    destination = destination_of(given, draws=True)
+    output = output_of(given, draws=True)
+    result = o.call("ablate", given)
     from attnscan.views.terminal.ablation import ablation_view
 
-    with running() as progress:
-        result = attnscan.ablate(**o.arguments_of("ablate", given), progress=progress)
     command = _next(result)
-    of = command[-1] if command and command[0] != "heads" else ""
-    surround = frame_of_pairs(given, result.signature.pairs_read, *command, heads=of)
-    destination.emit(Shown(result.to_frame, lambda width: ablation_view(result, width), surround, result))
+    of_heads = command[-1] if command and command[0] != "heads" else ""
+    output.write(
+        result.to_frame,
+        lambda width: ablation_view(result, width),
+        above=about(given, result.signature.pairs_read),
+        then=next_command(given, *command, heads=of_heads),
+        draw=o.drawing(result),
+    )
 
 
 def _next(result: Ablation) -> tuple[str, ...]:

@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_pairs
-from attnscan.results.grid import check_heads_are_named
+from attnscan.cli.output import about, next_command, output_of
 from attnscan.results.terms import LEAST, Match
 
 EXAMPLES = (
@@ -35,32 +32,20 @@ def compare(
     top: Annotated[int | None, o.top_option("List the N greatest differences of each pattern.")] = None,
 ) -> None:
     given = context.params
-    if heads is not None:
-        check_heads_are_named(heads)
-    destination = destination_of(given, draws=True)
+    output = output_of(given, draws=True)
+    result = o.call("compare", given)
+    from attnscan.api.arguments import patterns_of
     from attnscan.views.terminal.comparison import comparison_view
 
-    with running() as progress:
-        result = attnscan.compare(**o.arguments_of("compare", given), progress=progress)
     some = None if heads is None else result.a.grid.select(heads)
-    names = [known for known in result.patterns if not pattern or known in _named(pattern)]
+    names = [known for known in result.patterns if not pattern or known in patterns_of(pattern, None)[0]]
     greatest = (result.chosen(name, some, 1) for name in names)
     best = next((chosen[0].name for chosen in greatest if chosen), None)
     command = () if best is None else ("profile", "--heads", best)
-    surround = frame_of_pairs({**given, "model": model_b}, result.pairs, *command, heads=best or "")
-    destination.emit(
-        Shown(
-            lambda: result.to_frame(names, some, top),
-            lambda width: comparison_view(result, names, width, some, top),
-            surround,
-            result,
-            names,
-        )
+    output.write(
+        lambda: result.to_frame(names, some, top),
+        lambda width: comparison_view(result, names, width, some, top),
+        above=about(given, result.pairs),
+        then=next_command({**given, "model": model_b}, *command, heads=best or ""),
+        draw=o.drawing(result, names),
     )
-
-
-def _named(pattern: list[str]) -> list[str]:
-    """The names of patterns in results."""
-    from attnscan.api.arguments import patterns_of
-
-    return patterns_of(pattern, None)[0]

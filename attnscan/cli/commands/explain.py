@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_input, frame_of_pairs
+from attnscan.cli.output import about, next_command, output_of
 
 EXAMPLES = (
     'attnscan explain 0-2 "I went to the store." --token store',
@@ -38,16 +35,19 @@ def explain(
     ] = None,
 ) -> None:
     given = context.params
-    destination = destination_of(given)
+    output = output_of(given)
+    result = o.call("explain", given)
     from attnscan.views.terminal.explanation import explanation_view
 
-    with running() as progress:
-        result = attnscan.explain(**o.arguments_of("explain", given), progress=progress)
     if a is not None:  # one input is an anecdote
-        first = result.heads[0].name
-        surround = replace(frame_of_input(given, "head", first, heads=heads, links=False), sentences=())
+        then = next_command(given, "head", result.heads[0].name, heads=heads, texts=(), links=False)
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
-        surround = frame_of_pairs(given, result.signature.pairs_read, *without, heads=heads)
-    view = partial(explanation_view, result)
-    destination.emit(Shown(result.to_frame, view, surround, document=result.to_dict))
+        then = next_command(given, *without, heads=heads)
+    output.write(
+        result.to_frame,
+        partial(explanation_view, result),
+        above=about(given, result.signature.pairs_read),
+        then=then,
+        document=result.to_dict,
+    )

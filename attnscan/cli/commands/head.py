@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import ScreenFrame, Shown, destination_of, frame_of_input, frame_of_pairs
+from attnscan.cli.output import about, next_command, output_of
 from attnscan.inputs.read import shown
-
-if TYPE_CHECKING:
-    from attnscan.results.card import Card
 
 _SHORT = 140  # characters of sentences that are typed again
 EXAMPLES = (
@@ -35,26 +29,21 @@ def head(
     treebank: o.Treebank = None,
 ) -> None:
     given = context.params
-    destination = destination_of(given)
+    output = output_of(given)
+    result = o.call("head", given)
     from attnscan.views.terminal.card import cards_view
 
-    with running() as progress:
-        result = attnscan.head(**o.arguments_of("head", given), progress=progress)
     first = result.cards[0]
     name = first.head.name
-    surround = frame_of_input(given, "show", name, heads=name, links=a is not None)
-    if a is None:
-        of_pairs = frame_of_pairs(given, result.ranking.signature.pairs_read, "explain", name, heads=name)
-        surround = replace(surround, above=of_pairs.above, sentences=_shortest(first))
-    if not surround.sentences or sum(map(len, surround.sentences)) > _SHORT:
-        then = frame_of_pairs(given, 0, "explain", name, heads=name)
-        surround = ScreenFrame(surround.above, then.command, (), then.options)
-    if treebank:
-        surround = replace(surround, above=(*surround.above, f"treebank  {', '.join(map(shown, treebank))}"))
-    destination.emit(Shown(result.to_frame, partial(cards_view, result), surround, document=result.document))
-
-
-def _shortest(card: Card) -> tuple[str, ...]:
-    """The shortest of the inputs in which a head does most what it does; none if there is none."""
-    examples = (example.sentences for example in card.look.examples)
-    return min(examples, key=lambda texts: len("".join(texts)), default=())
+    above = about(given, result.ranking.signature.pairs_read)
+    above += (f"treebank  {', '.join(map(shown, treebank))}",) if treebank else ()
+    inputs = [text for text in (a, b) if text is not None]
+    if a is None:  # the shortest of the inputs in which the head does most what it does
+        examples = (example.sentences for example in first.look.examples)
+        inputs = list(min(examples, key=lambda texts: len("".join(texts)), default=()))
+    if inputs and sum(map(len, inputs)) <= _SHORT:
+        one_input = {**given, "pairs": None}
+        then = next_command(one_input, "show", name, heads=name, texts=inputs, links=a is not None)
+    else:
+        then = next_command(given, "explain", name, heads=name, texts=())
+    output.write(result.to_frame, partial(cards_view, result), above=above, then=then, document=result.document)

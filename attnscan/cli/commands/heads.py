@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running, say
-from attnscan.cli.output import Shown, destination_of, frame_of_pairs
+from attnscan.cli.messages import say
+from attnscan.cli.output import about, next_command, output_of
 from attnscan.results.files import check_writable
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import counted
@@ -48,24 +46,26 @@ def heads(
         raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
     if per_pair is not None:
         check_writable(per_pair)
-    destination = destination_of(given)
-
-    with running() as progress:
-        answer = attnscan.heads(**o.arguments_of("heads", given), progress=progress)
-    results: list[HeadScores] = [answer] if given["attention"] != "all" else list(answer.values())
+    output = output_of(given)
+    answer = o.call("heads", given)
+    results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]
     for result in results:
-        for line in (*_asked(result, pattern), *_aligned(result)):
+        for line in _notes(result, pattern):
             say(line)
     listed = best or bool(pattern or top) or not results[0].has_labels
-    from rich.console import Group
-
-    from attnscan.views.terminal.ranking import best_heads_view, ranking_view
+    count = results[-1].signature.pairs_read
+    (what,) = about(given, count)
+    title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if given["pairs"] else what[4:]
 
     def view(width: int) -> RenderableType:
+        from rich.console import Group
+
+        from attnscan.views.terminal.ranking import best_heads_view, ranking_view
+
         if not listed:
-            return Group(*(ranking_view(result, width, about) for result in results))
+            return Group(*(ranking_view(result, width, title) for result in results))
         most = top or (10 if pattern else 5)
-        return Group(*(best_heads_view(result, _names(result, pattern), most, width, about) for result in results))
+        return Group(*(best_heads_view(result, _names(result, pattern), most, width, title) for result in results))
 
     def frame() -> pd.DataFrame:
         return of_kinds([result.to_frame(_names(result, pattern) if listed else None, top) for result in results])
@@ -73,11 +73,7 @@ def heads(
     best_heads = (_best(result, _names(result, pattern) if listed else ()) for result in results)
     best_head = next(filter(None, best_heads), None)
     command = () if best_head is None else ("head", best_head)
-    surround = frame_of_pairs(given, results[-1].signature.pairs_read, *command, heads=best_head or "")
-    about = "".join(surround.above).removeprefix("the ")  # in the title
-    if about.startswith("pairs  "):
-        about = f"{counted(results[-1].signature.pairs_read, 'pair')} of {about.removeprefix('pairs  ')}"
-    destination.emit(Shown(frame, view, replace(surround, above=())))
+    output.write(frame, view, then=next_command(given, *command, heads=best_head or ""))
 
 
 def _names(result: HeadScores, pattern: Sequence[str] | None) -> Sequence[str]:
@@ -90,34 +86,29 @@ def _names(result: HeadScores, pattern: Sequence[str] | None) -> Sequence[str]:
 
 
 def _best(result: HeadScores, names: Sequence[str]) -> str | None:
-    """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind.
-
-    None if there is no such head.
-    """
+    """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind."""
     from attnscan.views.behaviour import kinds_of
 
-    ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
-    heads = ranked if names else (head for _, kind in kinds_of(result.labels) for head in kind.heads)
-    return next((head.name for head in heads), None)
+    if names:
+        return next((result.grid[order[0]].name for order in map(result.order, names) if len(order)), None)
+    return next((head.name for _, kind in kinds_of(result.labels) for head in kind.heads), None)
 
 
-def _aligned(result: HeadScores) -> Iterator[str]:
-    """What to say of how well the best head aligns words."""
+def _notes(result: HeadScores, pattern: Sequence[str] | None) -> Iterator[str]:
+    """Of how many words `predictive` was measured, and how well the best head aligns words."""
+    if "predictive" in _names(result, pattern) and result.signature.predictive != "off":
+        place, more = result.scores.patterns.index("predictive"), "--predictive-pairs N asks about more"
+        words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
+        needed = (
+            result.pairs_to_tell("predictive") if pattern and pairs and result.close_to_best("predictive") else None
+        )
+        if needed is not None:
+            more = f"about {needed:,} would distinguish its best head from the next (--predictive-pairs N)"
+        if pairs:
+            yield f"predictive was measured on {counted(words, 'word')} of {counted(pairs, 'pair')}; {more}"
+        else:
+            why = "asking about a pair takes longer than all else; --predictive-pairs N asks"
+            yield f"predictive was not measured: {why}"
     if result.alignment is not None and (best := result.alignment.best()) is not None:
-        name, error = result.scores.grid[best[0]].name, best[1]
+        name, error = result.grid[best[0]].name, best[1]
         yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"
-
-
-def _asked(result: HeadScores, pattern: Sequence[str] | None) -> Iterator[str]:
-    """Of how many words `predictive` was measured, and what would tell its best head from the next."""
-    if "predictive" not in _names(result, pattern) or result.signature.predictive == "off":
-        return
-    place = result.scores.patterns.index("predictive")
-    words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
-    if not pairs:
-        yield "predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks"
-        return
-    more = "--predictive-pairs N asks about more"
-    if pattern and result.close_to_best("predictive") and (needed := result.pairs_to_tell("predictive")) is not None:
-        more = f"about {needed:,} would distinguish its best head from the next (--predictive-pairs N)"
-    yield f"predictive was measured on {counted(words, 'word')} of {counted(pairs, 'pair')}; {more}"

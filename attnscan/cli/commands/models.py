@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import ScreenFrame, Shown, destination_of
+from attnscan.cli.output import output_of
 
 EXAMPLES = (
     "attnscan models",
@@ -29,20 +27,15 @@ def models(
         ),
     ] = None,
 ) -> None:
-    given = context.params
-    destination = destination_of(given)
-    from attnscan.model.catalog import Catalog
+    output = output_of(context.params)
+    result = o.call("models", context.params)
     from attnscan.views.terminal.models import checkpoint_view, models_view
 
-    with running() as progress:
-        result = attnscan.models(**o.arguments_of("models", given), progress=progress)
-    if isinstance(result, Catalog):
-        catalog = result
-        ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
-        surround = ScreenFrame(command=("heads", "--model", ready[0]) if ready else ())
-        destination.emit(Shown(catalog.to_frame, lambda _: models_view(catalog), surround))
-        return
-    examined = result
-    frame = examined.to_patterns_frame if destination.format == "json" else examined.to_frame
-    surround = ScreenFrame(command=("heads",), options=("--model", str(checkpoint)))
-    destination.emit(Shown(frame, lambda _: checkpoint_view(examined), surround))
+    if checkpoint is None:
+        ready = [entry.model for entry in result.entries if entry.state == "ready"]
+        output.write(
+            result.to_frame, lambda _: models_view(result), then=("heads", "--model", ready[0]) if ready else ()
+        )
+    else:
+        frame = result.to_patterns_frame if output.format == "json" else result.to_frame
+        output.write(frame, lambda _: checkpoint_view(result), then=("heads", "--model", checkpoint))

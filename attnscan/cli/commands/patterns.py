@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.output import ScreenFrame, Shown, destination_of
+from attnscan.cli.output import output_of
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
@@ -33,11 +33,9 @@ def patterns(
         ),
     ] = None,
 ) -> None:
-    given = context.params
     check_docstrings()  # what is shown
-    destination = destination_of(given)
+    output = output_of(context.params)
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
-    width = min(shutil.get_terminal_size().columns, 80)
-    text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
-    command = ("heads", "--pattern", name or "next-word")
-    destination.emit(Shown(partial(pattern_frame, shown), text, ScreenFrame(command=command)))
+    width = max(min(shutil.get_terminal_size().columns, 80), 40)
+    text = patterns_text() if name is None else pattern_text(shown[0], width)
+    output.write(partial(pattern_frame, shown), text, then=("heads", "--pattern", name or "next-word"))

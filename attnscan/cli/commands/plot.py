@@ -7,12 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import check_pictures_can_be_drawn, picture_format_of
+from attnscan.cli.output import PICTURES, check_pictures_can_be_drawn
+from attnscan.errors import OutputError
 from attnscan.results.files import check_writable
-from attnscan.results.grid import check_heads_are_named
 
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
@@ -44,11 +42,9 @@ def plot(
     treebank: o.Treebank = None,
     held: o.Held = None,
 ) -> None:
-    given = context.params
-    picture_format_of(output)
+    if output.suffix.lower().removeprefix(".") not in PICTURES:
+        known = " ".join(f".{suffix}" for suffix in PICTURES)
+        raise OutputError(f"cannot tell the format of the picture {output} from its suffix", f"use one of {known}")
     check_writable(output)
-    if heads is not None:
-        check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    with running() as progress:
-        attnscan.plot(**o.arguments_of("plot", given), progress=progress)
+    o.call("plot", context.params)

@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_input
+from attnscan.cli.output import about, next_command, output_of
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -23,10 +21,13 @@ def predictive(
     b: o.B = None,
 ) -> None:
     given = context.params
-    destination = destination_of(given)
+    output = output_of(given)
+    result = o.call("predictive", given)
     from attnscan.views.terminal.head_weights import dependencies_view
 
-    with running(skips={}) as progress:
-        result = attnscan.predictive(**o.arguments_of("predictive", given), progress=progress)
-    surround = frame_of_input(given, "classify", "--pattern", "predictive")
-    destination.emit(Shown(result.to_frame, lambda width: dependencies_view(result, width), surround))
+    output.write(
+        result.to_frame,
+        lambda width: dependencies_view(result, width),
+        above=about(given),
+        then=next_command(given, "classify", "--pattern", "predictive"),
+    )

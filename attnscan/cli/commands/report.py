@@ -8,12 +8,10 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running, say
-from attnscan.cli.output import Destination, write_stdout
+from attnscan.cli.messages import say
+from attnscan.cli.output import Output, write_stdout
 from attnscan.results.files import check_writable, is_stream, write_file
-from attnscan.results.grid import check_heads_are_named
 
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
@@ -49,20 +47,16 @@ def report(
     window: o.Window = None,
     treebank: o.Treebank = None,
 ) -> None:
-    given = context.params
-    if heads is not None:
-        check_heads_are_named(heads)
-    to_stdout = str(output) == "-"
+    given, to_stdout = context.params, str(output) == "-"
     if to_stdout:
-        Destination("table")  # says so if there is no standard output
-    if to_stdout and sys.stdout.isatty():
-        raise typer.BadParameter("a page cannot be shown on a terminal: add -o page.html")
-    if not to_stdout and not is_stream(output) and output.suffix.lower() not in (".html", ".htm"):
-        raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
-    if not to_stdout:
+        Output("table")  # says so if there is no standard output
+        if sys.stdout.isatty():
+            raise typer.BadParameter("a page cannot be shown on a terminal: add -o page.html")
+    else:
+        if not is_stream(output) and output.suffix.lower() not in (".html", ".htm"):
+            raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
         check_writable(output)
-    with running() as progress:
-        page = attnscan.report(**o.arguments_of("report", {**given, "output": None}), progress=progress)
+    page = o.call("report", {**given, "output": None})
     others = ", and --heads others" if a is not None and given["attention"] != "all" else ""
     for note in page.notes:
         say(f"{note}; --size allows more{others}")

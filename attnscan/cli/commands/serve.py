@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running, say
+from attnscan.cli.messages import say
 from attnscan.cli.output import write_stdout
 from attnscan.errors import OutputError
 from attnscan.inputs.library_calls import distrust
@@ -47,8 +46,7 @@ def serve(
 ) -> None:
     if sys.stdout is None:  # the shell's `>&-`
         raise OutputError("standard output is closed", "leave it open: the address is printed there")
-    with running() as progress:
-        server = attnscan.serve(**o.arguments_of("serve", context.params), progress=progress, on_bug=_say_bug)
+    server = o.call("serve", context.params, on_bug=_say_bug)
     with suppress(KeyboardInterrupt):
         write_stdout(f"{server.url}\n".encode())
         say(f"open this address to ask {' and '.join(server.titles)}; Ctrl-C ends it")

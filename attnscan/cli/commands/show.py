@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_input
-from attnscan.results.grid import attention_named, check_heads_are_named
+from attnscan.cli.output import about, next_command, output_of
+from attnscan.results.grid import attention_named
 from attnscan.results.terms import Side
 
 EXAMPLES = (
@@ -33,18 +30,19 @@ def show(
     top: Annotated[int | None, o.top_option("List the N strongest weights instead of a map.")] = None,
 ) -> None:
     given = context.params
-    check_heads_are_named(heads)
-    destination = destination_of(given)
+    output = output_of(given)
+    result = o.call("show", given)
     from attnscan.views.terminal.head_weights import head_view
 
-    with running() as progress:
-        result = attnscan.show(**o.arguments_of("show", given), progress=progress)
-    then = (
-        ("explain", heads)
-        if given["weights"] is None
-        else ("plot", "--kind", "head", "--heads", heads, "-o", "heads.svg")
+    command: tuple[str, ...] = ("explain", heads)
+    above = about(given)
+    if given["weights"] is not None:
+        command = ("plot", "--kind", "head", "--heads", heads, "-o", "heads.svg")
+    elif b is None and attention_named(heads, given["attention"]) != "encoder":
+        above += ("B  is written by the model",)
+    output.write(
+        result.to_frame,
+        lambda width: head_view(result, width, top),
+        above=above,
+        then=next_command(given, *command, heads=heads),
     )
-    surround = frame_of_input(given, *then, heads=heads)
-    if b is None and given["weights"] is None and attention_named(heads, given["attention"]) != "encoder":
-        surround = replace(surround, above=(*surround.above, "B  is written by the model"))
-    destination.emit(Shown(result.to_frame, lambda width: head_view(result, width, top), surround))

@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import Shown, destination_of, frame_of_pairs
-from attnscan.results.grid import check_heads_are_named
+from attnscan.cli.output import about, next_command, output_of
 from attnscan.results.terms import QUERIES, WITHIN
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
@@ -32,25 +29,20 @@ def similar(
     matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
 ) -> None:
     given = context.params
-    if heads is not None:
-        check_heads_are_named(heads)
-    destination = destination_of(given, draws=True)
-    if matrix and destination.format == "table":
+    output = output_of(given, draws=True)
+    if matrix and output.format == "table":
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
+    result = o.call("similar", given)
     from attnscan.views.terminal.comparison import similarity_view
 
-    with running() as progress:
-        result = attnscan.similar(**o.arguments_of("similar", given), progress=progress)
     chosen = None if heads is None else result.scores.grid.select(heads)
     first = None if chosen is None else result.scores.grid.index(chosen[0])
     alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))
     named = ",".join(result.heads[number].name for number in alike)
-    surround = frame_of_pairs(given, result.signature.pairs_read, "profile", "--heads", named, heads=named)
-    destination.emit(
-        Shown(
-            lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
-            lambda width: similarity_view(result, width, heads, nearest),
-            surround,
-            result,
-        )
+    output.write(
+        lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
+        lambda width: similarity_view(result, width, heads, nearest),
+        above=about(given, result.signature.pairs_read),
+        then=next_command(given, "profile", "--heads", named, heads=named),
+        draw=o.drawing(result),
     )

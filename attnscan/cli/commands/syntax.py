@@ -6,12 +6,9 @@ from typing import Annotated
 
 import typer
 
-import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running
-from attnscan.cli.output import ScreenFrame, Shown, destination_of
+from attnscan.cli.output import output_of, typed
 from attnscan.inputs.read import STDIN, shown
-from attnscan.results.grid import check_heads_are_named
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",
@@ -34,28 +31,21 @@ def syntax(
     subtypes: Annotated[bool, typer.Option("--subtypes", help="Keep subtypes, such as nsubj:pass.")] = False,
 ) -> None:
     given = context.params
-    if heads is not None:
-        check_heads_are_named(heads)
-    destination = destination_of(given)
-    if heads is not None and destination.format == "table":
+    output = output_of(given)
+    if heads is not None and output.format == "table":
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
+    result = o.call("syntax", given)
     from attnscan.views.terminal.syntax import syntax_view
 
-    with running() as progress:
-        result = attnscan.syntax(**o.arguments_of("syntax", given), progress=progress)
     chosen = None if heads is None else result.grid.select(heads)
-    typed = [word for path in treebank if path != STDIN for word in ("--treebank", path)]
-    best = result.strongest()
-    command = ("syntax", *typed, "--relation", best.relation) if relation is None and best is not None else ()
-    surround = ScreenFrame(
-        (f"treebank  {', '.join(map(shown, treebank))}", *([f"held  {', '.join(map(shown, held))}"] if held else [])),
-        command if all(shown(path) == path for path in treebank) else (),
-        options=() if given["model"] is None else ("--model", given["model"]),
-    )
-    destination.emit(
-        Shown(
-            lambda: result.to_frame(relation, chosen),
-            lambda width: syntax_view(result, width, relation, every=every),
-            surround,
-        ),
+    best, then = result.strongest(), list[str]()
+    if relation is None and best is not None and all(shown(path) == path for path in treebank):
+        banks = [word for path in treebank if path != STDIN for word in ("--treebank", path)]
+        then = ["syntax", *banks, "--relation", best.relation, *typed(given, "model")]
+    of_held = (f"held  {', '.join(map(shown, held))}",) if held else ()
+    output.write(
+        lambda: result.to_frame(relation, chosen),
+        lambda width: syntax_view(result, width, relation, every=every),
+        above=(f"treebank  {', '.join(map(shown, treebank))}", *of_held),
+        then=then,
     )

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.messages import _COULD_KEEP as KEEPS
+from attnscan.cli.messages import COULD_KEEP as KEEPS
 from attnscan.scan import local, scanner
 from attnscan.scan.state import ScanState
 
