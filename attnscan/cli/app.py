@@ -158,15 +158,12 @@ class _Command(_QuickFlags, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""
-        from attnscan.cli.output import check_not_overwritten
-        from attnscan.results.grid import check_heads_are_named
+        from attnscan.cli.output import check_given
 
         given = ctx.params
         del given["help_all"]
         with misuse_reported(f"attnscan {self.name}", self._example), reported(str(self.name), given):
-            check_not_overwritten(given)
-            if given.get("heads") is not None:
-                check_heads_are_named(given["heads"])
+            check_given(given)
             return self._run.callback(**{param.name: given[param.name] for param in self._run.params})
 
 
