@@ -24,7 +24,7 @@ from attnscan.results.dependencies import Dependencies
 from attnscan.results.heads import HeadScores
 from attnscan.results.similarity import Similarity
 from attnscan.views.behaviour import kinds_of
-from attnscan.views.notebook import classification_html
+from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import Page
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
@@ -137,17 +137,16 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     root = parsed(hostile._repr_html_())
     text = "".join(root.itertext())
     assert text.startswith("<b>\\x1b 6 × 12 = 72 heads cpu float32, 2 pairs, 1 skipped")
-    _, _, table = root.iter("table")  # below how many heads follow each pattern, and the map
-    rows = [["".join(cell.itertext()) for cell in row] for row in table]
-    assert rows[0] == ["pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs"]
+    tables = [*root.iter("table")][2:]  # below how many heads follow each pattern, and the map
+    rows = [[["".join(cell.itertext()) for cell in row] for row in table] for table in tables]
+    assert {tuple(table[0][:4]) for table in rows} == {("head", "score", "95 % interval", "lead")}
+    assert [len(table) for table in rows] == [6] * 6
     best = ranking.to_frame(["previous-word"]).iloc[0]
-    shown = next(row for row in rows if row[0] == "P previous-word")
-    assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"
+    shown = rows[1][1]
+    assert shown[0] == f"{best.layer}-{best['head']}" == "0-2"
     chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
-    assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
-    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["switched off"]]
-    assert len([row for row in rows if len(row) != 2 or row[0] != ""]) == 1 + 6 * 5 + 1
-    assert any("cannot be distinguished from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
+    assert shown[1:3] + shown[4:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
+    assert "W predictive switched off" in text and "cannot be distinguished from" in text  # by two pairs
 
 
 def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
@@ -156,7 +155,7 @@ def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
     shown = replace(
         article, attention=None, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",)
     )
-    root = parsed(classification_html(shown))
+    root = parsed(heads_html(shown))
     found = [bdi.text for bdi in root.iter("bdi")]
     assert found[:4] == list(hostile[:4]) and found[4:8] == [r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe"]
     assert {element.tag for element in root.iter()} == {"div", "p", "b", "span", "bdi", "table", "tr", "th", "td"}

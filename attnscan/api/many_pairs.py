@@ -36,7 +36,7 @@ from attnscan.results.grid import Heads, heads_written
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
 from attnscan.scan.options import Engine, OnProgress, Relations, ScanOptions, check_engine, note_inputs
-from attnscan.views.notebook import ranking_html
+from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ def heads(
         tokenizer=tokenizer,
         progress=progress,
     )
-    return replace(result, html=ranking_html)
+    return replace(result, html=heads_html)
 
 
 def ranked(
@@ -392,7 +392,7 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
 
     check_kind("shard", shard, ScanState)
     if not shard.asks:
-        return replace(shard.ranking(), html=ranking_html)
+        return replace(shard.ranking(), html=heads_html)
     if model is None and (model := shard.options.model) is None:
         raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
     options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
@@ -404,4 +404,4 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
         signature = scanner.signature(Seen(), fingerprint=True)
         if (own := shard.signature) is not None:
             shard.check(replace(signature, read_by=own.read_by, device=own.device))
-        return replace(finished(scanner, shard), html=ranking_html)
+        return replace(finished(scanner, shard), html=heads_html)

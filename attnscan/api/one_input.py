@@ -37,7 +37,7 @@ from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName, Side
 from attnscan.scan.options import OnProgress, ScanOptions, note_inputs, silent
-from attnscan.views.notebook import classification_html
+from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -139,7 +139,7 @@ def classify(
                 note_inputs([result.signature], length=scanner.loaded.limit)
                 note_words(scanner, [encoded])
                 note_unknown_words(scanner, encoded)
-        results[asked.attention] = replace(result, html=classification_html, pattern=tuple(names))
+        results[asked.attention] = replace(result, html=heads_html, pattern=tuple(names))
     if kept is not None:
         others: Any = () if everything else _of_other_kinds(a, b, options, model, tokenizer, progress)
         saved = [result.kept_attention().saved() for result in chain(results.values(), others)]
@@ -258,7 +258,7 @@ def _each(
                 continue
             seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
             signature = replace(result.signature, **seen.signature_fields)
-            yield record, replace(result, html=classification_html, pattern=names), signature
+            yield record, replace(result, html=heads_html, pattern=names), signature
             scanner.tell("scoring inputs", seen.read)
         if signature is None:
             raise no_pair("to score")

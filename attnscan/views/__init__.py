@@ -2,6 +2,7 @@
 
 palette.py   the letters and colours of patterns
 behaviour.py what heads do, and what scores are worth, as screens, pages and notebooks say it
+table.py     a table on screens and in notebooks
 notebook.py  HTML of a result
 terminal/    screens
 pictures/    PNG, SVG and PDF

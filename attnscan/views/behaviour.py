@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from attnscan.results.behaviour import RESAMPLINGS, Kind, Labels
 from attnscan.results.card import Card
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import ScoreTable
-from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, counted
 from attnscan.safe_text import plain
-from attnscan.views.palette import GROUPS, style_of, words
+from attnscan.views.palette import COLORS, GROUPS, style_of, words
+from attnscan.views.table import Column, Table
 
 NOT_MEASURED = "not measured"
-UNSURE = "?: the label changed in more than 5 % of bootstrap resamples"
 _CLOSE = 5  # heads that cannot be distinguished from the best: so many are named
 
 
@@ -32,54 +31,49 @@ def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
 def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
     labels = result.labels
-    heads, follow, none = len(labels.grid), int(labels.follows.sum()), int((labels.among_words == "").sum())
-    said = f"{follow} of {counted(heads, 'head')} {'follows' if follow == 1 else 'follow'} a pattern"
+    follow, none, rests = (int(heads.sum()) for heads in (labels.follows, labels.among_words == "", labels.rests))
+
+    def verb(number: int, plural: str) -> str:
+        return plural if number != 1 else {"have": "has", "carry": "carries"}.get(plural, f"{plural}s")
+
+    said = f"{follow} of {counted(len(labels.grid), 'head')} {verb(follow, 'follow')} a pattern"
     if labels.statements is None:
-        said += f", and {none} {'follows' if none == 1 else 'follow'} none."
+        said += f", and {none} {verb(none, 'follow')} none."
     else:
-        habit = heads - follow - none
-        shows = f"{none} {'shows' if none == 1 else 'show'} none"
-        if labels.drawn == "pairs":
-            shows += f" that {counted(labels.units, 'pair')} could tell from the average head"
-        said += f", {habit} {'has' if habit == 1 else 'have'} another habit, and {shows}."
-    if rests := int(labels.rests.sum()):
-        whose = "its" if rests == 1 else "their"
-        what = f"what {'it carries' if rests == 1 else 'they carry'} comes from"
-        what = what if labels.reading.carried else f"{whose} attention is on"
+        habit = len(labels.grid) - follow - none
+        said += f", {habit} {verb(habit, 'have')} another habit, and {none} {verb(none, 'show')} none"
+        told = f" that {counted(labels.units, 'pair')} could tell from the average head"
+        said += f"{told if labels.drawn == 'pairs' else ''}."
+    if rests:
+        they, their = ("it", "its") if rests == 1 else ("they", "their")
+        carried = f"what {they} {verb(rests, 'carry')} comes from"
+        what = carried if labels.reading.carried else f"{their} attention is on"
         said += f" {counted(rests, 'head rests', 'heads rest')}: more than half of {what} special tokens."
     return said
 
 
-def nothing(labels: Labels) -> str:
-    """What is said of a head that shows no habit, and by how much that was looked for."""
-    if labels.statements is None:
-        return "follows no pattern"
-    return f"no distinct habit that {counted(labels.units, labels.drawn[:-1])} could show"
-
-
-def by_reading(reading: Reading) -> str:
-    """How attention was read, if not by weight among words; else empty."""
-    parts = ["by what heads carry"] if reading.carried else []
-    return " · ".join([*parts, *([] if reading.among_words else ["special tokens in"])])
-
-
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
-    labels, head, rests = card.ranking.labels, card.head, ""
+    labels, head, told = card.ranking.labels, card.head, ""
     if labels.rests[head.place]:
-        resting = labels.numbers(DELIMITER, head).share
         what = "what it carries comes from" if labels.reading.carried else "its attention is on"
-        rests = f" It rests: {resting:.2f} of {what} special tokens."
-    if card.look.measure.own:
-        return f"{head.name}  {statement(labels, head)}.{rests}"
-    told = _numbers(labels, card.look.measure.name, head)
-    return f"{head.name}  {nothing(labels)}; it comes nearest to {told}.{rests}"
+        told = f" It rests: {labels.numbers(DELIMITER, head).share:.2f} of {what} special tokens."
+    said = statement(labels, head)
+    if not card.look.measure.own:
+        said += f"; it comes nearest to {_numbers(labels, card.look.measure.name, head)}"
+    return f"{head.name}  {said}.{told}"
 
 
 def statement(labels: Labels, head: Head) -> str:
-    """What a head does with its numbers, as `the next 3 words 0.63, average head 0.12, 3rd of 72`."""
-    name = str(labels.among_words[head.place])
-    return _numbers(labels, name, head) if name else nothing(labels)
+    """What a head does with its numbers, as `the next 3 words 0.63, average head 0.12, 3rd of 72`.
+
+    Of a head that does nothing, by how much that was looked for.
+    """
+    if name := str(labels.among_words[head.place]):
+        return _numbers(labels, name, head)
+    if labels.statements is None:
+        return "follows no pattern"
+    return f"no distinct habit that {counted(labels.units, labels.drawn[:-1])} could show"
 
 
 def _numbers(labels: Labels, name: str, head: Head) -> str:
@@ -109,6 +103,11 @@ def _ordinal(number: int) -> str:
     """
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+def why_unsure(labels: Labels) -> str:
+    """What it means that a label is not sure."""
+    return f"the label changed in more than 5 % of bootstrap resamples of the {labels.drawn}, or they are too few"
 
 
 def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
@@ -147,26 +146,35 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
     return f"no word of {half}{'this input' if result.of_input else 'these pairs'} is eligible"
 
 
-def why_unsure(labels: Labels) -> str:
-    """What it means that a label is not sure."""
-    return f"{UNSURE.removeprefix('?: ')} of the {labels.drawn}, or they are too few"
+def best_heads(result: HeadScores, pattern: str, top: int) -> Table:
+    """The best heads of a pattern, with what their scores are worth."""
+    table, p, leads = result.table, result.scores.patterns.index(pattern), result.leads(pattern)
+    of_others = result.scores.scored[p].of_others
+    columns = [Column("head"), Column("score", ">.3f"), Column("95 % interval", ">"), Column("lead", ">", 1)]
+    columns += [Column("self", ">.3f", 3)] if of_others else []
+    columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
+    rows: list[list[Any]] = []
+    for rank, number in enumerate(result.order(pattern)[:top]):
+        head = result.grid[number]
+        place = (*head.place, p)
+        low, high = (bound[place] for bound in table.interval)
+        lead = ""  # where there is no next head, or nobody knows
+        if rank < len(leads.se) and not np.isnan(leads.se[rank]):
+            lead = f"{'' if leads.sure[rank] else '≈ '}{leads.difference[rank]:.3f}"
+        rows.append([head.name, table.score[place], "" if np.isnan(low) else f"{low:.3f}–{high:.3f}", lead])
+        rows[-1] += [table.itself[place]] if of_others else []
+        rows[-1] += [table.chance[place], table.above_chance[place], table.n[place], table.pairs[place]]
+        sure = low > table.chance[place]  # false for NaN
+        rows[-1].append((max(0.0, table.above_chance[place]) if sure else 0.0, COLORS.get(pattern, "default")))
+    return Table([*columns, Column("above chance", "bar")], rows)
 
 
-def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
-    """A score, its interval, chance, how far above it, how much is the word itself, what it rests on; "" for NaN."""
-    numbers = {name: getattr(table, name)[place] for name in ("score", "chance", "above_chance", "itself")}
-    texts = {name: "" if np.isnan(value) else f"{value:.3f}" for name, value in numbers.items()}
-    low, high = (bound[place] for bound in table.interval)
-    texts["interval"] = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
-    return texts | {name: f"{getattr(table, name)[place]:,}" for name in ("n", "pairs")}
-
-
-def none_does(table: ScoreTable, grid: Grid, pattern: int, threshold: float) -> str:
+def none_does(result: HeadScores, pattern: str, threshold: float) -> str:
     """That no head follows a pattern, if so, and how near the best one comes; empty if some head does."""
-    above = table.above_chance[..., pattern]
+    above = result.table.above_chance[..., result.scores.patterns.index(pattern)]
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
-    best, by = grid[np.nanargmax(above)].name, round(float(np.nanmax(above)), 2)
+    best, by = result.grid[np.nanargmax(above)].name, round(float(np.nanmax(above)), 2)
     away = f"{abs(by):.2f} {'above' if by > 0 else 'below'} chance" if by else "at chance"
     return f"No head follows this pattern. Closest: {best}, {away} (a label needs {threshold:g} above)."
 
@@ -181,23 +189,16 @@ def ranked_by(result: HeadScores) -> str:
 
 def told_apart(result: HeadScores, pattern: str) -> str:
     """Which heads are not distinguished from the best, and about how many pairs would do it; empty if none."""
-    leads = result.leads(pattern, of_best=True)
-    if np.isnan(leads.se[:1]).any():
-        p = result.scores.patterns.index(pattern)
-        few = result.table.pairs[..., p].max() < 2
-        return (
-            "One pair gives no standard errors: give at least two."
-            if few
-            else "Leads have no standard errors in a model of so many heads."
-        )
-    close = result.close_to_best(pattern)
-    if not close:
+    if np.isnan(result.leads(pattern).se[:1]).any():
+        if result.table.pairs[..., result.scores.patterns.index(pattern)].max() < 2:
+            return "One pair gives no standard errors: give at least two."
+        return "Leads have no standard errors in a model of so many heads."
+    if not (close := result.close_to_best(pattern)):
         return ""
-    order = result.order(pattern)
-    best = result.scores.grid[order[0]].name
+    best = result.grid[result.order(pattern)[0]].name
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
     said = f"{best} cannot be distinguished from {', '.join(head.name for head in close[:_CLOSE])}{more}"
-    needed = result.pairs_to_tell(pattern)
-    said += f"; about {counted(needed, 'pair')} would distinguish it from the next" if needed is not None else ""
+    if (needed := result.pairs_to_tell(pattern)) is not None:
+        said += f"; about {counted(needed, 'pair')} would distinguish it from the next"
     luck = "" if result.ranked_by else " --split ranks and scores close heads on separate pairs, without luck."
     return f"{said}.{luck}"

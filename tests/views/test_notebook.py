@@ -12,7 +12,7 @@ from pages import made_up
 from attnscan import HeadScores, heads
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
-from attnscan.views.notebook import classification_html, ranking_html
+from attnscan.views.notebook import heads_html
 from attnscan.views.palette import letter
 
 
@@ -23,7 +23,7 @@ def ranking() -> HeadScores:
 
 
 def test_what_heads_do_and_the_map_come_first(ranking: HeadScores) -> None:
-    html, labels = ranking_html(ranking), ranking.labels
+    html, labels = heads_html(ranking), ranking.labels
     assert html.index(" heads follow a pattern, ") < html.index("strongest heads") < html.index("95 % interval")
     for kind in labels.kinds.values():
         shown = ", ".join(f"{head.name} {labels.share[head.place]:.2f}" for head in kind.heads[:5])
@@ -37,14 +37,14 @@ def test_what_heads_do_and_the_map_come_first(ranking: HeadScores) -> None:
 
 
 def test_without_labels_there_are_the_best_heads_alone(ranking: HeadScores) -> None:
-    html = ranking_html(replace(ranking, labels_by={}))
+    html = heads_html(replace(ranking, labels_by={}))
     assert "95 % interval" in html and "strongest heads" not in html
 
 
 def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     result, attention = made_up(1, 2, 12)
-    assert "<iframe" in classification_html(result)
+    assert "<iframe" in heads_html(result)
     some = attention.only(Chosen(attention.grid, (0, 1), (Head(0, 1),)))
-    assert "<iframe" not in classification_html(replace(result, attention=some))
+    assert "<iframe" not in heads_html(replace(result, attention=some))
     monkeypatch.setattr("attnscan.views.notebook.MOST_DRAWN", 11)
-    assert "<iframe" not in classification_html(result)
+    assert "<iframe" not in heads_html(result)

@@ -25,7 +25,7 @@ from attnscan import HeadScores
 from attnscan.results.behaviour import Labels
 from attnscan.results.scores import FloatArray
 from attnscan.views.behaviour import statement
-from attnscan.views.notebook import ranking_html
+from attnscan.views.notebook import heads_html
 from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
 from attnscan.views.palette import letter, words
@@ -171,7 +171,7 @@ def test_the_picture_and_the_notebook(told: Told) -> None:
     marks, labels = Counter(told.marks), told.labels
     drawn = Counter(texts(picture(told.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
-    cells = re.findall(r'title="(\d+-\d+): (.*?)\n', unescape(ranking_html(told.ranking)))
+    cells = re.findall(r'title="(\d+-\d+): (.*?)\n', unescape(heads_html(told.ranking)))
     assert len(cells) == 72
     for name, said in cells:
         assert said.startswith(statement(labels, labels.grid.head(name)))

@@ -118,7 +118,7 @@ def _frame(given: Mapping[str, Any], result: HeadScores) -> pd.DataFrame:
 
 def _view(given: Mapping[str, Any], result: HeadScores, width: int, nth: int | None = None) -> RenderableType:
     """The screen of one result, the `nth` of several."""
-    from attnscan.views.terminal.ranking import all_heads_view, classification_view
+    from attnscan.views.terminal.heads import all_heads_view, classification_view
 
     if not _is_listed(given):
         return classification_view(result, width, nth)

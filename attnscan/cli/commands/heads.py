@@ -60,7 +60,7 @@ def heads(
     def view(width: int) -> RenderableType:
         from rich.console import Group
 
-        from attnscan.views.terminal.ranking import best_heads_view, ranking_view
+        from attnscan.views.terminal.heads import best_heads_view, ranking_view
 
         if not listed:
             return Group(*(ranking_view(result, width, title) for result in results))

@@ -30,7 +30,7 @@ from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import statement, summary
-from attnscan.views.notebook import classification_html
+from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, letter, words
@@ -182,7 +182,7 @@ def test_a_notebook_shows_the_same_views_cuts_nothing_off_and_saves_the_table(
 ) -> None:
     result, attention = article
     path, kept = tmp_path / "cell.html", replace(result, attention=attention)
-    path.write_text(f"<!doctype html><html data-settled='yes'><body>{classification_html(kept)}", encoding="utf-8")
+    path.write_text(f"<!doctype html><html data-settled='yes'><body>{heads_html(kept)}", encoding="utf-8")
     shown = opened(path)
     frame = shown.frame_locator("iframe")
     inner = next(each for each in shown.frames if each != shown.main_frame)

@@ -24,8 +24,8 @@ from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter
+from attnscan.views.terminal.heads import all_heads_view, classification_view
 from attnscan.views.terminal.parts import render
-from attnscan.views.terminal.ranking import all_heads_view, classification_view
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

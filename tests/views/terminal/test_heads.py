@@ -15,8 +15,8 @@ from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
+from attnscan.views.terminal.heads import best_heads_view, lines_of, ranking_view
 from attnscan.views.terminal.parts import render
-from attnscan.views.terminal.ranking import best_heads_view, lines_of, ranking_view
 
 NAN = float("nan")
 

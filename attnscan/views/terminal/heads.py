@@ -1,0 +1,234 @@
+"""The screens of `heads` and `classify`: kinds of heads by groups with a map, the best heads of patterns, one input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from attnscan.results.behaviour import Kind, Labels
+from attnscan.results.grid import Head
+from attnscan.results.heads import HeadScores
+from attnscan.results.terms import THRESHOLD
+from attnscan.safe_text import plain
+from attnscan.views.behaviour import (
+    best_heads,
+    kinds_of,
+    none_does,
+    ranked_by,
+    summary,
+    token_lines,
+    told_apart,
+    why_unscored,
+)
+from attnscan.views.palette import letter, words
+from attnscan.views.table import Column, Table
+from attnscan.views.terminal.parts import color_of, flowed, named, number, some_of, wrapped
+
+_LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
+_GROUP = 11  # columns of a group's name
+_AVERAGE = 9  # columns of the average head's number
+_STRONGEST, _LEAST_STRONGEST = 30, 18  # columns for the strongest heads, at most, and with the average beside them
+_RULER = 4  # columns of layer numbers on the map
+_SHORT = {"cross-sentence": "… in the other sentence", "same-keys": "the same few words"}  # behind their group's name
+_LINES_EACH = 2  # of the screen for a sentence, at most
+_WORTH = (
+    "lead: how far above the next head; ≈: no further than its 95 % interval. above, bars: 0 at chance, 1 at perfect; "
+    "no bar: the score's interval reaches chance."
+)
+
+
+def lines_of(layers: int) -> int:
+    """How long a first screen may be: 34 lines for 6 layers, 42 for 12."""
+    return 26 + -(-4 * layers // 3)
+
+
+def title_of(result: HeadScores, about: str = "") -> Text:
+    """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
+    signature, grid, reading = result.signature, result.grid, result.reading
+    kind = f" of {grid.kind.word} attention" if grid.kind.letter else ""
+    cut = signature.counts.partition(", ")[2] if about else ""
+    unusual = ("by what heads carry" * reading.carried, "special tokens in" * (not reading.among_words))
+    rest = "".join(f" · {part}" for part in (cut, *unusual) if part)
+    name = signature.model if signature.model == "bundled" else signature.title
+    before = f"{plain(about)} · " if about else ""
+    return Text.assemble(before, (plain(name), "bold"), f", {grid.shape[0]} layers × {grid.shape[1]} heads{kind}{rest}")
+
+
+def ranking_view(result: HeadScores, width: int, about: str = "") -> RenderableType:
+    """What every head does over many pairs. Raises: OptionError if the result has no labels."""
+    above = [*wrapped(title_of(result, about).plain, width, style=""), *wrapped(ranked_by(result), width)]
+    return _first_screen(result, above, width)
+
+
+def classification_view(result: HeadScores, width: int, nth: int | None = None) -> RenderableType:
+    """One input at a glance: its tokens, kinds of heads, the map of all heads.
+
+    One of several inputs has its number in front, and no map.
+    """
+    above = [_input_title(result, nth), *_tokens(result, width)]
+    if nth is None:
+        return _first_screen(result, above, width, below=4)
+    return Group(_first_screen(result, above, width, mapped=False, below=4), "")
+
+
+def _first_screen(
+    result: HeadScores, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
+) -> RenderableType:
+    """What the heads of a model do, in two sentences, by kinds and, if `mapped`, head by head, below some lines.
+
+    So many of the rarest kinds share lines that the screen is no longer than `lines_of`, with the lines `below` it.
+    """
+    labels = result.labels
+    said = list(wrapped(summary(result), width, style=""))
+    drawn = list(_map(labels, width)) if mapped else []
+    legend = ["layers down, heads across"]
+    legend += [f"{letter('')} no distinct habit" if labels.statements else f"{letter('')} none"]
+    legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(labels.unsure.any())
+    explained = list(wrapped(" · ".join(legend), width)) if mapped else []
+    left = lines_of(labels.grid.shape[0]) - len([*above, *said, *explained]) - below - 2
+    room = width - max((line.cell_len for line in drawn), default=width) - 3
+    if room < _LEAST_BESIDE:
+        kinds = _kinds(labels, width, left - len(drawn) - bool(drawn))
+        return Group(*above, "", *said, "", *kinds, *[""] * bool(drawn), *drawn, *explained)
+    both = RichTable.grid(padding=(0, 3, 0, 0))
+    both.add_row(Group(*_kinds(labels, room, left)), Text("\n").join(drawn))
+    return Group(*above, "", *said, "", both, "", *explained)
+
+
+def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
+    """A line a kind, by groups; where there are more than lines, the rarest share the last ones."""
+    kinds = kinds_of(labels)
+    rarest = sorted((kind for group, kind in kinds if group != "rest"), key=lambda kind: len(kind.heads))
+    for count in range(len(rarest) + 1):
+        merged = rarest[:count]
+        counts = [Text(f"{_marked(kind)} {len(kind.heads)}", style=color_of(kind.name)) for kind in merged]
+        shared = list(flowed(counts, width)) if merged else []
+        if 1 + len(kinds) - count + len(shared) <= lines:
+            break
+    rows = [(group, kind, _marked(kind, short=True)) for group, kind in kinds if kind not in merged]
+    wide = _GROUP + max((len(name) for *_, name in rows), default=0) + 4  # to the end of the numbers of heads
+    left = width - wide - 2
+    averages = left - _AVERAGE >= _LEAST_STRONGEST
+    left -= _AVERAGE * averages
+    if rows:
+        among = " among words" if labels.reading.among_words else ""
+        what = "what is carried" if labels.reading.carried else "attention"
+        titles = (f"strongest: {what}{among}", f"strongest{among}", "strongest", "")
+        title = next(title for title in titles if len(title) <= max(left, 0))
+        yield Text(f"{'heads':>{wide}}{'average' if averages else '':>{_AVERAGE * averages}}  {title}", style="bold")
+    before = ""
+    for group, kind, name in rows:
+        strongest = (
+            Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {number(labels.numbers(kind.name, head).share)}")
+            for head in kind.heads
+        )
+        yield Text.assemble(
+            f"{'' if group == before else group:<{_GROUP}}",
+            (name.ljust(wide - _GROUP - 4), "dim" if group == "rest" else color_of(kind.name)),
+            f"{len(kind.heads):>4}{number(kind.average) if averages else '':>{_AVERAGE * averages}}  ",
+            next(flowed(strongest, min(_STRONGEST, left))),
+        )
+        before = group
+    yield from shared
+
+
+def _marked(kind: Kind, *, short: bool = False) -> str:
+    """A kind's letter and words; shorter behind its group's name."""
+    return f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name)) if short else words(kind.name)}"
+
+
+def _map(labels: Labels, width: int) -> Iterator[Text]:
+    """Every head's letter, and `?` where it is unsure; that alone where there is room for no more."""
+    heads = labels.grid.shape[1]
+    cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
+    every = 1 if cell == 3 else 5
+    ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
+    yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
+    for row, layer in enumerate(labels.grid.numbers):
+        line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
+        for place in ((row, head) for head in range(heads)):
+            kind, asked = str(labels.among_words[place]), "?" if labels.unsure[place] else ""
+            text = (asked or letter(kind)) if cell == 1 else letter(kind) + asked
+            line.append(text.ljust(cell), style="dim" if labels.rests[place] or not kind else color_of(kind))
+        line.rstrip()
+        yield line
+
+
+def best_heads_view(
+    result: HeadScores, patterns: Sequence[str], top: int, width: int, about: str = ""
+) -> RenderableType:
+    """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
+    blocks: list[RenderableType] = [title_of(result, about), *wrapped(ranked_by(result), width)]
+    threshold = result.labels.threshold if result.has_labels else THRESHOLD
+    ranked = 0
+    for pattern in patterns:
+        blocks += ["", named(pattern)]
+        blocks += [Text(why, style="dim")] if (why := why_unscored(result, pattern)) else []
+        if count := len(result.order(pattern)):
+            ranked = max(ranked, count)
+            blocks += wrapped(none_does(result, pattern, threshold), width)
+            blocks += [best_heads(result, pattern, top).screen(width, apart=1)]
+            blocks += wrapped(told_apart(result, pattern), width)
+    blocks += ["", *wrapped(_WORTH, width)] if ranked else []
+    blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
+    return Group(*blocks)
+
+
+def all_heads_view(
+    result: HeadScores,
+    patterns: Sequence[str],
+    order: Sequence[Head],
+    width: int,
+    top: int | None = None,
+    nth: int | None = None,
+) -> RenderableType:
+    """Heads with what they do and their scores, in the given order; and why there are no scores, where that is so."""
+    labels, entropy = result.labels, result.scores.entropy
+    columns = [Column("head"), Column("label", drop=1), Column("among words", drop=3), Column("share", ">.2f", 2)]
+    columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [Column("nats", ">.2f", 4)]
+    places, rows = [result.scores.patterns.index(pattern) for pattern in patterns], []
+    for head in order[:top]:
+        does = [str(names[head.place]) for names in (labels.label, labels.among_words)]
+        kinds = [f"{letter(name)} {plain(name)}" for name in does]
+        kinds[0] += "?" * bool(labels.unsure[head.place])
+        texts = [Text(kind, style=color_of(name) if name else "dim") for kind, name in zip(kinds, does, strict=True)]
+        scores = result.table.score[head.place][places]
+        rows.append([head.name, *texts, labels.share[head.place], *scores, entropy[head.place]])
+    listed = [Table(columns, rows).screen(width, apart=1, header="bold")] if rows else []
+    unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
+    for pattern in patterns:
+        unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
+    why = [line for why, names in unscored.items() if why for line in wrapped(f"{', '.join(names)}: {why}", width)]
+    if nth is not None:
+        return Group(_input_title(result, nth), *_tokens(result, width), *listed, *why, "")
+    explained: list[RenderableType] = []
+    if listed:
+        there = {str(column.header) for column in listed[0].columns}
+        legend = ["share: of what it does among words"] if "share" in there else []
+        legend += [f"{letter(pattern)} {plain(pattern)}" for pattern in patterns]
+        legend += ["nats: entropy of a row"] if "nats" in there else []
+        legend += ["? not sure"] if labels.unsure.any() else []
+        explained = ["", *flowed((Text(entry, style="dim") for entry in legend), width)]
+    if top is not None and top < len(order):
+        explained.append(Text(some_of(top, len(order)), style="dim"))
+    return Group(_input_title(result), "", *listed, *why, *explained)
+
+
+def _input_title(result: HeadScores, nth: int | None = None) -> Text:
+    return title_of(result) if nth is None else Text(f"input {nth}", style="bold")
+
+
+def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
+    """The units of each sentence on two lines of their own, at most; a closing delimiter goes with its sentence."""
+    for name, tokens in token_lines(result).items():
+        line = Text(" ").join(Text(text, style="dim" if special else "") for text, special in tokens)
+        shown = line.wrap(Console(width=width), width - 2)
+        if len(shown) > _LINES_EACH:
+            more = Text(f" … {len(tokens)} tokens in all", style="dim")
+            shown[_LINES_EACH - 1].truncate(width - 2 - more.cell_len)
+            shown[_LINES_EACH - 1].append_text(more)
+        for place, part in enumerate(shown[:_LINES_EACH]):
+            yield Text.assemble("  " if place else (f"{name} ", "bold"), part)
