@@ -27,8 +27,8 @@ from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import multiplies_bfloat16
+from attnscan.model.running import side_by_side
 from attnscan.model.sources import Dtype, bundled
-from attnscan.model.threads import side_by_side
 from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from toy import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
 from attnscan.api.arguments import SCAN  # noqa: E402
-from attnscan.model import threads as side_by_side  # noqa: E402
+from attnscan.model import running  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
@@ -153,30 +154,30 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     Nobody's first item is done before that, whatever the system does with threads.
     """
-    by_threads, turns = side_by_side._by_threads, list[int]()
+    turns = list[int]()
 
-    def all_at_once(workers: int, items: Iterable[Any], work: Callable[..., Any]) -> Iterator[Any]:
-        begun, go_on = set[int](), threading.Event()
+    class Crew(ThreadPoolExecutor):
+        def __init__(self, workers: int, *rest: Any) -> None:
+            super().__init__(workers, *rest)
+            self._count, self._begun, self._go_on = workers, set[int](), threading.Event()
 
-        def until_all_have_begun() -> Iterator[Any]:
-            yield from items
-            go_on.set()
+        def submit(self, work: Callable[..., Any], item: Any) -> Any:  # type: ignore[override]
+            def together() -> Any:
+                self._begun.add(threading.get_ident())
+                if len(self._begun) == self._count:
+                    self._go_on.set()
+                self._go_on.wait(1)
+                return work(item)
 
-        def together(item: Any) -> Any:
-            begun.add(threading.get_ident())
-            if len(begun) == workers:
-                go_on.set()
-            assert go_on.wait(60)
-            return work(item)
+            return super().submit(together)
 
-        with closing(by_threads(workers, until_all_have_begun(), together)) as worked:
-            try:
-                yield from worked
-            finally:
-                go_on.set()
-                turns.append(len(begun))
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            self._go_on.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+            if self._count > 1:
+                turns.append(len(self._begun))
 
-    monkeypatch.setattr(side_by_side, "_by_threads", all_at_once)
+    monkeypatch.setattr(running, "ThreadPoolExecutor", Crew)
     return turns
 
 

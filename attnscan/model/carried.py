@@ -40,21 +40,18 @@ class OutputProjections:
 
         Shape: `values` [batch, head, token, value] -> [batch, head, token], float32.
         """
-        projected = values.float() @ self.triangles[layer][heads]
-        norms: Tensor = torch.linalg.vector_norm(projected, dim=-1)
+        norms: Tensor = torch.linalg.vector_norm(values.float() @ self.triangles[layer][heads], dim=-1)
         return norms
 
     def of_values(self, block: AttentionBlock) -> Tensor:
         """How long the vectors are that all keys have to give, ‖f(x_j)‖. Shape: [batch, head, key], float32."""
         assert block.value is not None
-        if (norms := block.shared.get("norms")) is None:
-            norms = block.shared["norms"] = self.norms(block.layer, block.heads, block.value)
-        return norms
+        return self.norms(block.layer, block.heads, block.value)
 
     def outputs(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
-        given = block.output if block.output is not None else block.weights @ block.value[:, :, block.columns].float()
+        given = block.output if block.output is not None else block.weights @ block.value.float()
         return self.norms(block.layer, block.heads, given)
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
@@ -62,13 +59,11 @@ class OutputProjections:
 
         A row that carries nothing at all is zero throughout, and `idle` tells which are.
         """
-        norms = self.of_values(block)[..., block.columns]
+        norms, idle = self.of_values(block), None
         given = block.weights.log().clip(_LEAST) if block.logits is None else block.logits
         logits = given + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
-        zero = norms == 0
-        idle = None
-        if bool(zero.any()):
+        if bool((zero := norms == 0).any()):
             idle = ~((block.weights > 0) & ~zero[:, :, None]).any(-1)
             weights = weights.masked_fill(idle[..., None], 0.0)
         return replace(block, weights=weights, logits=logits, idle=idle, value_norms=norms)
@@ -82,28 +77,22 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
     Shape: `inputs` are the model's, each [batch, token].
     Raises: CaptureError if a layer has none that its heads pass through and nothing else does.
     """
-    random, finder = torch.Generator().manual_seed(0), _Finder()
-
-    def fill(_layer: int, output: Tensor) -> None:
-        output.copy_(torch.randn(output.shape, generator=random))
-        finder.given.append(output.clone())
-        finder.weights.append([])
-
+    finder, triangles = _Finder(), dict[int, Tensor]()  # by parameter: ALBERT has one projection for all layers
     if not tap.calls.whole:
         raise _not_computed(tap.model, "what a head puts out is computed in several parts")
     with finder:
-        tap.output(inputs, fill)
-    triangles: dict[int, Tensor] = {}  # ALBERT has one projection for all layers
-    for layer, weights in enumerate(finder.weights):
+        tap.output(inputs, finder.fill)
+    for layer, (given, weights) in enumerate(zip(finder.given, finder.weights, strict=True)):
         if len(weights) != 1:
             why = f"in layer {layer} the output of heads passes through another module first"
             raise _not_computed(tap.model, why)
-        if id(weights[0]) not in triangles:
-            check_finite(weights[0], "the output projection's weights")
-            slices = weights[0].detach().reshape(finder.given[layer].shape[2], -1, weights[0].shape[1])
+        parameter, weight = weights[0]
+        if id(parameter) not in triangles:
+            check_finite(weight, "the output projection's weights")
+            slices = weight.detach().reshape(given.shape[2], -1, weight.shape[1])
             triangle = torch.linalg.qr(slices.double().cpu().mT, mode="r").R.mT
-            triangles[id(weights[0])] = triangle.to(weights[0].device, torch.float32)
-    return OutputProjections(tuple(triangles[id(weights[0])] for weights in finder.weights))
+            triangles[id(parameter)] = triangle.to(weight.device, torch.float32)
+    return OutputProjections(tuple(triangles[id(weights[0][0])] for weights in finder.weights))
 
 
 def _not_computed(model: Any, why: str) -> CaptureError:
@@ -118,34 +107,37 @@ class _Finder(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
+        self._random = torch.Generator().manual_seed(0)
         self.given: list[Tensor] = []
         """Of each layer. Shape: [batch, token, head, dimension]."""
-        self.weights: list[list[Tensor]] = []
-        """Of each layer the weights of such products. Shape: each [head and dimension, hidden]."""
-        self._made: dict[int, Tensor] = {}
-        """The weights, by the id of the parameter: ALBERT's layers share one."""
+        self.weights: list[list[tuple[Tensor, Tensor]]] = []
+        """Of each layer the parameters in such products, and each as [head and dimension, hidden]."""
+
+    def fill(self, _layer: int, output: Tensor) -> None:
+        """Let a layer's heads put out random numbers."""
+        output.copy_(torch.randn(output.shape, generator=self._random))
+        self.given.append(output.clone())
+        self.weights.append([])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it was given."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if self.given:
+        if self.given and name in ("linear", "addmm", "matmul", "__matmul__", "einsum"):
+            given = [*args, *kwargs.values()]
             if name == "linear":
-                values = args[0] if args else kwargs["input"]
-                weight = args[1] if len(args) > 1 else kwargs["weight"]
-                self._look(values, weight, weight.mT)
+                self._look(given[0], given[1], given[1].mT)
             elif name == "addmm":  # GPT-2's Conv1D
-                self._look(args[1], args[2], args[2])
-            elif name in ("matmul", "__matmul__") and args[1].ndim == 2:  # Falcon's
-                self._look(args[0], args[1], args[1])
-            elif name == "einsum" and args[0] == "ibnd,hnd->ibh":  # XLNet's
-                self._look(args[1].transpose(0, 1), args[2], args[2].flatten(1).mT)
+                self._look(given[1], given[2], given[2])
+            elif name == "einsum" and given[0] == "ibnd,hnd->ibh":  # XLNet's
+                self._look(given[1].transpose(0, 1), given[2], given[2].flatten(1).mT)
+            elif name != "einsum" and given[1].ndim == 2:  # Falcon's
+                self._look(given[0], given[1], given[1])
         return func(*args, **kwargs)
 
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:
-        """Shape: `weight` [head and dimension, hidden], made of a parameter of the model."""
+        """Note a weight [head and dimension, hidden], made of a parameter of the model, if the values are ours."""
         given = self.given[-1]
-        if values.dtype != given.dtype or values.numel() != given.numel():
-            return
-        if torch.equal(values.reshape(-1), given.reshape(-1)):
-            self.weights[-1].append(self._made.setdefault(id(parameter), weight))
+        alike = values.dtype == given.dtype and values.numel() == given.numel()
+        if alike and torch.equal(values.reshape(-1), given.reshape(-1)):
+            self.weights[-1].append((parameter, weight))

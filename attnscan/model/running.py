@@ -1,17 +1,19 @@
-"""Running somebody else's model: what it takes, what it says when it fails, in halves where memory is short."""
+"""Running somebody else's model: how it is set up and put back, what it says when it fails, what memory allows."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 from attnscan.inputs.library_calls import WhileInside
@@ -20,7 +22,14 @@ from attnscan.results.terms import counted
 BLOCK_SPARSE = "block_sparse"
 READ_IN_FULL = "attention is computed in full; the model's own is of blocks (block_sparse), where no row is whole"
 """What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
-T = TypeVar("T")
+ATTENTION = "attnscan"
+"""The name of our attention function among those of transformers."""
+MODIFIERS = ("s_aux", "softcap")
+"""What eager attention can add to the logits, and ours does not."""
+_MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
+_MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
+_MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
+Item = TypeVar("Item")
 R = TypeVar("R")
 
 
@@ -36,9 +45,8 @@ def _silence() -> tuple[int, bool]:
 def _speak(before: tuple[int, bool]) -> None:
     from transformers.utils import logging
 
-    verbosity, bars = before
-    logging.set_verbosity(verbosity)
-    if bars:
+    logging.set_verbosity(before[0])
+    if before[1]:
         logging.enable_progress_bar()
 
 
@@ -52,22 +60,60 @@ def quiet_transformers() -> Iterator[None]:
         yield
 
 
+class Attends(Protocol):
+    """Computes the attention of a run."""
+
+    def attend(
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
+    ) -> Tensor:
+        """Shape: [batch, head, token, dimension] each, `mask` as transformers makes it -> [batch, token, head, d]."""
+
+
+_runs = threading.local()
+
+
+@contextmanager
+def attended_by(run: Attends) -> Iterator[None]:
+    """Let a run compute the attention of models that are turned to `ATTENTION`, in this thread."""
+    _runs.run = run
+    try:
+        yield
+    finally:
+        del _runs.run
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
+) -> tuple[Tensor, None]:
+    """What transformers calls in place of the model's own attention."""
+    run: Attends | None = getattr(_runs, "run", None)
+    return (fused if run is None else run.attend)(module, query, key, value, attention_mask, **rest), None
+
+
+def fused(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
+    """What torch's fused kernel makes of a call; the mask alone decides, whatever the module says of being causal."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    rest = {name: given for name, given in rest.items() if name not in MODIFIERS} | {"is_causal": False}
+    output: Tensor = sdpa_attention_forward(module, query, key, value, mask, **rest)[0]
+    return output
+
+
 @contextmanager
 def attention_of(model: Any, name: str) -> Iterator[bool]:
-    """Run the model with the attention of that name, and put its own back; whether it took it.
+    """Run the model with the attention of that name, and put its own back; whether it took it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
 
-    Layers that a caller made by copying others hold configs of their own, which follow the model's.
-    """
-    configs = {id(model.config): model.config}
-    for module in model.modules():
-        if hasattr(config := getattr(module, "config", None), "_attn_implementation_internal"):
-            configs[id(config)] = config
+    # Without a mask function of the same name transformers passes no mask at all, and padding
+    # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+    AttentionInterface.register(ATTENTION, _attend)
+    AttentionMaskInterface.register(ATTENTION, eager_mask)
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    configs = {i: config for i, config in configs.items() if hasattr(config, "_attn_implementation_internal")}
     before = [(config, config._attn_implementation_internal) for config in configs.values()]
     try:
         model.set_attn_implementation(name)
-        for config in configs.values():
-            if type(config) is type(model.config):
-                config._attn_implementation_internal = model.config._attn_implementation_internal
         yield model.config._attn_implementation == name
     finally:
         for config, implementation in before:
@@ -84,7 +130,7 @@ def at_rest(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, with full attention, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
     sparse = block_sparse_part(model)
-    compiled = any(m._compiled_call_impl is not None or hasattr(m, "_orig_mod") for m in model.modules())
+    compiled = any(module._compiled_call_impl is not None for module in model.modules())
     try:
         model.eval()
         if sparse is not None:
@@ -101,7 +147,7 @@ def at_rest(model: Any) -> Iterator[None]:
 @quiet_transformers()
 @torch.inference_mode()
 def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
-    """Run a model as it is, without a tap. Raises: CaptureError if it fails on this input."""
+    """Run a model and return its output. Raises: CaptureError if it fails on this input."""
     try:
         return model(**accepted(model, inputs))
     except Exception as error:
@@ -110,7 +156,7 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 
 def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
-    if _no_room(error):
+    if out_of_memory(error) or isinstance(error, torch.OutOfMemoryError):
         return MemoryFullError(
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
             "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
@@ -148,11 +194,6 @@ def not_finite(what: str, where: str = "") -> CaptureError:
     )
 
 
-def _no_room(error: Exception) -> bool:
-    """Whether memory ran out; torch has a class for an accelerator's alone."""
-    return isinstance(error, torch.OutOfMemoryError) or out_of_memory(error)
-
-
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
     parameters = named_arguments(model)
@@ -170,79 +211,42 @@ def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
 
     Raises: CaptureError if no class says.
     """
-    above = (vars(kind)["forward"] for kind in type(model).__mro__ if "forward" in vars(kind))
-    for forward in (model.forward, *above):
-        parameters = inspect.signature(forward).parameters
-        if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
-            return parameters
+    for kind in type(model).__mro__:
+        if "forward" in vars(kind):
+            parameters = inspect.signature(kind.forward).parameters
+            if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
+                return parameters
     raise CaptureError(
         f"the forward of {type(model).__name__} takes *args alone, and does not say which inputs it reads",
         "name its inputs: def forward(self, input_ids, attention_mask=None, ...)",
     )
 
 
-_BEHIND_ATTENTION = "feed_forward_chunk"
-"""What transformers calls a layer's part behind its attention, wherever it can be run in chunks."""
-
-
-def last_feed_forward(encoder: Any) -> Any | None:
-    """The last of a model's layers that have such a part."""
-    return next((module for module in reversed(list(encoder.modules())) if hasattr(module, _BEHIND_ATTENTION)), None)
-
-
-_sees = threading.local()
-"""The `places` that each thread's runs keep of the hidden states, or `early` of the last layer's."""
-
-
 @contextmanager
-def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor], *, early: bool = False) -> Iterator[None]:
+def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
     """Let a task head work on some places alone, as one sequence of them, in this thread's runs.
 
-    With `early`, so does all behind the last layer's attention; that can be wrong, since the layer that has
-    `last_feed_forward` need not be the last that looks at other positions.
     Shape: `places` are rows and columns of the batch, each [place].
     """
+    thread = threading.get_ident()
 
     def keep(_module: Any, _arguments: Any, output: Any) -> Any:
-        if getattr(_sees, "places", None) is places:
+        if threading.get_ident() == thread:
             output.last_hidden_state = output.last_hidden_state[places][None]
         return output
 
-    with _in_chunks(last_feed_forward(encoder)) if early else nullcontext():
-        hook = None if early else encoder.register_forward_hook(keep)
-        setattr(_sees, "early" if early else "places", places)
-        try:
-            yield
-        finally:
-            setattr(_sees, "early" if early else "places", None)
-            if hook is not None:
-                hook.remove()
-
-
-_chunked: dict[int, int] = {}
-_chunking = threading.Lock()
-
-
-@contextmanager
-def _in_chunks(layer: Any) -> Iterator[None]:
-    """Let a layer work behind its attention on the places that each thread keeps; several threads may ask for it."""
-    work = type(layer).feed_forward_chunk.__get__(layer)
-    with _chunking:
-        _chunked[id(layer)] = _chunked.get(id(layer), 0) + 1
-        vars(layer)[_BEHIND_ATTENTION] = lambda states: work(
-            states if (places := getattr(_sees, "early", None)) is None else states[places][None]
-        )
+    hook = encoder.register_forward_hook(keep)
     try:
         yield
     finally:
-        with _chunking:
-            _chunked[id(layer)] -= 1
-            if not _chunked[id(layer)]:
-                del _chunked[id(layer)], vars(layer)[_BEHIND_ATTENTION]
+        hook.remove()
 
 
 def in_halves(
-    items: Sequence[T], work: Callable[[Sequence[T]], R], tokens: Callable[[T], int], device: torch.device | str
+    items: Sequence[Item],
+    work: Callable[[Sequence[Item]], R],
+    tokens: Callable[[Item], int],
+    device: torch.device | str,
 ) -> Iterator[R]:
     """Work on some items: on all at once, or in halves where the device's memory does not hold them.
 
@@ -251,7 +255,7 @@ def in_halves(
     try:
         result = work(items)
     except (RuntimeError, MemoryError, MemoryFullError) as error:
-        if not _no_room(error):
+        if not (out_of_memory(error) or isinstance(error, torch.OutOfMemoryError)):
             raise
         if len(items) == 1:
             on_cpu = torch.device(device).type == "cpu"
@@ -302,3 +306,44 @@ def check_weights(
         f"{free / 1e9:.1f} GB of memory are free: {fit} {'tokens' if queries is None else 'queries'} would fit",
         remedy,
     )
+
+
+def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
+    """How many batches of a loaded model may run at once, of inputs of so many tokens at most.
+
+    One a core, as far as memory goes; one on a GPU.
+    """
+    if loaded.device.type != "cpu":
+        return 1
+    tokens, free = loaded.room(batch_tokens).tokens, free_memory()
+    by_tokens, by_cells = _MOST_TOKENS // tokens, _MOST_CELLS // longest**2
+    by_memory = _MOST_WORKERS if free is None else free // loaded.needs(max(tokens, longest), longest)
+    workers = max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells, by_memory))
+    return 1 if workers > 1 and loaded.remembers_runs else workers
+
+
+def is_too_long(length: int, workers: int) -> bool:
+    """Whether memory does not take as many inputs of that length as there are workers."""
+    return workers * length**2 > _MOST_CELLS
+
+
+def side_by_side(
+    workers: int, items: Iterable[Item], work: Callable[[Item], R]
+) -> Generator[tuple[Item, R], None, None]:
+    """Do some work on each item, in so many threads, which divide the cores. Yields in the order of the items.
+
+    A forward pass over all cores makes them meet after each of a layer's dozen products; a core that runs whole
+    batches waits for none. Items are taken while others are worked on. Closing the generator waits for what runs.
+    """
+    cores, begun = torch.get_num_threads(), deque[tuple[Item, Future[R]]]()
+    pool = ThreadPoolExecutor(workers, "attnscan-worker", lambda: torch.set_num_threads(max(1, cores // workers)))
+    try:
+        for item in items:
+            begun.append((item, pool.submit(work, item)))
+            if len(begun) > 2 * workers:
+                yield begun[0][0], begun.popleft()[1].result()
+        while begun:
+            yield begun[0][0], begun.popleft()[1].result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(cores)  # threads that are yet to come start with what was set last

@@ -7,7 +7,7 @@ followed by identity: what is computed from a product, of the same size, is stil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass
 class _Product:
-    """A product whose result is followed."""
+    """A product of queries [..., query, dimension] and keys [..., key, dimension], and what has become of it."""
 
     result: Tensor
     query: Tensor
@@ -59,8 +59,10 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self._on_call, self._batch = on_call, batch
         self._products: dict[int, _Product] = {}
-        self._softmax: tuple[Tensor, Tensor, _Product | None] | None = None
-        """What has become of the last softmax, what it was of, and the product that this came from."""
+        self._weights: Tensor | None = None
+        """What has become of the last softmax; beside it what that was of, and the product that this came from."""
+        self._logits: Tensor | None = None
+        self._product: _Product | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it did."""
@@ -70,30 +72,33 @@ class Watch(TorchFunctionMode):
             self._look(getattr(func, "__name__", ""), args, kwargs, result)
         return result
 
-    def _look(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+    def _look(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
+        weights = self._weights
         if name == "softmax" and result.ndim >= 3:
-            self._softmax = result, args[0], self._products.pop(id(args[0]), None)
+            self._weights, self._logits, self._product = result, args[0], self._products.get(id(args[0]))
             self._products.clear()
         elif name in _PRODUCTS:
-            equation, (left, right) = _factors(name, args)
-            if self._softmax is not None and left is self._softmax[0]:
-                self._call(equation, right, result)
-            elif result.ndim >= 3:
+            equation, (left, right) = "", args[:2]
+            if name == "einsum":
+                factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
+                equation, (left, right) = args[0].replace(" ", ""), (*factors, None)[:2]
+            if weights is not None and left is weights:
+                self._weights = None
+                self._call(weights, *_in_order(equation, right, result))
+            elif result.ndim >= 3 and isinstance(right, Tensor):
                 self._products[id(result)] = _Product(result, *_by_heads(equation, left, right))
         elif name == "baddbmm":
             left, right = args[1:3] if len(args) > 1 else (kwargs["batch1"], kwargs["batch2"])
             self._products[id(result)] = _Product(result, left, right.mT, kwargs.get("alpha", 1.0))
+        elif weights is not None and args[0] is weights:
+            sliced = name == "__getitem__" and result.shape[:-1] == weights.shape[:-1]  # a sink is cut off
+            if result.numel() == weights.numel() or sliced:
+                self._weights = result
         else:
             self._follow(name, args, result)
 
-    def _follow(self, name: str, args: tuple[Any, ...], result: Tensor) -> None:
-        """Note what a product, or the weights, have become."""
-        if self._softmax is not None and args[0] is self._softmax[0]:
-            weights = self._softmax[0]
-            sliced = name == "__getitem__" and result.shape[:-1] == weights.shape[:-1]  # a sink is cut off
-            if result is not weights and (result.numel() == weights.numel() or sliced):
-                self._softmax = result, *self._softmax[1:]
-            return
+    def _follow(self, name: str, args: Sequence[Any], result: Tensor) -> None:
+        """Note what a product has become."""
         product = next((self._products[id(given)] for given in args if id(given) in self._products), None)
         if product is None or result.numel() != product.result.numel():
             return
@@ -104,68 +109,58 @@ class Watch(TorchFunctionMode):
         product.result = result
         self._products[id(result)] = product
 
-    def _call(self, equation: str, value: Tensor, output: Tensor) -> None:
-        assert self._softmax is not None
-        weights, logits, product = self._softmax
-        self._softmax = None
-        if equation:
-            value, output = _of_equation(equation, value, output)
-        folded = weights.shape[:-2]
-        heads = (self._batch, -1) if len(folded) == 1 else folded
+    def _call(self, weights: Tensor, value: Tensor, output: Tensor) -> None:
+        """Tell of a call, by input and head, where the model may have folded the two into one axis."""
+        heads = (self._batch, -1) if weights.ndim == 3 else weights.shape[:-2]
 
-        def unfolded(values: Tensor) -> Tensor:
-            return values.reshape(*heads, *values.shape[-2:]) if values.ndim == 3 else values
+        def by_heads(values: Tensor) -> Tensor:
+            return values.view(*heads, *values.shape[-2:]) if values.ndim == 3 else values
 
-        weights = unfolded(weights)
-        query, key = (None, None) if product is None else (unfolded(product.query), unfolded(product.key))
-        if query is None or key is None or query.shape[:3] != weights.shape[:3] or key.shape[2] != weights.shape[3]:
-            query = key = None
-        if key is not None:
-            key = key.expand(*weights.shape[:2], *key.shape[2:])  # one for several heads
-        value = unfolded(value)
+        def of_each(values: Tensor) -> Tensor:  # one may be for several heads
+            return values.expand(*weights.shape[:2], *values.shape[2:])
+
+        assert self._logits is not None
+        weights, product, query, key, scaling = by_heads(weights), self._product, None, None, 1.0
+        if product is not None:
+            query, key, scaling = by_heads(product.query), by_heads(product.key), product.scaling
+            if query.shape[:3] != weights.shape[:3] or key.shape[2] != weights.shape[3]:
+                query = key = None
         self._on_call(
             Call(
                 weights,
-                unfolded(logits),
-                value.expand(*weights.shape[:2], *value.shape[2:]),
-                output.view(*heads, *output.shape[-2:]) if output.ndim == 3 else output,
+                by_heads(self._logits),
+                of_each(by_heads(value)),
+                by_heads(output),
                 query,
-                key,
-                1.0 if product is None else product.scaling,
+                None if key is None else of_each(key),
+                scaling,
             )
         )
 
 
-def _factors(name: str, args: tuple[Any, ...]) -> tuple[str, tuple[Any, Any]]:
-    """The equation of a product, if it is given by one, and its two factors."""
-    if name != "einsum":
-        return "", (args[0], args[1])
-    factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
-    return args[0].replace(" ", ""), (factors[0], factors[1] if len(factors) == 2 else None)
-
-
 def _by_heads(equation: str, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys of a product, head by head. Shape: each [batch, head, token, dimension], or heads folded in."""
-    if not equation or right is None:
-        return left, right.mT if right is not None and right.ndim >= 2 else left
+    """Queries and keys of a product. Shape: each [batch, head, token, dimension], or heads folded in."""
+    if not equation:
+        return left, right.mT if right.ndim >= 2 else right
     (of_left, of_right), of_result = equation.split("->")[0].split(","), equation.split("->")[1]
     summed = next((letter for letter in of_left if letter not in of_result), "")
-    if not summed or not len(of_result) == left.ndim == right.ndim == len(of_left) == len(of_right) == 4:
+    if not summed or {len(of_result), len(of_left), len(of_right), left.ndim, right.ndim} != {4}:
         return left, left
-    batch, head, query, key = list(of_result)
+    batch, head, query, key = of_result
     if not set(of_left) >= {batch, head, query} or not set(of_right) >= {batch, head, key}:
         return left, left
     queries = left.permute([of_left.index(letter) for letter in (batch, head, query, summed)])
     return queries, right.permute([of_right.index(letter) for letter in (batch, head, key, summed)])
 
 
-def _of_equation(equation: str, value: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The values and outputs of an einsum whose first factor is [batch, head, query, key], in that order."""
+def _in_order(equation: str, value: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
+    """The values and outputs of a product with weights, as [batch, head, token, dimension] where it says which is."""
+    if not equation:
+        return value, output
     (of_weights, of_value), of_output = equation.split("->")[0].split(","), equation.split("->")[1]
-    *common, query, key = list(of_weights)
+    *common, query, key = of_weights
     last = next((letter for letter in of_value if letter not in of_weights), "")
-    named = sorted(of_value) == sorted([*common, key, last]) and sorted(of_output) == sorted([*common, query, last])
-    if not named or value.ndim != len(of_value):  # a `...` stands for several
+    if sorted(of_value) != sorted([*common, key, last]) or value.ndim != len(of_value):  # a `...` stands for several
         return value, output
     values = value.permute([of_value.index(letter) for letter in (*common, key, last)])
     return values, output.permute([of_output.index(letter) for letter in (*common, query, last)])

@@ -14,8 +14,7 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.sentence import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
-from attnscan.model.running import in_halves
-from attnscan.model.threads import ahead, is_too_long, side_by_side
+from attnscan.model.running import in_halves, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
@@ -60,11 +59,10 @@ class Stream:
         self.done = self.seen.read
 
     def windows(self) -> Generator[Window, None, None]:
-        """A few batches at a time, each tokenized while those before are worked on."""
-        with closing(ahead(self._windows(), 1)) as windows:
-            for window, seen in windows:
-                yield window
-                self._count(sum(map(len, window)), seen)
+        """A few batches at a time."""
+        for window, seen in self._windows():
+            yield window
+            self._count(sum(map(len, window)), seen)
 
     def worked(
         self, work: Callable[[Sequence[EncodedInput]], Result], *others: Scanner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import torch
@@ -19,9 +19,15 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
-from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
-from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.masks import Behind, same_or, visible_keys
+from attnscan.model.attention_block import (
+    AttentionBlock,
+    AttentionKeeper,
+    Consumer,
+    OnOutput,
+    of_both_texts,
+    same_or,
+    visible_keys,
+)
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
@@ -98,7 +104,8 @@ class InputReading:
         how = {"keep": keep, "in_full": self._in_full}
         self._by_weight = _Scorers(targets, scanner.options, **how)
         self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, **how)
-        self._keeper = AttentionKeeper(self._projections, chosen) if keep else None
+        norms = None if self._projections is None else self._projections.of_values
+        self._keeper = AttentionKeeper(norms, chosen) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
     def run(
@@ -127,7 +134,8 @@ class InputReading:
         if self._in_two:
             if block.layer == block.heads.start == 0:
                 self._blocks.clear()  # all blocks come once more
-            self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None, output=None))
+            shape_alone = block.weights.new_empty(1).expand(block.weights.shape)
+            self._blocks.append(replace(block, weights=shape_alone, query=None, key=None, output=None))
 
     def _read(self, block: AttentionBlock) -> Iterator[tuple[_Scorers, AttentionBlock]]:
         """Who scores a block, by weight and by what is carried, and what of it."""
@@ -147,7 +155,7 @@ class InputReading:
 
     def _with_weights(self, block: AttentionBlock) -> AttentionBlock:
         assert self._keeper is not None
-        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.queries, block.keys])[None]
+        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.rows, block.columns])[None]
         return replace(block, weights=weights.to(block.weights.device))
 
     def result(self, between: Callable[[], None] = lambda: None) -> HeadScores:
@@ -217,15 +225,12 @@ def classify_weights(
     everything, source, (queries, keys) = slice(None), saved.source, saved.attention.shape[2:]
     seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
-    across = Behind(seen[:, None].expand(1, queries, keys), [(queries, keys)]) if source else None
-    place: dict[str, Any] = {"kind": options.kind}
-    if across is not None:
-        rows = slice(source, source + queries)
-        place |= {"queries": rows, "keys": slice(source), "length": rows.stop}
+    if source:
+        visible = of_both_texts(seen[:, None].expand(1, queries, keys), [(queries, keys)])
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        visible = visible if across is not None else same_or(visible, visible_keys(weights, seen))
-        given = (grid, layer, everything, everything, weights, across or visible, None, None, None, None)
-        block = AttentionBlock(*given, **place)
+        visible = visible if source else same_or(visible, visible_keys(weights, seen))
+        given = (grid, layer, everything, everything, weights, visible, None, None, None, None)
+        block = AttentionBlock(*given, kind=options.kind)
         scorers.words(block)
         scorers.rest(block)
     signature = signed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -22,10 +22,9 @@ from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
-from attnscan.model.running import at_rest, check_weights, free_memory
+from attnscan.model.running import at_rest, check_weights, free_memory, most_workers
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
-from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
 from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
@@ -224,8 +223,7 @@ class Scanner:
         """Tokenize sources and targets, which the model writes where they are missing."""
         loaded, most = self.loaded, self.options.max_target_tokens
         write = partial(written, loaded.model, loaded.tokenizer, most=most, limit=loaded.limit)
-        with nullcontext() if all(pair.b is not None for pair in pairs) else self.tap.alone():
-            whole = [pair if pair.b is not None else write(pair) for pair in pairs]
+        whole = [pair if pair.b is not None else write(pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
         shift = partial(shifted, loaded.model)
         encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)

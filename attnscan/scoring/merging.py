@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import AttentionKind
 
 T = TypeVar("T")
@@ -66,18 +66,7 @@ class Units:
             taken = weights.sum(-1, keepdim=True)
             idle = taken[..., 0] == 0
             weights, logits = weights / taken.where(taken > 0, 1.0), None
-        queries = self.batch.units(number, block.queries)
-        of_target = {"length": queries.stop} if block.kind is AttentionKind.CROSS else {}
-        return replace(
-            block,
-            inputs=slice(number, number + 1),
-            queries=queries,
-            keys=self.batch.units(number, block.keys),
-            weights=weights,
-            logits=logits,
-            idle=idle,
-            **of_target,
-        )
+        return replace(block, inputs=slice(number, number + 1), weights=weights, logits=logits, idle=idle)
 
     def merged(self, block: AttentionBlock, number: int, weights: Tensor) -> Tensor:
         """Merge weights of one input of a block, by its number in the batch.
@@ -86,7 +75,7 @@ class Units:
         """
         assert self.batch.unit is not None
         unit = self.batch.unit[number]
-        if block.queries == block.keys == slice(None):
+        if block.kind is not AttentionKind.CROSS:
             into, mean = self._of(number, weights.shape[-1])
             if len(mean) == len(into):
                 return weights
@@ -133,7 +122,7 @@ class Units:
     def view(self, of_tokens: AttentionBlock, block: AttentionBlock) -> View:
         """The batch as a block of units sees it, made from one of tokens; once for all blocks of a mask."""
         visible, inputs, columns = of_tokens.visible, block.inputs, block.columns
-        if isinstance(visible, Tensor):
+        if block.kind is not AttentionKind.CROSS:
             if id(visible) not in self._under:
                 self._under[id(visible)] = visible, self.batch.under(visible[: len(self.batch)])
             return View(self._under[id(visible)][1], (inputs, slice(block.weights.shape[2]), columns))
@@ -145,7 +134,7 @@ class Layouts:
     """What follows from a mask for some inputs, kept for all layers that have it."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], tuple[Visible, object]] = {}
+        self._kept: dict[tuple[object, ...], tuple[Tensor, object]] = {}
 
     def of(self, what: str, block: AttentionBlock, make: Callable[[], T]) -> T:
         """What `make` makes of the block's place under its mask; `what` tells it from what others make."""

@@ -25,12 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscan.errors import CaptureError
 from attnscan.hashing import hashed
-from attnscan.inputs.batch import SPECIAL, EncodedInput
+from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, last_feed_forward
-from attnscan.model.threads import most_workers, side_by_side
+from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, most_workers, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
@@ -48,8 +46,6 @@ _ASKING, _LEAST = 2, 4096
 tokens, a matter of seconds, where that is more."""
 
 _NOISE = 1e-4  # of a hidden state's length: less than this is rounding, not help
-_ROUNDED, _HALF_ROUNDED = 1e-4, 2e-2  # of the largest answer: how far two ways to the same may be apart
-_MANY = 100  # sequences: with fewer it does not pay to try a shorter way first
 _ALIKE = 0.9  # of a batch's longest input: filling up shorter ones costs more than a batch that is not full
 
 
@@ -209,8 +205,7 @@ def help_between_words(
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
     room = _room(inputs, loaded.room(batch_tokens).tokens, workers)
     batches = list(_batches(inputs, order, room))
-    early = total >= _MANY and may_end_early(loaded, inputs[order[0]], measure)
-    ask = partial(_Asker(inputs, measure, early=early).answers, loaded)
+    ask = partial(_Asker(inputs, measure).answers, loaded)
     with closing(side_by_side(min(len(batches), workers), batches, ask)) as batches_done:
         for batch, values in batches_done:
             done += len(batch)
@@ -269,31 +264,11 @@ def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.floa
     return np.where(measured, (values - np.nan_to_num(common)).clip(0), np.nan)
 
 
-def may_end_early(loaded: LoadedModel, example: Questions, measure: HelpMeasure) -> bool:
-    """Whether the same answers come out if what is not hidden goes no further than the last layer's attention.
-
-    Tried on four of an input's tokens, with more hidden in all than there are positions.
-    """
-    if last_feed_forward(loaded.model) is None or example.length < 4:
-        return False
-    short = {name: values[:3] + values[-1:] for name, values in example.encoded.model_inputs.items()}
-    encoded = EncodedInput(("",) * 4, (SPECIAL, 0, 0, SPECIAL), (0, 1, 2, 3), (False,) * 4, short)
-    batch: list[Hidden] = [(0, units) for units in ((1,), (2,), (1, 2), (2, 1))]
-    expected = _Asker([Questions(encoded, 2)], measure).answers(loaded, batch)
-    try:
-        early = _Asker([Questions(encoded, 2)], measure, early=True).answers(loaded, batch)
-    except (CaptureError, RuntimeError):  # something behind it counts on every position
-        return False
-    rounding = _ROUNDED if loaded.dtype.itemsize > 2 else _HALF_ROUNDED
-    return bool((early - expected).abs().max() < rounding * expected.abs().max())
-
-
 class _Asker:
     """Runs inputs with words hidden."""
 
-    def __init__(self, inputs: Sequence[Questions], measure: HelpMeasure, *, early: bool = False) -> None:
-        """With `early`, what is not hidden goes no further than the last layer's attention."""
-        self._inputs, self._measure, self._early = inputs, measure, early
+    def __init__(self, inputs: Sequence[Questions], measure: HelpMeasure) -> None:
+        self._inputs, self._measure = inputs, measure
 
     def answers(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
         """What a model says at each hidden unit, sequence by sequence, on the CPU.
@@ -306,7 +281,7 @@ class _Asker:
     def _hidden_states(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
         places, units = self._places(batch)
         inputs, _ = self._masked(loaded, batch, places)
-        with head_sees_only(loaded.model, places, early=self._early):
+        with head_sees_only(loaded.model, places):
             states = forward(loaded.model, inputs).last_hidden_state[0].float().cpu()
         check_finite(states, "the last hidden states")
         return _summed(states, units) / units.bincount()[:, None]
@@ -314,7 +289,7 @@ class _Asker:
     def _log_probabilities(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
         places, units = self._places(batch)
         inputs, true = self._masked(loaded, batch, places)
-        with head_sees_only(loaded.model, places, early=self._early):
+        with head_sees_only(loaded.model, places):
             logits = forward(loaded.masked_lm, inputs).logits[0]
         logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
         check_finite(logs, "the masked-LM head's log-probabilities")

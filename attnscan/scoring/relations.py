@@ -19,7 +19,7 @@ from torch import Tensor
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
-from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, RULES, Row
@@ -121,7 +121,7 @@ class RelationScorer:
         """Weights on words, and how much each query has on them: of heads, and of even attention."""
         self._there = torch.zeros(count, dtype=torch.bool, device=device)
         self._done = torch.zeros(count, layers, dtype=torch.bool, device=device)
-        self._evened: dict[int, Visible] = {}
+        self._evened: dict[int, Tensor] = {}
 
     def _keep(self, into: tuple[Tensor, Tensor], number: int, heads: slice, weights: Tensor) -> None:
         """Keep weights of one input, by units, as those of its words. Shape: [head, unit, unit]."""

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock, Visible
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.dependencies import Help
+from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import Scored
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.merging import Units
@@ -44,9 +45,9 @@ class Targets:
     """Of each input, for the pattern that only the model can tell; without them no query is eligible for it."""
     only: Sequence[str] | None = None
     """The patterns that count; None for all. For the others no query is eligible."""
-    _made: dict[int, tuple[Visible, list[Target]]] = field(default_factory=dict)
+    _made: dict[int, tuple[Tensor, list[Target]]] = field(default_factory=dict)
     """By the id of what is visible: that itself, so that its id stays its own, and the targets."""
-    _own: dict[tuple[int, str], tuple[Visible, Tensor]] = field(default_factory=dict)
+    _own: dict[tuple[int, str], tuple[Tensor, Tensor]] = field(default_factory=dict)
     """Likewise, the whole matrices of patterns that are not ours."""
 
     @cached_property
@@ -103,7 +104,7 @@ class Targets:
     def of_block(self, of_tokens: AttentionBlock, block: AttentionBlock) -> list[Target]:
         """The targets of a block of units, made from one of tokens. Raises: OptionError as `under`."""
         view = self.units.view(of_tokens, block)
-        if isinstance(block.visible, Tensor):
+        if block.kind is not AttentionKind.CROSS:
             return [replace(target, matrix=target.matrix[view.own]) for target in self.under(block.visible)]
         own = {pattern.id: self._whole(pattern, block.visible) for pattern in self.patterns if _is_own(pattern)}
         place = block.inputs, block.rows, block.columns
@@ -112,11 +113,11 @@ class Targets:
             for pattern in self.patterns
         ]
 
-    def _whole(self, pattern: Pattern, visible: Visible) -> Tensor:
+    def _whole(self, pattern: Pattern, visible: Tensor) -> Tensor:
         """The whole matrix of a pattern that is not ours, which may look at anything."""
         key = id(visible), pattern.id
         if key not in self._own:
-            batch = self.batch.under(visible[slice(len(self.batch)), slice(None), slice(None)])
+            batch = self.batch.under(visible[: len(self.batch)])
             self._own[key] = visible, _matrix(pattern, batch)
         return self._own[key][1]
 

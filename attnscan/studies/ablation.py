@@ -24,9 +24,8 @@ from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import OnOutput
-from attnscan.model.running import check_finite, in_halves
+from attnscan.model.running import check_finite, in_halves, side_by_side
 from attnscan.model.tap import Tap
-from attnscan.model.threads import side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.behaviour import are_resting
 from attnscan.results.grid import AttentionKind, Grid, Head

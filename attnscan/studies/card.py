@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Consumer
-from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.attention_block import AttentionBlock, AttentionKeeper, Consumer
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import DISTANCES, Example, Link, Look, Measure
 from attnscan.results.grid import Head

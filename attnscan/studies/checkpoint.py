@@ -12,7 +12,7 @@ import torch
 
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.sentence import Pair
-from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.attention_block import AttentionKeeper
 from attnscan.model.loaded import NO_LIMIT, position_rows
 from attnscan.results.attention import Attention
 from attnscan.results.checkpoint import Checkpoint

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Consumer, Visible
-from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.attention_block import AttentionBlock, AttentionKeeper, Consumer
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import AttentionKind, Grid, Head
@@ -174,7 +173,7 @@ class NeuronScorer:
             word = self._batch.word[inputs]
             # Across, all keys are of the other text, and no query has words of its own sentence beside them
             other = word[:, rows, None][:, asked] & word[:, None, columns] & ~same & (not across)
-            if isinstance(block.visible, Tensor):
+            if not across:
                 whole = self._targets.under(block.visible)
                 matrices = [target.matrix[inputs, rows, columns][:, asked] for target in whole]
             else:
@@ -222,7 +221,7 @@ class _Queries:
 class _InputPart:
     """What some inputs of one length are measured by."""
 
-    visible: Visible
+    visible: Tensor
     """Kept alive, so that its id stays its own."""
     questions: dict[int, _Queries]
     """By the number of the pattern; those that any query is eligible for."""

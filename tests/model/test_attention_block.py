@@ -42,7 +42,7 @@ class BetweenTexts:
         return tuple(Scored(target.id, target.part_of) for target in self.targets)
 
     def of_block(self, _: AttentionBlock, block: AttentionBlock) -> list[Target]:
-        own = (block.inputs, block.rows, slice(None))
+        own = (block.inputs, block.rows, block.columns)
         return [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
 
 
@@ -61,20 +61,24 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     weights = rng.random((HEADS, queries, keys)) ** 3 * visible
     weights /= weights.sum(-1, keepdims=True).clip(1e-9)
     part_of = {"part": "wide"}
-    targets = [
-        Target(name, torch.tensor(matrix)[None], name == "even", part_of.get(name)) for name, matrix in matrices.items()
-    ]
-    batch = collate([input_of(" ".join(["[CLS]", *["cat"] * (queries - 1)]))])
-    given_targets: Any = BetweenTexts(batch, (batch.word, torch.tensor(is_key)[None]), targets, Units(batch))
+
+    def among_both(values: NDArray[Any]) -> Tensor:
+        """Queries are tokens behind all keys. Shape: [query, key] -> [1, token, token]."""
+        return torch.tensor(np.pad(values, ((keys, 0), (0, queries))))[None]
+
+    targets = [Target(name, among_both(matrix), name == "even", part_of.get(name)) for name, matrix in matrices.items()]
+    batch = collate([input_of(" ".join(["cat"] * keys + ["[CLS]"] + ["cat"] * (queries - 1)))])
+    of_keys = torch.tensor(np.pad(is_key, (0, queries)))[None]
+    given_targets: Any = BetweenTexts(batch, (batch.word, of_keys), targets, Units(batch))
     scorer = Scorer(given_targets)
-    given = (torch.tensor(visible)[None], None, None, None, None)
+    given = (among_both(visible), None, None, None, None)
     rows = torch.tensor(weights)[None]
     block = AttentionBlock(Grid((1, HEADS)), 0, slice(0, 1), slice(0, HEADS), rows, *given)
     scorer(replace(block, kind=AttentionKind.CROSS))
     sums = scorer.pair_sums()
     for kind, mask in (("every_key", np.ones(keys)), ("words_only", is_key)):
         for head, p in np.ndindex(HEADS, len(targets)):
-            seen = targets[p].matrix[0].numpy() * visible
+            seen = targets[p].matrix[0, keys:, :keys].numpy() * visible
             expected = by_loops(weights[head], seen, visible, mask, even=targets[p].even)
             found = [sums[f"{kind}.{name}"][0, 0, head, p] for name in ("weight", "n", "chance", "itself")]
             assert_allclose(found, [*expected, 0], atol=1e-6, err_msg=targets[p].id)

@@ -1,4 +1,4 @@
-"""Reading ahead, and work that several threads share: in order, errors in their place, on one model."""
+"""Work that several threads share: in order, errors in their place, on one model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnscan.model import threads as side_by_side
+from attnscan.model import running as side_by_side
 from attnscan.model.calls import remembers_runs
 from attnscan.model.tap import Tap
-from attnscan.model.threads import ahead
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -84,8 +83,3 @@ def test_as_many_work_as_cores_and_memory_allow(toy: str, threads: Callable[[int
         on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
         assert side_by_side.most_workers(on_gpu, None, 512) == 1
     assert results == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
-
-
-@given(st.lists(st.integers()))
-def test_reading_ahead_changes_neither_items_nor_order(items: list[int]) -> None:
-    assert list(ahead(items, 2)) == items

@@ -48,7 +48,7 @@ def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monk
         with pytest.raises(MemoryFullError, match=says):
             scanner.check_room(8192, one_head, copies=10)
         watched = replace(scanner.tap.calls, tapped=False)  # as of DeBERTa, which computes all heads of a layer
-        monkeypatch.setattr(scanner.tap, "_calls", watched)
+        monkeypatch.setattr(scanner.tap, "calls", watched)
         with pytest.raises(MemoryFullError, match="3,674 tokens would fit; use shorter inputs"):
             scanner.check_room(3700)
 

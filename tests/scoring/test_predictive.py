@@ -14,7 +14,7 @@ from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from one_run import classify, dependencies
 from toy import VOCABULARY as WORD_PIECES
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, BertConfig
 from work import ablate
 
 from attnscan.errors import CaptureError
@@ -22,14 +22,13 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import encoder_of, load
+from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Head
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring import predictive
 from attnscan.scoring.predictive import (
     Questions,
     average_product_corrected,
@@ -412,58 +411,6 @@ def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
     inputs = _sample([40, 6, 40, 9])
     asked = within_budget(inputs, list("abcd"), "distance", scored_tokens=0)
     assert [len(questions.chosen) for questions in asked] == [6, 9]
-
-
-# The short way: what is not hidden goes no further than the last layer's attention
-
-
-def _answers(family: str, measure: HelpMeasure) -> tuple[bool, list[torch.Tensor]]:
-    """Whether a family lets the short way be taken, and what it answers by the long way and by what was settled on."""
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family])
-    whole = (AutoModelForMaskedLM if measure == "cpmi" else AutoModel).from_config(config).eval()
-    with torch.no_grad():
-        for parameter in whole.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4, "pad_token_id": 0})()
-    encoder = encoder_of(whole, family)
-    loaded = LoadedModel(Source(family, ""), encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None)
-    inputs = [
-        Questions(
-            EncodedInput(
-                tokens=tuple("abcdefgh"[:length]),
-                sentence=(-1, *[0] * (length - 2), -1),
-                unit=(0, 1, 1, *range(2, length - 1)),
-                punctuation=(False,) * length,
-                model_inputs={"input_ids": [2, *range(10, 8 + length), 3], "attention_mask": [1] * length},
-            ),
-            32,
-        )
-        for length in (8, 7)
-    ]
-    batch = [(index, units) for index in (0, 1) for units in inputs[index].hidden()]
-    early = predictive.may_end_early(loaded, inputs[0], measure)
-    ways = [predictive._Asker(inputs, measure, early=way).answers(loaded, batch) for way in (False, early)]
-    assert not any("feed_forward_chunk" in vars(module) or module._forward_hooks for module in whole.modules())
-    return early, ways
-
-
-@pytest.mark.parametrize("family", sorted({**TAPPED, **UNTAPPED}))
-def test_the_short_way_gives_the_same_answers_in_every_family_that_takes_it(family: str) -> None:
-    takes: set[bool] = set()
-    for measure in ("distance", "cpmi") if family in MASKED_LMS else ("distance",):
-        early, (plain, settled) = _answers(family, measure)  # type: ignore[arg-type]
-        assert_allclose(settled, plain, rtol=1e-4, atol=1e-4 * float(plain.abs().max()))
-        takes.add(early)
-    assert takes == {family in SHORT}
-
-
-SHORT = {
-    *("bert", "bert-generation", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
-    *("electra", "ernie", "esm", "layoutlm", "markuplm", "data2vec-text", "roc_bert", "splinter", "tapas", "lilt"),
-    *("big_bird", "convbert", "megatron-bert", "nystromformer", "rembert", "roformer"),
-}
-"""Those whose layers have a part for what comes behind their attention, and the last of them comes last."""
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])

@@ -18,7 +18,7 @@ from work import similar
 from attnscan.errors import InputError, MemoryFullError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
-from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.grid import Head
 from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions

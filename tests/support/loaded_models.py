@@ -91,8 +91,8 @@ def _files(location: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def _state(loaded: LoadedModel) -> dict[str, Any]:
-    """All that somebody could forget to put back."""
-    state = {"attention": loaded.whole.config._attn_implementation}
+    """All that somebody could forget to put back; but for the attention, since a module may hold a tap open."""
+    state: dict[str, Any] = {}
     for name, module in loaded.whole.named_modules():
         hooks = [hook for kind in _HOOKS for hook in getattr(module, kind).values()]
         state[name or "the model"] = (module.training, len(hooks))
