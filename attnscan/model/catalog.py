@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.errors import ModelError
-from attnscan.model.sources import BUNDLED, BUNDLED_PACKAGE, bundled_directory, choose, has_safetensors, hub_answers
+from attnscan.model.sources import BUNDLED, BUNDLED_PACKAGE, bundled_directory, choose, fault_of, hub_answers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,60 +53,48 @@ class Catalog:
     @classmethod
     def now(cls) -> Catalog:
         """Look around on this machine, and ask the hub once, for at most two seconds."""
-        hub = cache(hub_answers)
+        hub = hub_answers()
         try:
-            default = choose(None, hub).name
+            default = choose(None, lambda: hub).name
         except ModelError as error:
             default = f"none: {error.what}"
-        return cls((_bundled(), *_cached()), default, hub())
+        return cls(_entries(), default, hub)
 
 
 def ready() -> list[str]:
     """The names of the models that can run now without the hub."""
-    return list(dict.fromkeys(entry.model for entry in (_bundled(), *_cached()) if entry.state == "ready"))
+    return [entry.model for entry in _entries() if entry.state == "ready"]
 
 
-def _bundled() -> Entry:
-    directory = bundled_directory()
-    if directory is None:
-        return Entry(
-            BUNDLED, "bert", 6, 12, "not installed: pip install 'attnscan[bundled]'", f"package {BUNDLED_PACKAGE}"
-        )
-    return _entry(BUNDLED, directory, f"package {BUNDLED_PACKAGE}")
-
-
-def _cached() -> list[Entry]:
+def _entries() -> tuple[Entry, ...]:
+    """The bundled model, and of the hub's local cache each at the commit that runs: its main's."""
     from huggingface_hub import CacheNotFound, scan_cache_dir
 
+    directory, where = bundled_directory(), f"package {BUNDLED_PACKAGE}"
+    missing = Entry(BUNDLED, "bert", 6, 12, "not installed: pip install 'attnscan[bundled]'", where)
+    entries = [missing if directory is None else _entry(BUNDLED, directory, where)]
     try:
-        cache = scan_cache_dir()
+        repositories = sorted(scan_cache_dir().repos, key=lambda repository: repository.repo_id)
     except (CacheNotFound, ValueError):
-        return []
-    return [
-        _entry(repo.repo_id, revision.snapshot_path, f"cache {revision.commit_hash[:8]}")
-        for repo in sorted(cache.repos, key=lambda repo: repo.repo_id)
-        if repo.repo_type == "model"
-        for revision in sorted(repo.revisions, key=lambda revision: revision.commit_hash)
-        if (revision.snapshot_path / "config.json").is_file()
-    ]
+        repositories = []
+    for repository in repositories:
+        main = repository.refs.get("main")
+        if main is not None and repository.repo_type == "model" and (main.snapshot_path / "config.json").is_file():
+            entries.append(_entry(repository.repo_id, main.snapshot_path, f"cache {main.commit_hash[:8]}"))
+    return tuple(entries)
 
 
 def _entry(name: str, directory: Path, where: str) -> Entry:
+    """What config.json says of a model, and whether its files are all there and can be read."""
+    fault = fault_of(directory)
+    state = f"cannot run: it has {fault[0]}" if fault else "ready"
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        config = {}
-    config = config if isinstance(config, dict) else {}
-    state = "ready" if has_safetensors(directory) else "cannot run: no safetensors weights"
-    return Entry(
-        model=name,
-        family=str(config.get("model_type", "unknown")),
-        layers=_count(config, _LAYERS),
-        heads=_count(config, _HEADS),
-        state=state if config else "cannot run: config.json cannot be read",
-        where=where,
+        family = str(config.get("model_type", "unknown"))
+    except (OSError, ValueError, AttributeError, RecursionError):
+        config, family, state = {}, "unknown", "cannot run: config.json cannot be read"
+    layers, heads = (
+        next((value for name in names if isinstance(value := config.get(name), int)), None)
+        for names in (_LAYERS, _HEADS)
     )
-
-
-def _count(config: dict[str, object], names: tuple[str, ...]) -> int | None:
-    return next((value for name in names if isinstance(value := config.get(name), int)), None)
+    return Entry(name, family, layers, heads, state, where)

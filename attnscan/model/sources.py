@@ -11,14 +11,14 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from attnscan.errors import ModelError
-from attnscan.inputs.library_calls import NoAnswer, within
-from attnscan.safe_text import plain
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -30,10 +30,13 @@ _HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\
 _HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.bpe", "tokenizer.*")
+_TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+_BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a JSON file raises that is missing, damaged, or of another shape."""
 
 
 @dataclass(frozen=True)
@@ -75,36 +78,10 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     Raises: ModelError if there is none, or no model can be loaded by this Python.
     """
     check_docstrings()
+    hub = hub or hub_answers
     name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
-    return _default(hub or hub_answers) if name is None else _named(name, hub or hub_answers)
-
-
-def _named(name: str, hub: Callable[[], bool]) -> Source:
-    if name == BUNDLED:
-        return bundled()
-    try:
-        path = Path(name).expanduser()
-        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-            return _adapted(name, path, hub)
-        if path.is_dir():
-            return Source(name, str(checkpoint_directory(path)))
-        if path.exists():
-            raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
-    except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
-        raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
-    if not is_hub_id(name):
-        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
-    if source := cached(name):
-        return source
-    if hub():
-        return Source(name, name)
-    raise ModelError(
-        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
-        "check the name and the network, or use --model bundled",
-    )
-
-
-def _default(hub: Callable[[], bool]) -> Source:
+    if name is not None:
+        return _named(name, hub)
     if source := next(filter(None, map(cached, _DEFAULT_IDS)), None):
         return replace(source, name=DEFAULT_MODEL)
     if hub():
@@ -118,6 +95,48 @@ def _default(hub: Callable[[], bool]) -> Source:
         )
     note = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer: using the bundled all-MiniLM-L6-v2"
     return replace(bundled(), note=note)
+
+
+def _named(name: str, hub: Callable[[], bool]) -> Source:
+    if name == BUNDLED:
+        return bundled()
+    try:
+        path = Path(name).expanduser()
+        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+            base = _base_of_adapter(path)
+            return replace(_named(base, hub), name=name, adapter=str(path))
+        if path.is_dir():
+            return Source(name, str(checkpoint_directory(path)))
+        if path.exists():
+            raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
+    except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
+        raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
+    if not _HUB_ID.fullmatch(name):
+        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
+    if source := cached(name):
+        return source
+    if hub():
+        return Source(name, name)
+    raise ModelError(
+        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
+        "check the name and the network, or use --model bundled",
+    )
+
+
+def _base_of_adapter(path: Path) -> str:
+    """The name of the model that an adapter changes. Raises: ModelError if it is not there, or weights are missing."""
+    try:
+        base = str(json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except _BROKEN_JSON:
+        base = ""
+    if base in ("", "None") or Path(base).expanduser() == path:
+        raise ModelError(
+            f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
+            "name it there as base_model_name_or_path",
+        )
+    if not (path / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(f"the adapter {path} has no {ADAPTER_WEIGHTS}", "save it again with a present peft")
+    return base
 
 
 def bundled() -> Source:
@@ -150,12 +169,8 @@ def checkpoint_directory(path: Path) -> Path:
             f"{path} holds an adapter (LoRA or the like) beside a model of its own",
             "keep the two in directories of their own, and name the one that you mean",
         )
-    if not (path / "config.json").is_file():
-        raise ModelError(f"{path} has no config.json", "give a directory written by save_pretrained()")
-    if not has_safetensors(path):
-        raise ModelError(*_why_no_weights(path))
-    if not has_tokenizer(path):
-        raise ModelError(f"{path} has no tokenizer", "save it there too, with tokenizer.save_pretrained()")
+    if fault := fault_of(path):
+        raise ModelError(f"{path} has {fault[0]}", fault[1])
     return path
 
 
@@ -165,55 +180,41 @@ def _transformer_module(path: Path) -> Path:
         modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
         inside = path / next(module["path"] for module in modules if module["type"].endswith("Transformer"))
         return inside if inside.resolve().is_relative_to(path.resolve()) else path
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
+    except (*_BROKEN_JSON, StopIteration):
         return path
+
+
+def fault_of(path: Path) -> tuple[str, str] | None:
+    """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps; None if it can be loaded.
+
+    Weights are read as safetensors alone.
+    """
+    again = "give a directory written by save_pretrained()"
+    if not (path / "config.json").is_file():
+        return "no config.json", again
+    files = [_WEIGHTS]
+    if not (path / _WEIGHTS).is_file() and (path / _INDEX).is_file():
+        try:
+            files = sorted(set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+        except _BROKEN_JSON:
+            return f"a broken {_INDEX}", again
+    if lost := [name for name in files if not (path / name).is_file()]:
+        pickles = sorted(file.name for pattern in _PICKLES for file in path.glob(pattern))
+        pickles = [name for name in pickles if name != "training_args.bin"]
+        if not pickles:
+            return f"no weights ({lost[0]})", again
+        return (
+            f"its weights only as {pickles[0]}, a format that can run code when it is read",
+            'if you trust it, convert it once: python -c "import sys; from transformers import AutoModel; '
+            'AutoModel.from_pretrained(sys.argv[1], use_safetensors=False).save_pretrained(sys.argv[1])" '
+            + shlex.quote(str(path)),
+        )
+    return None if has_tokenizer(path) else ("no tokenizer", "save it there too, with tokenizer.save_pretrained()")
 
 
 def has_tokenizer(path: Path) -> bool:
     """Whether a directory has a tokenizer's files."""
     return any(any(path.glob(name)) for name in _TOKENIZER_FILES)
-
-
-def _adapted(name: str, path: Path, hub: Callable[[], bool]) -> Source:
-    """The model that an adapter changes, and the adapter. Raises: ModelError if either is not there."""
-    try:
-        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        base = None
-    if not isinstance(base, str) or not base:
-        raise ModelError(
-            f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
-            "name it there as base_model_name_or_path",
-        )
-    if not (path / ADAPTER_WEIGHTS).is_file():
-        raise ModelError(f"the adapter {path} has no {ADAPTER_WEIGHTS}", "save it again with a present peft")
-    if Path(base).expanduser() == path:
-        raise ModelError(f"the adapter {path} names itself as the model that it changes", "name that model")
-    return replace(_named(base, hub), name=name, adapter=str(path))
-
-
-def has_safetensors(path: Path) -> bool:
-    """Whether a checkpoint's weights can be read without running code."""
-    return any((path / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json"))
-
-
-def _why_no_weights(path: Path) -> tuple[str, str]:
-    pickles = sorted(
-        file.name for pattern in _PICKLES for file in path.glob(pattern) if file.name != "training_args.bin"
-    )
-    if not pickles:
-        return f"{path} has no weights (model.safetensors)", "give a directory written by save_pretrained()"
-    where = shlex.quote(str(path))
-    return (
-        f"{path} has its weights only as {pickles[0]}, a format that can run code when it is read",
-        'if you trust it, convert it once: python -c "import sys; from transformers import AutoModel; '
-        f'AutoModel.from_pretrained(sys.argv[1], use_safetensors=False).save_pretrained(sys.argv[1])" {where}',
-    )
-
-
-def is_hub_id(name: str) -> bool:
-    """Whether `name` could be a repository of the hub, such as `bert-base-uncased` or `org/model`."""
-    return _HUB_ID.fullmatch(name) is not None
 
 
 def cached(hub_id: str) -> Source | None:
@@ -224,23 +225,10 @@ def cached(hub_id: str) -> Source | None:
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(hub_id, "config.json")
-    if not isinstance(config, str) or not _is_whole(Path(config).parent):
-        return None
+    if not isinstance(config, str) or fault_of(Path(config).parent):
+        return None  # another process may be fetching it now
     snapshot = Path(config).parent
     return Source(hub_id, str(snapshot), revision=snapshot.name)
-
-
-def _is_whole(snapshot: Path) -> bool:
-    """Whether the cache holds all weights and a tokenizer: another process may be fetching them now."""
-    if not any(any(snapshot.glob(name)) for name in (*_TOKENIZER_FILES, "tokenizer_config.json")):
-        return False
-    if (snapshot / "model.safetensors").is_file():
-        return True
-    try:
-        index = json.loads((snapshot / "model.safetensors.index.json").read_text(encoding="utf-8"))
-        return all((snapshot / name).is_file() for name in set(index["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False
 
 
 def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
@@ -248,43 +236,30 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
     import httpx2  # with it comes much that `--help` does without
     from huggingface_hub import constants
 
-    def ask() -> bool:
-        try:
-            httpx2.head(constants.ENDPOINT, timeout=patience)  # a refusal is an answer too
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
-            return False
-        return True
+    answers: list[object] = []
 
-    try:
-        return not constants.HF_HUB_OFFLINE and within(patience, ask, "hub")
-    except NoAnswer:
-        return False
+    def ask() -> None:
+        with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
+            answers.append(httpx2.head(constants.ENDPOINT, timeout=patience))  # a refusal is an answer too
+
+    if not constants.HF_HUB_OFFLINE:
+        thread = threading.Thread(target=ask, daemon=True, name="attnscan-hub")
+        thread.start()
+        thread.join(patience)
+    return bool(answers)
 
 
 def pinned(source: Source) -> Source:
-    """A model that is to be fetched, at the commit that the hub's main is at now; any other as it is.
-
-    Raises: ModelError if the hub does not say, or has no safetensors there.
-    """
+    """A model that is to be fetched, at the commit that the hub's main is at now, if that has safetensors."""
     if source.revision is not None or Path(source.location).is_dir():
         return source
     from huggingface_hub import HfApi, snapshot_download
 
-    from attnscan.model.running import first_line, quiet_transformers  # which imports torch
-
     try:
-        with quiet_transformers():
-            # Other than a mere question this makes the cache remember what main was, for whoever is offline later
-            commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
+        # Other than a mere question this makes the cache remember what main was, for whoever is offline later
+        commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
         files = HfApi().list_repo_files(source.location, revision=commit)
-    except Exception as error:  # of many kinds, by what the network does and who answers
-        raise ModelError(
-            f"the hub refuses the model {source.name}: {plain(first_line(error))[:200]}",
-            "check its name and the network, or sign in with `hf auth login`",
-        ) from error
-    if not any(name.endswith(".safetensors") for name in files):
-        raise ModelError(
-            f"the model {source.name} at commit {commit[:12]} has no weights as safetensors",
-            "save it and its tokenizer into a directory by transformers' save_pretrained(), and name that",
-        )
-    return replace(source, revision=commit)
+    except Exception:  # of many kinds, by what the network does: loading meets it again, and says it better
+        return source
+    # Of pickles alone transformers finds what the hub has converted beside main
+    return replace(source, revision=commit) if any(name.endswith(".safetensors") for name in files) else source

@@ -34,9 +34,12 @@ class TestCatalog:
         in_cache(cache, "org/whole")
         in_cache(cache, "org/pickled", ("config.json", "pytorch_model.bin"))
         in_cache(cache, "org/empty", ("tokenizer.json",))
-        _, pickled, whole = Catalog.now().entries
+        in_cache(cache, "org/wordless", ("config.json", "model.safetensors"))
+        _, pickled, whole, wordless = Catalog.now().entries
         assert (whole.model, whole.layers, whole.heads, whole.state) == ("org/whole", 2, 3, "ready")
-        assert (pickled.model, pickled.state) == ("org/pickled", "cannot run: no safetensors weights")
+        assert pickled.model == "org/pickled"
+        assert pickled.state.startswith("cannot run: it has its weights only as pytorch_model.bin")
+        assert wordless.state == "cannot run: it has no tokenizer"
         assert re.fullmatch(r"cache [0-9a-f]{8}", whole.where)
 
     @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])

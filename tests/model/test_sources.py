@@ -217,11 +217,15 @@ class TestHub:
 
 
 class TestCheckpoint:
-    @pytest.mark.parametrize("weights", ["model.safetensors", "model.safetensors.index.json"])
     @pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"])
-    def test_config_weights_and_tokenizer_are_enough(self, tmp_path: Path, weights: str, tokenizer: str) -> None:
-        path = checkpoint(tmp_path / "model", ("config.json", weights, tokenizer))
+    def test_config_weights_and_tokenizer_are_enough(self, tmp_path: Path, tokenizer: str) -> None:
+        path = checkpoint(tmp_path / "model", ("config.json", "model.safetensors", tokenizer, "pytorch_model.bin"))
         assert checkpoint_directory(path) == path
+        (path / "model.safetensors").rename(path / "part.safetensors")
+        (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
+        assert checkpoint_directory(path) == path
+        (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "other.safetensors"}}')
+        assert "only as pytorch_model.bin" in refusal(lambda: checkpoint_directory(path))
 
     @pytest.mark.parametrize(
         ("files", "words"),
@@ -246,10 +250,6 @@ class TestCheckpoint:
         path = checkpoint(tmp_path / "model", ("config.json", "tokenizer.json", "training_args.bin", pickle))
         line = refusal(lambda: choose(str(path)))
         assert all(words in line for words in (f"only as {pickle}", "run code", "convert it once: python -c"))
-
-    def test_a_pickle_beside_safe_weights_does_no_harm(self, tmp_path: Path) -> None:
-        path = checkpoint(tmp_path / "model", (*WHOLE, "pytorch_model.bin"))
-        assert checkpoint_directory(path) == path
 
     @pytest.mark.long
     def test_the_printed_conversion_works(self, tmp_path: Path) -> None:
