@@ -17,7 +17,7 @@ import pytest
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import AttnscanError, EngineError, InputError, OptionError, SelectionError
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.dependencies import Dependencies
@@ -199,9 +199,6 @@ def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
     assert ranking._repr_html_() is not None
     with pytest.raises(InputError):
         attnscan.heads([path], columns=["x", "y"], **options)
-    for refused in (attnscan.heads, attnscan.profile, lambda **options: attnscan.syntax("bank.conllu", **options)):
-        with pytest.raises(EngineError, match="engine='ray' is being rebuilt; use"):
-            refused(engine="ray", model=toy)
 
 
 def test_heads_are_switched_off_by_name_and_by_pattern() -> None:

@@ -45,6 +45,7 @@ _GENERAL = (
     "batch_tokens",
 )
 _EVERY = (*_GENERAL, *_ASKED, *_CROSS)
+_ENGINE = ("engine", "ray_address", "ray_workers")
 
 
 def _without(*names: str) -> tuple[str, ...]:
@@ -53,9 +54,9 @@ def _without(*names: str) -> tuple[str, ...]:
 
 SCAN: dict[str, tuple[str, ...]] = {
     "classify": _without("predictive_pairs"),
-    "heads": (*_EVERY, "split"),
+    "heads": (*_EVERY, "split", *_ENGINE),
     "head": _EVERY,
-    "profile": _without(*_ASKED, "threshold"),
+    "profile": (*_without(*_ASKED, "threshold"), *_ENGINE),
     "show": _without("unit", "words", "predictive_words", "predictive_pairs"),
     "explain": _without("unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"),
     "predictive": (
@@ -66,7 +67,7 @@ SCAN: dict[str, tuple[str, ...]] = {
     "plot": _EVERY,
     "ablate": _without("predictive_words", "predictive_pairs"),
     "similar": _without("unit", "words", *_ASKED),
-    "syntax": ("by", "special", "on_long", "seed", "source_language", "device", "dtype", "batch_tokens"),
+    "syntax": ("by", "special", "on_long", "seed", "source_language", "device", "dtype", "batch_tokens", *_ENGINE),
     "compare": _without(*_ASKED),
     "shard": (*_EVERY, "split"),
     "serve": _EVERY,

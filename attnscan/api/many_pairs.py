@@ -35,7 +35,7 @@ from attnscan.results.files import check_writable, is_stream, local_path
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
-from attnscan.scan.options import Engine, OnProgress, Relations, ScanOptions, check_engine, note_inputs
+from attnscan.scan.options import OnProgress, Relations, ScanOptions, note_inputs
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def heads(
     id: str | int | None = None,
     state: File | None = None,
     per_pair: File | None = None,
-    engine: Engine = "local",
     on_bad: OnBad | None = None,
     on_pairs: OnFrame | None = None,
     model: Model = None,
@@ -100,7 +99,6 @@ def heads(
     Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
     gone on from or written; EngineError for `engine="ray"`.
     """
-    check_engine(engine)
     check_callable(on_bad=on_bad, progress=progress, on_pairs=on_pairs)
     reading = reading_of("heads", options)
     given = pairs_input(pairs, reading, id=id, on_bad=on_bad)
@@ -123,6 +121,8 @@ def heads(
         raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
     scored = tuple(known for known in asked.patterns if not names or known.id in names)
     asked = replace(asked, patterns=scored, labelled=not names)
+    if asked.engine == "ray" and (writing is not None or on_pairs is not None):
+        raise OptionError("--per-pair is for one machine", "leave --engine ray out")
     result = ranked(
         given.aligned(alignments),
         asked,
@@ -241,8 +241,14 @@ def scanned(
             save()
 
     rest = unseen(records, state.seen)
+    how: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
     try:
-        reached = scan(scanner, rest, state, pairs.skips, doing=doing, on_pairs=take, keep=keep, total=total)
+        if scanner.options.engine == "ray":
+            from attnscan.scan import ray
+
+            reached = ray.scan(scanner, rest, state, pairs.skips, **how)
+        else:
+            reached = scan(scanner, rest, state, pairs.skips, on_pairs=take, **how)
     except KeyboardInterrupt:
         save()
         raise
@@ -275,7 +281,6 @@ def profile(
     pattern: Patterns = (),
     alignments: Links = None,
     state: File | None = None,
-    engine: Engine = "local",
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
@@ -293,7 +298,6 @@ def profile(
 
     Raises: as `heads`; WeightsError if weights are of too many heads.
     """
-    check_engine(engine)
     check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("profile", options)
     options = {"predictive": "off", **options}

@@ -44,11 +44,9 @@ from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, 
 from attnscan.results.trees import USUAL, ReadTree, TreesRead
 from attnscan.scan.options import (
     AblationRequest,
-    Engine,
     OnProgress,
     ScanOptions,
     asked_for_labels,
-    check_engine,
     note_inputs,
     silent,
     warn,
@@ -362,7 +360,6 @@ def syntax(
     relation: str | None = None,
     subtypes: bool = False,
     state: File | None = None,
-    engine: Engine = "local",
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
@@ -382,7 +379,6 @@ def syntax(
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
     stand in the text.
     """
-    check_engine(engine)
     check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("syntax", options)
     if _is_shard(treebank):

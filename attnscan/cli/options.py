@@ -21,7 +21,7 @@ from attnscan.cli.messages import SKIPS, report_bad, running
 from attnscan.errors import nearest
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
-from attnscan.scan.options import Engine, ScanOptions
+from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import PATTERNS, called, is_own
 
@@ -118,8 +118,8 @@ _FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "ski
 _TABLE = ("format", "csv", "decimal_comma", "output")
 _OTHERS: dict[str, tuple[str, ...]] = {
     "classify": ("model", "weights", *_FILES, *_TABLE, "signature"),
-    "heads": ("model", *_FILES, "id", "state", "engine", *_TABLE, "signature"),
-    "profile": ("model", "weights", *_FILES, "state", "engine", *_TABLE, "signature"),
+    "heads": ("model", *_FILES, "id", "state", *_TABLE, "signature"),
+    "profile": ("model", "weights", *_FILES, "state", *_TABLE, "signature"),
     "predictive": ("model", *_TABLE, "signature"),
     "head": ("model", *_FILES, *_TABLE, "signature"),
     "show": ("model", "weights", *_TABLE, "signature"),
@@ -127,7 +127,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "ablate": ("model", *_FILES, *_TABLE, "signature"),
     "similar": ("model", *_FILES, *_TABLE, "signature"),
     "compare": (*_FILES, *_TABLE, "signature"),
-    "syntax": ("model", "skip_bad", "state", "engine", *_TABLE, "signature"),
+    "syntax": ("model", "skip_bad", "state", *_TABLE, "signature"),
     "plot": ("model", "weights", *_FILES),
     "report": ("model", "weights", *_FILES),
     "serve": ("model",),
@@ -165,9 +165,6 @@ def _shared(
     ] = None,
     state: Annotated[
         str | None, typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it.")
-    ] = None,
-    engine: Annotated[
-        Engine | None, typer.Option("--engine", help="Run on this machine; ray is being rebuilt.")
     ] = None,
     format: Annotated[
         str | None,
@@ -261,14 +258,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
     "Model": ("device", "dtype", "batch_tokens"),
     "Result": ("format", "decimal_comma", "signature"),
-    "Long runs": ("state", "per_pair", "engine"),
+    "Long runs": ("state", "per_pair", "engine", "ray_address", "ray_workers"),
 }
 """Options by their subjects, in the order of help; all others are a command's own."""
 RARE = (
     *("header", "no_header", "quoting", "encoding", "words", "id", "threshold", "split", "no_related", "seed"),
     *("query", "alignments", "max_target_tokens", "source_language", "target_language"),
     *("predictive_words", "predictive_pairs"),
-    *("dtype", "batch_tokens", "decimal_comma", "signature", "engine"),
+    *("dtype", "batch_tokens", "decimal_comma", "signature"),
+    *("engine", "ray_address", "ray_workers"),
 )
 """Options that `--help-all` names, and `--help` does not."""
 

@@ -125,7 +125,7 @@ class Stream:
 
     def _encoded(self) -> Iterator[tuple[Record, EncodedInput | None]]:
         """Each record with its input, or None if it is to be skipped."""
-        for records in _read_together(self.records):
+        for records in together(self.records):
             for record, encoded in zip(
                 records, self.scanner.encode_all([record.pair for record in records]), strict=True
             ):
@@ -148,8 +148,8 @@ class Stream:
         self.on_bad(placed)
 
 
-def _read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in runs that are tokenized at once; what stops the reading is raised behind those before it."""
+def together(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in parts that are tokenized at once; what stops the reading is raised behind those before it."""
     run, characters, stopped = list[Record](), 0, None
     try:
         for record in records:

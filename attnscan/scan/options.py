@@ -10,10 +10,10 @@ import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from attnscan.errors import EngineError, OptionError
-from attnscan.inputs.option import Option, check_declared, check_known, declared
+from attnscan.errors import OptionError
+from attnscan.inputs.option import Option, check_declared, declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
@@ -143,6 +143,27 @@ class ScanOptions:
         bool,
         Option("Of many pairs: say what every head does, and how sure that is.", general=False),
     ] = False
+    engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.", decides=False, general=False)] = (
+        "local"
+    )
+    ray_address: Annotated[
+        str | None,
+        Option(
+            "The Ray cluster to run on. [default: $RAY_ADDRESS, else one that is started here]",
+            metavar="ADDRESS",
+            decides=False,
+            general=False,
+        ),
+    ] = None
+    ray_workers: Annotated[
+        int | None,
+        Option(
+            "Copies of the model on the cluster. [default: one for each GPU or, without GPUs, for each machine]",
+            least=1,
+            decides=False,
+            general=False,
+        ),
+    ] = None
     patterns: tuple[Pattern, ...] = PATTERNS
     """What heads are scored for."""
     relations: Relations | None = None
@@ -198,6 +219,10 @@ class ScanOptions:
             raise OptionError(
                 "--max-target-tokens is for --attention decoder, cross or all", "leave it out: no target is read"
             )
+        if self.engine == "local" and (self.ray_address is not None or self.ray_workers is not None):
+            raise OptionError(
+                "--ray-address and --ray-workers are for a cluster", "add --engine ray, or leave them out"
+            )
         if self.words == "spaces" and self.unit == "token":
             raise OptionError("--words spaces is for units of words", "give --unit word, too")
 
@@ -209,16 +234,6 @@ def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
     the other patterns alone compete for labels.
     """
     return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
-
-
-def check_engine(engine: Engine) -> None:
-    """Raises: OptionError for an engine that there is not; EngineError for one that does not run for now."""
-    check_known("engine", engine, get_args(Engine))
-    if engine == "ray":
-        raise EngineError(
-            "--engine ray is being rebuilt",
-            "use attnscan.shard, + and finish on your cluster, or --engine local",
-        )
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ FOLLOWED = [
     (f"heads {MANY} -p next-word --threshold 0.1", "leave out --pattern", f"heads {MANY} --threshold 0.1"),
     (f"heads {MANY} --labels --top 3", "leave out --pattern and --top", f"heads {MANY} --labels"),
     (f"heads {MANY} --state s --per-pair e.parquet", "leave one of them out", f"heads {MANY} --state s"),
-    (f"heads {MANY} --engine ray", "--engine local", f"heads {MANY} --engine local"),
+    (f"heads {MANY} --ray-workers 2", "leave them out", f"heads {MANY}"),
     (f"heads {MANY} -o p.csv", "would be overwritten", f"heads {MANY} -o q.csv"),
     (f"heads {MANY} --header --no-header", "contradict", f"heads {MANY} --header"),
     ("explain 0-0 --token cat", "give its sentence", 'explain 0-0 "the cat sat" --token cat'),

@@ -1,0 +1,199 @@
+"""The Ray engine on a local cluster: the tables of one process, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModel, AutoTokenizer
+
+import attnscan
+from attnscan.errors import AttnscanError, EngineError, InputError, ModelError, OptionError, PairsError
+from tests.support.treebanks import planted_file
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+
+PAIRS = [(f"The cat number {n} sat down.", f"It was {n % 7} o'clock, and the cat slept.") for n in range(400)]
+OWN = """
+def first(batch):
+    \"\"\"Each word looks at the first word of its input.\"\"\"
+    is_first = batch.word & (batch.word.cumsum(1) == 1)
+    return (batch.word[:, :, None] & is_first[:, None]).float()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """A cluster of two processors for all tests, which calls find running."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def workers() -> list[int]:
+    """The processes of workers that have begun."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cmdline").read_bytes().startswith(b"ray::Worker"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def csv(result: Any) -> str:
+    return str(result.to_frame().to_csv(float_format="%.6f"))
+
+
+@pytest.mark.parametrize("options", [{}, {"pattern": "next-word", "by": "carried", "unit": "word", "split": True}])
+def test_heads_are_those_of_one_process(toy: str, options: dict[str, Any]) -> None:
+    alone = attnscan.heads(PAIRS, model=toy, **options)
+    together = attnscan.heads(PAIRS, model=toy, engine="ray", ray_workers=2, **options)
+    assert csv(together) == csv(alone)
+    assert together.signature == alone.signature
+
+
+def test_profiles_and_trees_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
+    bank = planted_file(tmp_path)
+    assert csv(attnscan.profile(pairs=PAIRS, model=toy, engine="ray")) == csv(attnscan.profile(pairs=PAIRS, model=toy))
+    alone = attnscan.syntax(bank, held=bank, model="bundled")
+    assert csv(attnscan.syntax(bank, held=bank, model="bundled", engine="ray")) == csv(alone)
+
+
+def test_patterns_of_a_file_travel(toy: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    options: dict[str, Any] = {"pattern": [f"{path}:first", "next-word"], "model": toy}
+    assert csv(attnscan.heads(PAIRS, engine="ray", **options)) == csv(attnscan.heads(PAIRS, **options))
+
+
+def test_a_relative_directory_is_found_by_workers(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(toy).parent)
+    assert attnscan.heads(PAIRS, model=Path(toy).name, engine="ray").signature.pairs_read == len(PAIRS)
+
+
+def test_bad_records_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
+    """Of both kinds: a line that cannot be read, and a pair that the model cannot."""
+    path = tmp_path / "pairs.tsv"
+    lines = ["sentence_a\tsentence_b", *map("\t".join, PAIRS)]
+    lines[3], lines[200], lines[300] = "one cell", "\u200b\tA pair without words.", "two\ttabs\there"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told: dict[str, list[str]] = {"local": [], "ray": []}
+    tables = []
+    for engine, errors in told.items():
+        result = attnscan.heads(
+            path, on_bad=lambda error, errors=errors: errors.append(str(error)), model=toy, engine=engine
+        )
+        tables.append(csv(result))
+    assert tables[0] == tables[1]
+    assert sorted(told["ray"]) == sorted(told["local"]) and len(told["local"]) == 3
+    raised = []
+    for engine in told:
+        with pytest.raises(PairsError) as error:
+            attnscan.heads(path, model=toy, engine=engine)
+        raised.append(str(error.value))
+    assert raised[0] == raised[1]
+
+
+def test_inputs_that_are_too_long_are_those_of_one_process(toy: str) -> None:
+    pairs = [*PAIRS[:150], ("so " * 600, "long"), *PAIRS[150:]]
+    for on_long in ("skip", "truncate"):
+        options: dict[str, Any] = {"model": toy, "on_long": on_long}
+        assert csv(attnscan.heads(pairs, engine="ray", **options)) == csv(attnscan.heads(pairs, **options))
+    errors = []
+    for engine in ("local", "ray"):
+        with pytest.raises(InputError) as error:
+            attnscan.heads(pairs, model=toy, on_long="error", engine=engine)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+def test_progress_counts_pairs(toy: str) -> None:
+    steps: list[tuple[str, int | None]] = []
+    attnscan.heads(PAIRS, model=toy, engine="ray", progress=lambda *step: steps.append(step[:2]))
+    counts = [done for doing, done in steps if doing == "scoring pairs" and done is not None]
+    assert counts == sorted(counts) and counts[-1] == len(PAIRS)
+
+
+def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) -> None:
+    killed = []
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        """Each time that a part has been read, a worker dies, once there is one."""
+        for number, pair in enumerate(PAIRS * 7):
+            if number % 256 == 255 and len(killed) < 10:
+                until = time.monotonic() + 120
+                while not (alive := workers()) and time.monotonic() < until:
+                    time.sleep(0.1)
+                os.kill(alive[0], signal.SIGKILL)
+                killed.append(alive[0])
+            yield pair
+
+    together = attnscan.heads(pairs(), model=toy, engine="ray", ray_workers=2)
+    assert len(killed) == 10
+    assert capfd.readouterr().out == ""  # where tables go
+    assert csv(together) == csv(attnscan.heads(PAIRS * 7, model=toy))
+
+
+def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
+    """Its pairs come slowly; and one process goes on, too, where the cluster left off."""
+    state, lines = tmp_path / "state.npz", ["sentence_a\tsentence_b"]
+    options = ["heads", "--pairs", "-", "--model", toy, "--state", str(state), "--csv", "--predictive", "off"]
+    command = [sys.executable, "-m", "attnscan", *options]
+    driver = subprocess.Popen([*command, "--engine", "ray"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert driver.stdin is not None
+    until = time.monotonic() + 240
+    while not state.exists() and time.monotonic() < until:
+        lines += ["\t".join(pair) for pair in PAIRS[:100]]
+        driver.stdin.write("".join(f"{line}\n" for line in lines[-100:]).encode())
+        driver.stdin.flush()
+        time.sleep(0.2)
+    driver.kill()
+    driver.communicate()
+    assert state.exists()
+    saved, text = state.read_bytes(), "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])])
+    file = tmp_path / "pairs.tsv"
+    file.write_text(text, encoding="utf-8")
+    table = attnscan.heads(file, model=toy, predictive="off").to_frame().to_csv(index=False, float_format="%.6f")
+    for engine in ("ray", "local"):
+        state.write_bytes(saved)
+        going_on = [*command, "--engine", engine]
+        done = subprocess.run(going_on, input=text, capture_output=True, text=True, check=True)
+        assert done.stdout.replace("\r\n", "\n") == table
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"ray_workers": 2}, OptionError, "add engine='ray'"),
+        ({"engine": "spark"}, OptionError, "there is no engine 'spark'"),
+        ({"engine": "ray", "ray_workers": 0}, OptionError, "from 1"),
+        ({"engine": "ray", "on_pairs": print}, OptionError, "leave engine='ray' out"),
+        ({"engine": "ray", "model": "no-such-directory/at-all"}, ModelError, "no-such-directory"),
+    ],
+)
+def test_errors_are_one_line(toy: str, options: dict[str, Any], kind: type[AttnscanError], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        attnscan.heads(PAIRS, **{"model": toy, **options})
+
+
+def test_models_in_memory_are_refused(toy: str) -> None:
+    model, tokenizer = AutoModel.from_pretrained(toy), AutoTokenizer.from_pretrained(toy)
+    with pytest.raises(EngineError, match="save_pretrained"):
+        attnscan.heads(PAIRS, model=model, tokenizer=tokenizer, engine="ray")
+
+
+def test_a_cluster_that_is_not_there_is_one_line(toy: str) -> None:
+    command = [sys.executable, "-m", "attnscan", "heads", "--engine", "ray", "--ray-address", "127.0.0.1:1"]
+    done = subprocess.run([*command, "--model", toy], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("attnscan: no Ray cluster at 127.0.0.1:1: ") and done.stderr.count("\n") == 1
