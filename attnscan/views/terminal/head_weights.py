@@ -24,117 +24,96 @@ _LEVELS = ((0.6, "██"), (0.3, "▓▓"), (0.1, "▒▒"), (0.02, "░░"))
 _MARK = COLORS["next-word"]
 _LINKED = "+"  # behind a weight between words that gold links align
 _EDGES = 20
-_SHADES = " ░▒▓█"
-_SHADE_WIDTH = 3
-_HELPER_WIDTH = 19
+_SHADES = ("·", "░░", "▒▒", "▓▓", "██")
+_SHADE_WIDTH, _HELPER_WIDTH = 3, 19
 
 
 def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
     """Each head with its scores on top, then its weights; with `top`, as a list of that many."""
+    names = [plain(token).strip() or "␣" for token in shown.attention.tokens]
+    left = 5 + min(_LABEL, max(cell_len(names[query]) for query in shown.queries))  # before a row's first cell
+    labels = {
+        query: Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(names[query], left - 5) + " ")
+        for query in shown.queries
+    }
+    fits, one = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
     blocks: list[RenderableType] = [model_line(shown.result.signature)]
-    fits = _left(shown) + 2 * len(shown.keys) + _BEST <= width
     for heads, matrix in shown.matrices():
         blocks += ["", *_title(shown, heads, width)]
-        if len(shown.queries) == 1:
-            blocks += _row(shown, matrix[0], width, top)
-        elif fits and top is None:
-            blocks += _map(shown, matrix)
-        else:
-            blocks += _list(shown, matrix, width, top or _EDGES)
+        drawn = fits and top is None and not one
+        blocks += _map(shown, matrix, names, labels) if drawn else _edges(shown, matrix, names, labels, width, top)
     if shown.attention.source:
         gold = f", {_LINKED} behind gold links" if shown.result.links else ""
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
-    if len(shown.queries) > 1 and not fits:
-        room = max(4, (width - _left(shown) - _BEST) // 2)
-        first = shown.keys[0]
+    if not one and not fits:
+        first, room = shown.keys[0], max(4, (width - left - _BEST) // 2)
         more = f"A map of {len(shown.keys)} tokens is wider than the screen: "
         blocks.append(Text(f"{more}--window {first}-{first + room - 1} shows a part, --token one row.", style="dim"))
     return Group(*blocks)
 
 
 def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Text]:
-    scores = shown.result.scores
+    """What a head does, and its scores; of a mean, which heads it is of."""
     if len(heads) > 1:
         line = Text(f"mean of {len(heads)} heads: {', '.join(head.name for head in heads)}", style="bold")
         line.truncate(width, overflow="ellipsis")
         yield line
         return
-    head = heads[0]
-    labels = shown.result.labels
+    labels, head = shown.result.labels, heads[0]
     label, among_words = str(labels.label[head.place]), str(labels.among_words[head.place])
     also = () if label == among_words else (("   among words: ", "dim"), named(among_words))
     yield Text.assemble((f"{head.name}  ", "bold"), named(label, unsure=bool(labels.unsure[head.place])), *also)
-    entries = []
-    for p, pattern in enumerate(scores.patterns):
-        score = shown.result.table.score[(*head.place, p)]
-        if not np.isnan(score):
-            entries.append(named(pattern).append(f" {score:.2f}"))
-    entropy = number(scores.entropy[head.place])
-    entries.append(Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim"))
-    yield from flowed(entries, width)
+    scores = zip(labels.scores.patterns, labels.table.score[head.place], strict=True)
+    entries = [named(pattern).append(f" {score:.2f}") for pattern, score in scores if not np.isnan(score)]
+    entropy = number(labels.scores.entropy[head.place])
+    yield from flowed([*entries, Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim")], width)
 
 
-def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[RenderableType]:
-    """Queries downwards, keys across, each key's text on end above its column."""
-    names, links = [_name(shown, key) for key in shown.keys], set(shown.result.links)
-    height = min(_LABEL, max(map(len, names)))
-    left = _left(shown)
+def _map(
+    shown: HeadWeights, matrix: NDArray[np.float32], names: Sequence[str], labels: dict[int, Text]
+) -> Iterator[Text]:
+    """Queries downwards, keys across, each key's text on end above its column, the strongest key beside the row."""
+    links, left = set(shown.result.links), max(label.cell_len for label in labels.values())
+    height = min(_LABEL, max(len(names[key]) for key in shown.keys))
     yield Text("")
     for row in range(height):
-        letters = "".join(_fit(name[:height].rjust(height)[row], 2) for name in names)
+        letters = "".join(_fit(names[key][:height].rjust(height)[row], 2) for key in shown.keys)
         yield Text(" " * left + letters, style="dim")
     for query, weights in zip(shown.queries, matrix, strict=True):
-        line = _query(shown, query)
+        line = labels[query].copy()
         for key, weight in zip(shown.keys, weights, strict=True):
             mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
             mark = mark[0] + _LINKED if (query, key) in links else mark
             line.append(mark, _MARK if weight >= _LEVELS[-1][0] else "dim")
-        yield line.append(" ").append_text(_best(shown, weights))
+        best = int(weights.argmax())
+        name = _fit(names[shown.keys[best]], _BEST - 8).rstrip()
+        yield line.append(f" {weights[best]:.2f} ").append(name, "bold" if weights[best] >= _LEVELS[1][0] else "dim")
     legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
     yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
 
 
-def _best(shown: HeadWeights, weights: NDArray[np.float32]) -> Text:
-    best = int(weights.argmax())
-    name = _fit(f"{_name(shown, shown.keys[best])}", _BEST - 8).rstrip()
-    return Text.assemble(f"{weights[best]:.2f} ", (name, "bold" if weights[best] >= _LEVELS[1][0] else "dim"))
-
-
-def _row(shown: HeadWeights, weights: NDArray[np.float32], width: int, top: int | None) -> Iterator[RenderableType]:
-    """One query's keys, the strongest first."""
-    yield _query(shown, shown.queries[0]).append(" attends to", "dim")
-    for _, column in strongest(weights[None], top or _EDGES):
-        yield _edge(shown, shown.queries[0], shown.keys[column], float(weights[column]), width)
-    if len(weights) > (top or _EDGES):
-        rest = len(weights) - (top or _EDGES)
-        yield Text(f"and {rest} more; --top {len(weights)} shows all.", style="dim")
-
-
-def _list(shown: HeadWeights, matrix: NDArray[np.float32], width: int, count: int) -> Iterator[RenderableType]:
-    """The strongest weights of all."""
-    yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
+def _edges(
+    shown: HeadWeights,
+    matrix: NDArray[np.float32],
+    names: Sequence[str],
+    labels: dict[int, Text],
+    width: int,
+    top: int | None,
+) -> Iterator[Text]:
+    """The strongest weights of all, or one query's strongest keys."""
+    count, one, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
+    if one:
+        yield labels[shown.queries[0]].copy().append(" attends to", "dim")
+    else:
+        yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
     for row, column in strongest(matrix, count):
-        yield _edge(shown, shown.queries[row], shown.keys[column], float(matrix[row, column]), width)
-
-
-def _edge(shown: HeadWeights, query: int, key: int, weight: float, width: int) -> Text:
-    line = Text("    ") if len(shown.queries) == 1 else _query(shown, query).append(" → ", "dim")
-    linked = _LINKED if (query, key) in shown.result.links else " "
-    line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f}{linked}")
-    return line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
-
-
-def _query(shown: HeadWeights, query: int) -> Text:
-    return Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(_name(shown, query), _left(shown) - 5) + " ")
-
-
-def _left(shown: HeadWeights) -> int:
-    """Columns before the first cell: the query's index and text."""
-    return 5 + min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
-
-
-def _name(shown: HeadWeights, token: int) -> str:
-    return plain(shown.attention.tokens[token]).strip() or "␣"
+        query, key, weight = shown.queries[row], shown.keys[column], float(matrix[row, column])
+        line = Text("    ") if one else labels[query].copy().append(" → ", "dim")
+        linked = _LINKED if (query, key) in links else " "
+        line.append(f"{key:>3} ", "dim").append(_fit(names[key], _LABEL)).append(f" {weight:.3f}{linked}")
+        yield line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
+    if one and matrix.size > count:
+        yield Text(f"and {matrix.size - count} more; --top {matrix.size} shows all.", style="dim")
 
 
 def _fit(text: str, width: int) -> str:
@@ -149,37 +128,24 @@ def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     measured, shares, places = ~np.isnan(result.help.values), result.help.shares, result.help.places
     queries, keys = np.flatnonzero(measured.any(axis=1)), np.flatnonzero(measured.any(axis=0))
     label = min(14, max(len(plain(unit)) for unit in result.units))
-    left = 4 + label
+    left, lines = 4 + label, []
     shaded = left + _SHADE_WIDTH * len(keys) + _HELPER_WIDTH <= width
     if shaded:
         left += _SHADE_WIDTH * len(keys)
-    lines = (
-        [Text("".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys).rjust(left), style="dim")] if shaded else []
-    )
-    for query in queries:
-        line = Text.assemble(
-            (f"{places[query]:>3} ", "dim"), plain(result.units[places[query]]).strip()[:label].ljust(label)
-        )
-        if shaded:
-            cells = (_shade(float(shares[query, key]), known=bool(measured[query, key])) for key in keys)
-            line.append_text(Text("").join(cells))
-        lines.append(line.append("  ").append_text(_helpers(result, int(query), width - left - 2)))
+        ruler = "".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys)
+        lines.append(Text(ruler.rjust(left), style="dim"))
+    for query in queries.tolist():
+        name = plain(result.units[places[query]]).strip()[:label].ljust(label)
+        line = Text.assemble((f"{places[query]:>3} ", "dim"), name)
+        for key in keys if shaded else ():  # how much of the row's best helper
+            level = int(np.ceil(shares[query, key] * (len(_SHADES) - 1))) if measured[query, key] else 0
+            shade = _SHADES[level] if measured[query, key] else ""
+            line.append(shade.rjust(_SHADE_WIDTH), COLORS["next-word"] if level else "dim")
+        lines.append(line.append("  ").append_text(_helpers(result, query, width - left - 2)))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
-    return Group(
-        model_line(result.signature),
-        "",
-        Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold"),
-        *lines,
-        Text(result.help.description, style="dim"),
-    )
-
-
-def _shade(share: float, known: bool) -> Text:
-    """A cell of the matrix. Shape: `share` of the row's best, in [0, 1]."""
-    if not known:
-        return Text(" " * _SHADE_WIDTH)
-    level = int(np.ceil(share * (len(_SHADES) - 1)))
-    return Text("  ·", style="dim") if level == 0 else Text(f" {_SHADES[level] * 2}", style=COLORS["next-word"])
+    title = Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold")
+    description = Text(result.help.description, style="dim")
+    return Group(model_line(result.signature), "", title, *lines, description)
 
 
 def _helpers(result: Dependencies, query: int, width: int) -> Text:

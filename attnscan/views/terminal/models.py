@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -31,14 +30,13 @@ def models_view(catalog: Catalog) -> RenderableType:
         grid.add_column(name, overflow="fold")
     for entry in catalog.entries:
         size = f"{entry.layers or '?'} × {entry.heads or '?'}"
-        cells = (entry.model, entry.family, size, entry.state, entry.where)
-        grid.add_row(*(Text(plain(cell)) for cell in cells))
-    hub = (
-        "answers: --model can be any id of it"
-        if catalog.hub
-        else "does not answer: only the models above and local directories can run"
+        grid.add_row(*(Text(plain(cell)) for cell in (entry.model, entry.family, size, entry.state, entry.where)))
+    yes, no = (
+        "answers: --model can be any id of it",
+        "does not answer: only the models above and local directories can run",
     )
-    return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
+    default = Text(plain(f"Without --model: {catalog.default}"))
+    return Group(grid, "", default, Text(f"The model hub {yes if catalog.hub else no}"))
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
@@ -58,27 +56,15 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
         "saved as": c.saved_as or "cannot be told",
         "task heads": ", ".join(name for name, there in heads.items() if there) or "none trained",
     }
-    return Group(
-        Text(plain(c.model), style="bold"),
-        "",
-        _grid((Text(name), Text(plain(value))) for name, value in facts.items()),
-        "",
-        Text("patterns that can be scored", style="bold"),
-        _grid((named(pattern), _allowed(c.allows(pattern))) for pattern in c.patterns),
-        "",
-        Text("measures of attnscan ablate", style="bold"),
-        _grid((Text(measure), _allowed(c.allows(measure))) for measure in MEASURES),
-    )
-
-
-def _allowed(answer: str) -> Text:
-    return Text(plain(answer), style="" if answer == "yes" else "dim")
-
-
-def _grid(rows: Iterable[tuple[Text, Text]]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for row in rows:
-        grid.add_row(*row)
-    return grid
+    groups = {
+        plain(c.model): [(Text(name), plain(value)) for name, value in facts.items()],
+        "patterns that can be scored": [(named(pattern), c.allows(pattern)) for pattern in c.patterns],
+        "measures of attnscan ablate": [(Text(measure), c.allows(measure)) for measure in MEASURES],
+    }
+    blocks: list[RenderableType] = []
+    for title, rows in groups.items():
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for name, value in rows:
+            table.add_row(name, Text(plain(value), style="dim" if blocks and value != "yes" else ""))
+        blocks += [*[""] * bool(blocks), Text(title, style="bold"), *[""] * (not blocks), table]
+    return Group(*blocks)

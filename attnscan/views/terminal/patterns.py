@@ -27,13 +27,14 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
     cat .25   ·
     """
     width = max(map(len, labels))
-    cell = max(width, 3) + 1
-
-    def line(name: str, cells: Sequence[str]) -> str:
-        return name.rjust(width) + "".join(text.rjust(cell) for text in cells)
-
-    body = [line(labels[row], [_cell(float(value)) for value in matrix[row]]) for row in rows]
-    return "\n".join([line("", labels), *body])
+    cells = [["", *labels]]
+    for row in rows:
+        texts = (
+            "·" if value == 0 else "1" if value == 1 else f"{value:.2f}".removeprefix("0") for value in matrix[row]
+        )
+        cells.append([labels[row], *texts])
+    lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
+    return "\n".join(lines)
 
 
 def patterns_text() -> str:
@@ -61,9 +62,3 @@ def pattern_text(pattern: Pattern, width: int) -> str:
     for name, text in facts.items():
         lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
     return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"
-
-
-def _cell(value: float) -> str:
-    if value in (0, 1):
-        return "·" if value == 0 else "1"
-    return f"{value:.2f}".removeprefix("0")
