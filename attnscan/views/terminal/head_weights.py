@@ -36,16 +36,16 @@ def head_view(shown: HeadWeights, width: int, top: int | None = None) -> Rendera
         query: Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(names[query], left - 5) + " ")
         for query in shown.queries
     }
-    fits, one = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
+    fits, single = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
     blocks: list[RenderableType] = [model_line(shown.result.signature)]
     for heads, matrix in shown.matrices():
         blocks += ["", *_title(shown, heads, width)]
-        drawn = fits and top is None and not one
+        drawn = fits and top is None and not single
         blocks += _map(shown, matrix, names, labels) if drawn else _edges(shown, matrix, names, labels, width, top)
     if shown.attention.source:
         gold = f", {_LINKED} behind gold links" if shown.result.links else ""
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
-    if not one and not fits:
+    if not single and not fits:
         first, room = shown.keys[0], max(4, (width - left - _BEST) // 2)
         more = f"A map of {len(shown.keys)} tokens is wider than the screen: "
         blocks.append(Text(f"{more}--window {first}-{first + room - 1} shows a part, --token one row.", style="dim"))
@@ -101,18 +101,18 @@ def _edges(
     top: int | None,
 ) -> Iterator[Text]:
     """The strongest weights of all, or one query's strongest keys."""
-    count, one, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
-    if one:
+    count, single, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
+    if single:
         yield labels[shown.queries[0]].copy().append(" attends to", "dim")
     else:
         yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
     for row, column in strongest(matrix, count):
         query, key, weight = shown.queries[row], shown.keys[column], float(matrix[row, column])
-        line = Text("    ") if one else labels[query].copy().append(" → ", "dim")
+        line = Text("    ") if single else labels[query].copy().append(" → ", "dim")
         linked = _LINKED if (query, key) in links else " "
         line.append(f"{key:>3} ", "dim").append(_fit(names[key], _LABEL)).append(f" {weight:.3f}{linked}")
         yield line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
-    if one and matrix.size > count:
+    if single and matrix.size > count:
         yield Text(f"and {matrix.size - count} more; --top {matrix.size} shows all.", style="dim")
 
 
