@@ -1,23 +1,21 @@
-"""What callers give by name, checked and made ready: options of a scan, patterns, texts, files, models."""
+"""What callers give by name, checked and made ready: options of a scan, patterns, texts, models."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.errors import InputError, OptionError, nearest
+from attnscan.errors import OptionError, nearest
 from attnscan.inputs.option import check_known
 from attnscan.inputs.read import FileReading
 from attnscan.results.grid import attention_named
 from attnscan.results.terms import AttentionName, counted
-from attnscan.scan.options import OnProgress, ScanOptions, note, silent, warn
+from attnscan.scan.options import OnProgress, ScanOptions, note, progress_of, warn
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.cross import patterns_of as ours_of
+from attnscan.scoring.cross import patterns_of as patterns_of_attention
 from attnscan.scoring.patterns import Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
@@ -30,21 +28,12 @@ KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 READING = (*(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")), "skip_bad")
 """Options that say how files of pairs are read."""
 _ASKED = ("predictive", "predictive_words", "predictive_pairs")
-_CROSS = ("attention", "query", "max_target_tokens", "source_language", "target_language")
-_GENERAL = (
-    "unit",
-    "words",
-    "by",
-    "special",
-    "related",
-    "threshold",
-    "on_long",
-    "seed",
-    "device",
-    "dtype",
-    "batch_tokens",
+_RUN = ("device", "dtype", "batch_tokens")
+_EVERY = (
+    *("unit", "words", "by", "special", "related", "threshold", "on_long", "seed"),
+    *("attention", "query", "max_target_tokens", "source_language", "target_language"),
+    *(*_ASKED, *_RUN),
 )
-_EVERY = (*_GENERAL, *_ASKED, *_CROSS)
 _ENGINE = ("engine", "ray_address", "ray_workers")
 
 
@@ -59,15 +48,12 @@ SCAN: dict[str, tuple[str, ...]] = {
     "profile": (*_without(*_ASKED, "threshold"), *_ENGINE),
     "show": _without("unit", "words", "predictive_words", "predictive_pairs"),
     "explain": _without("unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"),
-    "predictive": (
-        *("unit", "words", "predictive", "predictive_words", "on_long", "source_language"),
-        *("device", "dtype", "batch_tokens"),
-    ),
+    "predictive": ("unit", "words", "predictive", "predictive_words", "on_long", "source_language", *_RUN),
     "report": _EVERY,
     "plot": _EVERY,
     "ablate": _without("predictive_words", "predictive_pairs"),
     "similar": _without("unit", "words", *_ASKED),
-    "syntax": ("by", "special", "on_long", "seed", "source_language", "device", "dtype", "batch_tokens", *_ENGINE),
+    "syntax": ("by", "special", "on_long", "seed", "source_language", *_RUN, *_ENGINE),
     "compare": _without(*_ASKED),
     "shard": (*_EVERY, "split"),
     "serve": _EVERY,
@@ -108,12 +94,11 @@ def scan_options(
     Raises: OptionError for a value that there is not; SelectionError for heads of another attention.
     """
     asked = {
-        name: options[name] for name in options if options[name] is not None or name not in ("attention", "on_long")
+        name: value for name, value in options.items() if value is not None or name not in ("attention", "on_long")
     }
-    attention = asked.get("attention")
-    if attention is not None:
-        check_known("attention", attention, KINDS)
-    asked["attention"] = read = (attention or "encoder") if heads is None else attention_named(heads, attention)
+    if "attention" in asked:
+        check_known("attention", asked["attention"], KINDS)
+    asked["attention"] = read = attention_named(heads or "", asked.get("attention"))
     if alignments is not None and read != "cross":
         raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
     asked.setdefault("on_long", "truncate" if many else "error")
@@ -126,12 +111,8 @@ def scan_options(
 
 def of_kind(kind: AttentionName, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options where all attention of an encoder-decoder is read, for one kind of it."""
-    own = {**options, "attention": kind}
-    if kind != "cross":
-        own.pop("query", None)
-    if kind == "encoder":
-        own.pop("max_target_tokens", None)
-    return own
+    away = {"encoder": ("query", "max_target_tokens"), "decoder": ("query",), "cross": ()}[kind]
+    return {name: value for name, value in options.items() if name not in away} | {"attention": kind}
 
 
 def patterns_of(
@@ -144,65 +125,16 @@ def patterns_of(
     """
     alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
     asked: list[Any] = [pattern] if alone else list(pattern)  # type: ignore[arg-type]
-    return with_own(asked, ALL_PATTERNS if attention is None else ours_of(attention, asked, aligned=aligned))
-
-
-def check_kind(what: str, value: object, *kinds: type) -> None:
-    """Raises: OptionError for a value of another class."""
-    if not isinstance(value, kinds):
-        names = " or a ".join(kind.__name__ for kind in kinds)
-        raise OptionError(f"{what} is of the class {type(value).__name__}", f"give a {names}")
-
-
-def check_callable(**functions: object) -> None:
-    """Raises: OptionError for what cannot be called."""
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise OptionError(f"{name} is not a function", f"give one that takes {_TAKE[name]}")
-
-
-_TAKE = {
-    "on_bad": "an InputError",
-    "progress": "what runs, how much is done or None, and how much there is or None",
-    "on_pairs": "a data frame",
-}
-
-
-def file_of(what: str, path: object) -> Path | None:
-    """A file's name as a path; None for none. Raises: OptionError for what is no name."""
-    if path is None:
-        return None
-    if not isinstance(path, str | os.PathLike) or not isinstance(name := os.fspath(path), str):
-        raise OptionError(f"{what} is of the class {type(path).__name__}", "give the path of a file")
-    return Path(name)
-
-
-def text_of(what: str, text: object) -> str | None:
-    """A text; None for none. Raises: OptionError for anything else."""
-    if text is not None and not isinstance(text, str):
-        raise OptionError(f"{what} is of the class {type(text).__name__}", "give a text")
-    return text
+    ours = ALL_PATTERNS if attention is None else patterns_of_attention(attention, asked, aligned=aligned)
+    return with_own(asked, ours)
 
 
 def listed(what: str, values: str | Iterable[str]) -> list[str]:
     """Several texts, or one that stands alone. Raises: OptionError for anything else."""
-    several = [values] if isinstance(values, str) else values
-    if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
-        raise OptionError(f"{what} is of the class {type(values).__name__}", "give a list of texts")
-    several = list(several)
+    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
     if others := [value for value in several if not isinstance(value, str)]:
         raise OptionError(f"{what} has a {type(others[0]).__name__} in it", "give a list of texts")
     return several
-
-
-def columns_of(what: str, columns: Any) -> tuple[str, ...] | None:
-    """Names or numbers of columns, or one that stands alone. Raises: OptionError for anything else."""
-    if columns is None:
-        return None
-    several: Any = [columns] if isinstance(columns, int) else columns
-    if isinstance(several, Iterable) and not isinstance(several, str | bytes | Mapping):
-        several = [str(column) if type(column) is int else column for column in several]
-    return tuple(listed(what, several))
 
 
 def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
@@ -213,14 +145,6 @@ def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
         case (int(first), int(last)) if 0 <= first <= last:
             return first, last
     raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
-
-
-_NAMED = 5  # unknown words, at most
-
-
-def is_name(model: Model) -> bool:
-    """Whether a model is named, by text or by path, or is the default."""
-    return model is None or isinstance(model, str | os.PathLike)
 
 
 @contextmanager
@@ -248,34 +172,39 @@ def opened_all(
     """
     from attnscan.model.sources import choose
 
-    progress = silent if progress is None else progress
+    step, scanners, chosen = progress_of(progress), list[Any](), list[Any]()
     for options, model, tokenizer in zip(choices, models, tokenizers, strict=True):
-        _check_model(model, tokenizer, options)
-    if any(map(is_name, models)):
-        progress("looking for a model", None, None)
-    chosen: list[Any] = [
-        choose(options.model) if is_name(model) else model for options, model in zip(choices, models, strict=True)
-    ]
+        if not is_name(model):
+            _check_in_memory(model, tokenizer, options)
+        elif tokenizer is not None:
+            remedy = "leave it out: a named model has its own"
+            raise OptionError("a tokenizer goes with a model in memory alone", remedy)
+        else:
+            step("looking for a model", None, None)
+        chosen.append(choose(options.model) if is_name(model) else model)
     for source, model in zip(chosen, models, strict=True):
         note(source.note if is_name(model) else "")
-    scanners: list[Scanner] = []
     with ExitStack() as stack:
         for options, source, model, tokenizer in zip(choices, chosen, models, tokenizers, strict=True):
             if is_name(model):
-                progress(f"loading {source.name}", None, None)
+                step(f"loading {source.name}", None, None)
             else:
                 source = _in_memory(model, tokenizer, options)
                 stack.enter_context(source.in_use)
-            scanners.append(stack.enter_context(_scanner(options, source, progress)))
+            import torch
+
+            from attnscan.scan.scanner import Scanner
+
+            scanners.append(stack.enter_context(Scanner(options, source, step)))
             warn("" if source is model else scanners[-1].loaded.note)  # a loaded one's was told by `load`
-        _leave_autocast(stack)
+            # in the format of the model's weights, whatever the caller's autocast asks of its own runs
+            stack.enter_context(torch.autocast(scanners[-1].device, enabled=False))
         yield scanners
 
 
-def _scanner(options: ScanOptions, source: Any, progress: OnProgress) -> Scanner:
-    from attnscan.scan.scanner import Scanner
-
-    return Scanner(options, source, progress)
+def is_name(model: Model) -> bool:
+    """Whether a model is named, by text or by path, or is the default."""
+    return model is None or isinstance(model, str | os.PathLike)
 
 
 def _in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Any:
@@ -288,25 +217,8 @@ def _in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Any:
     return model if model.given is None else renewed(model, options.attention)
 
 
-def _leave_autocast(stack: ExitStack) -> None:
-    """Compute in the number format of the model's weights, whatever the caller's autocast asks of its own runs.
-
-    A result's signature says in which format it was computed, and sums of many runs add.
-    """
-    torch = sys.modules["torch"]
-    for device in ("cpu", "cuda", "mps"):
-        if torch.is_autocast_enabled(device):
-            stack.enter_context(torch.autocast(device, enabled=False))
-
-
-def _check_model(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> None:
-    """Raises: OptionError for a tokenizer beside a name, or a device or number format beside a model in memory."""
-    if is_name(model):
-        if tokenizer is not None:
-            raise OptionError(
-                "a tokenizer goes with a model in memory alone", "leave it out: a named model has its own"
-            )
-        return
+def _check_in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> None:
+    """Raises: OptionError for what a model in memory, or one that `load` returned, has already."""
     from attnscan.model.loaded import LoadedModel
 
     is_loaded = isinstance(model, LoadedModel)
@@ -320,22 +232,20 @@ def _check_model(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> No
         raise OptionError("a loaded model keeps its own languages", "give them to load()")
 
 
-def note_words(scanner: Scanner, inputs: Iterable[EncodedInput | InputError]) -> None:
-    """Say how some inputs were read: special tokens that were typed, and words that no space divides."""
-    from attnscan.inputs.encode import notes_of
+_NAMED = 5  # unknown words, at most
 
-    encoded = [read for read in inputs if not isinstance(read, InputError)]
-    for line in notes_of(scanner.loaded.tokenizer, encoded):
+
+def note_words(scanner: Scanner, inputs: Sequence[EncodedInput], *, single: bool = False) -> None:
+    """Say how some inputs were read: special tokens that were typed, and words that no space divides.
+
+    Of a `single` one also which words the model cannot see for what they are.
+    """
+    from attnscan.inputs.encode import notes_of, unknown_words
+
+    for line in notes_of(scanner.loaded.tokenizer, inputs):
         note(line)
-
-
-def note_unknown_words(scanner: Scanner, encoded: EncodedInput) -> None:
-    """Say which words of one input the model cannot see for what they are."""
-    from attnscan.inputs.encode import unknown_words
-
-    if words := unknown_words(scanner.loaded.tokenizer, encoded):
-        named = dict.fromkeys(words)
+    if single and (words := unknown_words(scanner.loaded.tokenizer, inputs[0])):
+        named, unknown = [*dict.fromkeys(words)], scanner.loaded.tokenizer.unk_token
         more = f" and {counted(len(named) - _NAMED, 'other')}" if len(named) > _NAMED else ""
         how = f"{counted(len(words), 'word')} of the input {'is' if len(words) == 1 else 'are'} unknown to the model"
-        unknown = scanner.loaded.tokenizer.unk_token
-        note(f"{how}, which reads {unknown} instead: {', '.join(list(named)[:_NAMED])}{more}")
+        note(f"{how}, which reads {unknown} instead: {', '.join(named[:_NAMED])}{more}")

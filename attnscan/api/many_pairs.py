@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, islice
@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 from attnscan.api.arguments import (
     KINDS,
     Patterns,
-    check_callable,
-    check_kind,
-    file_of,
     is_name,
-    note_unknown_words,
     note_words,
     of_kind,
     opened,
@@ -27,9 +23,9 @@ from attnscan.api.arguments import (
 )
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, input_of, pairs_input
-from attnscan.errors import OptionError, StateError
+from attnscan.errors import InputError, OptionError, StateError
 from attnscan.inputs.option import check_known
-from attnscan.inputs.sentence import Place, Record, Text
+from attnscan.inputs.sentence import Record, Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import check_writable, is_stream, local_path
 from attnscan.results.grid import Heads, heads_written
@@ -39,18 +35,14 @@ from attnscan.scan.options import OnProgress, Relations, ScanOptions, note_input
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
 
     from attnscan.model.in_memory import Model, Tokenizer
     from attnscan.model.loaded import LoadedModel
-    from attnscan.results.scores import FloatArray
     from attnscan.scan.scanner import OnPairs, Scanner
     from attnscan.scan.state import ScanState
 
-    OnFrame = Callable[[pd.DataFrame], object]
-
+OnFrame = Callable[["pd.DataFrame"], object]
 File = str | os.PathLike[str]
 _LOOKED_AT = 16  # pairs, for how their words are read
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
@@ -99,22 +91,21 @@ def heads(
     Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
     gone on from or written; EngineError for `engine="ray"`.
     """
-    check_callable(on_bad=on_bad, progress=progress, on_pairs=on_pairs)
     reading = reading_of("heads", options)
     given = pairs_input(pairs, reading, id=id, on_bad=on_bad)
-    keeping, writing = state_file(state), file_of("per_pair", per_pair)
+    keeping, writing = state_file(state), None if per_pair is None else Path(per_pair)
+    how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
     if keeping is not None and writing is not None:
         raise OptionError("--per-pair cannot resume from --state", "leave one of them out")
     if options.get("attention") == "all":
         if keeping is not None or writing is not None:
             raise OptionError("--state and --per-pair are of one kind of attention", _ONE_KIND)
         given = given.ready(3, f"name a file, or {_ONE_KIND}")
-        how: dict[str, Any] = {"pattern": pattern, "on_pairs": on_pairs, "model": model, "tokenizer": tokenizer}
         results: dict[Any, HeadScores] = {}
         for kind in KINDS:
-            own = of_kind(kind, options) | {"alignments": alignments if kind == "cross" else None}
+            own = {**of_kind(kind, options), "alignments": alignments if kind == "cross" else None}
             of = given.sources() if kind == "encoder" else given
-            results[kind] = heads(of, progress=progress, **how, **own)
+            results[kind] = heads(of, pattern=pattern, on_pairs=on_pairs, **how, **own)
         return OfKinds(results)
     names, asked = scan_options(model, options, pattern, many=True, alignments=alignments)
     if names and "threshold" in options:
@@ -123,17 +114,7 @@ def heads(
     asked = replace(asked, patterns=scored, labelled=not names)
     if asked.engine == "ray" and (writing is not None or on_pairs is not None):
         raise OptionError("--per-pair is for one machine", "leave --engine ray out")
-    result = ranked(
-        given.aligned(alignments),
-        asked,
-        keeping,
-        writing,
-        on_pairs,
-        model=model,
-        tokenizer=tokenizer,
-        progress=progress,
-    )
-    return replace(result, html=heads_html)
+    return ranked(given.aligned(alignments), asked, keeping, writing, on_pairs, **how)
 
 
 def ranked(
@@ -148,16 +129,24 @@ def ranked(
     progress: OnProgress | None = None,
 ) -> HeadScores:
     """Every head ranked over all pairs. Raises: as `heads`."""
-    pairs = pairs.ready()
-    records = pairs.read()  # a file that is not there is told before torch is imported
-    check_state(state)
-    from attnscan.scan.per_pair import PerPairWriter
+    records = pairs.ready().read()  # a file that is not there is told before torch is imported
+    from attnscan.scan.per_pair import PerPairWriter, pair_frame
 
-    patterns, how = [pattern.id for pattern in options.patterns], {"ids": pairs.has_ids, "kind": options.kind}
-    opening = nullcontext(None) if per_pair is None else PerPairWriter(per_pair, patterns, **how)  # type: ignore[arg-type]
+    opening = nullcontext(None) if per_pair is None else PerPairWriter(per_pair)
     with opening as writer, opened(options, model, tokenizer, pairs.counted_by(progress)) as scanner:
-        take = _taking(scanner, writer, on_pairs, patterns, how)
-        return ranked_by(scanner, pairs, records, state, take, writer)
+
+        def take(places: Any, sums: Any) -> None:
+            frame = pair_frame(places, sums, options, scanner.grid().layers, ids=pairs.has_ids)
+            if writer is not None:
+                writer.write(frame)
+            if on_pairs is not None:
+                on_pairs(frame)
+
+        own = None if writer is None and on_pairs is None else take
+        result = ranked_by(scanner, pairs, records, state, own)
+        if writer is not None:
+            writer.finish(result.signature, [pattern.id for pattern in options.patterns], scanner.grid())
+        return result
 
 
 def ranked_by(
@@ -166,40 +155,19 @@ def ranked_by(
     records: Iterator[Record],
     state: Path | None = None,
     take: OnPairs | None = None,
-    writer: Any = None,
 ) -> HeadScores:
     """Every head of an open model ranked over all pairs; what says of each pair is given to `take`."""
     from attnscan.scan.local import finished
 
     first = list(islice(records, _LOOKED_AT))
-    records = chain(first, records)
-    result = finished(scanner, scanned(scanner, pairs, records, state, take), on_pairs=take)
-    if writer is not None:
-        writer.finish(result.signature, result.scores.grid)
+    summed = scanned(scanner, pairs, chain(first, records), state, take)
+    result = finished(scanner, summed, on_pairs=take)
     note_inputs([result.signature], bad=pairs.bad)
     if scanner.options.attention == "encoder" and scanner.options.words == "tokenizer":
-        note_words(scanner, scanner.encode_all([record.pair for record in first]))
-    if pairs.single is not None:
-        note_unknown_words(scanner, scanner.encode(pairs.single))
-    return result
-
-
-def _taking(
-    scanner: Scanner, writer: Any, on_pairs: OnFrame | None, patterns: Sequence[str], how: Mapping[str, Any]
-) -> OnPairs | None:
-    """What takes pairs' own scores: a file, and a caller's function."""
-    if writer is None and on_pairs is None:
-        return None
-
-    def take(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-        from attnscan.scan.per_pair import pair_frame
-
-        if writer is not None:
-            writer.write(places, sums, scanner.grid().layers)
-        if on_pairs is not None:
-            on_pairs(pair_frame(places, sums, patterns, **how, layers=scanner.grid().layers))
-
-    return take
+        encoded = scanner.encode_all([record.pair for record in first])
+        read = [one for one in encoded if not isinstance(one, InputError)]
+        note_words(scanner, read, single=pairs.single is not None)
+    return replace(result, html=heads_html)
 
 
 def scanned(
@@ -222,52 +190,43 @@ def scanned(
     from attnscan.scan.stored import load_state, save_state
 
     scanner.tell(doing)
-    state = ScanState(scanner.options)
+    reached = saved = ScanState(scanner.options)
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
-        state = load_state(path, scanner) if path.exists() else state
-    saved, reached, when = state, state, time.monotonic()
+        if path.exists():
+            reached = saved = load_state(path, scanner)
+    when = time.monotonic()
 
-    def save() -> None:
-        nonlocal saved, when
-        if path is not None and reached is not saved and reached.sums.shape is not None:
-            save_state(path, reached, scanner)
-        saved, when = reached, time.monotonic()
-
-    def keep(now: ScanState) -> None:
-        nonlocal reached
+    def keep(now: ScanState, *, at_once: bool = False) -> None:
+        nonlocal reached, saved, when
         reached = now
-        if time.monotonic() - when > _SAVE_EVERY:
-            save()
+        if path is None or now is saved or now.sums.shape is None:
+            return
+        if at_once or time.monotonic() - when > _SAVE_EVERY:
+            save_state(path, now, scanner)
+            saved, when = now, time.monotonic()
 
-    rest = unseen(records, state.seen)
     how: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
     try:
+        rest = unseen(records, reached.seen)
         if scanner.options.engine == "ray":
             from attnscan.scan import ray
 
-            reached = ray.scan(scanner, rest, state, pairs.skips, **how)
+            reached = ray.scan(scanner, rest, reached, pairs.skips, **how)
         else:
-            reached = scan(scanner, rest, state, pairs.skips, on_pairs=take, **how)
-    except KeyboardInterrupt:
-        save()
-        raise
-    save()
+            reached = scan(scanner, rest, reached, pairs.skips, on_pairs=take, **how)
+    finally:
+        keep(reached, at_once=True)
     return reached
 
 
-def check_state(path: Path | None) -> None:
-    """Raises: StateError if a path cannot hold a state, which is replaced as a whole file."""
-    if path is not None and (is_stream(path) or path.is_dir()):
-        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
-
-
 def state_file(state: File | None) -> Path | None:
-    """A state file. Raises: OptionError, OutputError for what is none or cannot be written."""
-    if state is None or file_of("state", state) is None:
+    """A state file. Raises: OutputError, StateError if it cannot be written, and replaced as a whole."""
+    if state is None:
         return None
-    if (path := local_path(os.fspath(state))) is not None:
-        check_writable(path)
+    check_writable(path := local_path(os.fspath(state)))
+    if is_stream(path):
+        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
     return path
 
 
@@ -298,15 +257,13 @@ def profile(
 
     Raises: as `heads`; WeightsError if weights are of too many heads.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("profile", options)
     options = {"predictive": "off", **options}
     if weights is not None:
         if a is not None or pairs is not None or state is not None:
             raise OptionError("--weights is one input", "leave out the sentences, --pairs and --state")
-        alone: HeadScores = classify(
-            weights=weights, pattern=pattern, alignments=alignments, keep_attention=False, model=model, **options
-        )
+        own: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "model": model, **options}
+        alone: HeadScores = classify(weights=weights, alignments=alignments, **own)
         return alone.profile
     given = input_of(a, b, pairs, reading, on_bad=on_bad)
     if given.single is not None and state is not None:
@@ -363,7 +320,6 @@ def shard(
 
     Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("shard", options)
     given = pairs_input(pairs, reading, on_bad=on_bad).ready()
     names, asked = scan_options(model, options, pattern, many=True, alignments=alignments)
@@ -394,10 +350,12 @@ def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None
     """
     from attnscan.scan.state import ScanState, Seen
 
-    check_kind("shard", shard, ScanState)
+    if not isinstance(shard, ScanState):
+        raise OptionError(f"shard is of the class {type(shard).__name__}", "give a ScanState, as shard() returns it")
     if not shard.asks:
         return replace(shard.ranking(), html=heads_html)
-    if model is None and (model := shard.options.model) is None:
+    model = shard.options.model if model is None else model
+    if model is None:
         raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
     options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
     if not is_name(model):

@@ -6,25 +6,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from attnscan.api.arguments import (
     KINDS,
     Patterns,
-    check_callable,
-    file_of,
-    note_unknown_words,
     note_words,
     of_kind,
     opened,
     reading_of,
     scan_options,
-    text_of,
     window_of,
 )
-from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, check_no_reading, linked, pairs_input
+from attnscan.api.pairs import Links, OnBad, Pairs, check_no_reading, linked, pairs_input
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Record, Text
@@ -36,7 +31,7 @@ from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName, Side
-from attnscan.scan.options import OnProgress, ScanOptions, note_inputs, silent
+from attnscan.scan.options import OnProgress, ScanOptions, note_inputs
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -98,15 +93,12 @@ def classify(
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading, everything = reading_of("classify", options), options.get("attention") == "all"
     if tokens is not None and weights is None and a is None:
         weights = ()  # as models without attention show it
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
-        raise OptionError(
-            "classify takes one input, or --pairs",
-            "give a sentence, or two, or --weights FILE.npz, or --pairs, and one of them",
-        )
+        remedy = "give a sentence, or two, or --weights FILE.npz, or --pairs, and one of them"
+        raise OptionError("classify takes one input, or --pairs", remedy)
     if pairs is not None:
         if save_weights is not None or everything:
             raise OptionError("--save-weights and --attention all are for one input", "leave out --pairs")
@@ -116,9 +108,14 @@ def classify(
     check_no_reading(reading, on_bad)
     if alignments is not None and weights is not None:
         raise OptionError("--alignments is of words, and --weights has tokens alone", "leave it out")
-    keep = keep_attention if isinstance(keep_attention, Selection) else bool(keep_attention)
-    if (kept := file_of("save_weights", save_weights)) is not None:
-        _check_saves(kept, weights, options)
+    keep, path = keep_attention, None if save_weights is None else Path(save_weights)
+    if path is not None:
+        if weights is not None:
+            raise OptionError("--save-weights needs a model", "leave it out: --weights FILE.npz is saved already")
+        if options.get("by") == "carried":
+            raise OptionError("--save-weights always saves attention weights", "leave out --by carried")
+        check_suffix(path, ".npz", "--save-weights")
+        check_writable(path)
         keep = Selection(is_saved=True)
     results: dict[AttentionName, HeadScores] = {}
     for kind in KINDS if everything else KINDS[:1]:
@@ -126,7 +123,7 @@ def classify(
         links = alignments if kind == "cross" or not everything else None
         names, asked = scan_options(model, own, pattern, many=False, alignments=links)
         if weights is not None:
-            result = _by_weights(weights, name, tokens, model, asked, keep, silent if progress is None else progress)
+            result = _by_weights(weights, name, tokens, model, asked, keep, progress)
         else:
             pair = linked(pair_of(a, b), links)
             pair = pair.source if everything and kind == "encoder" else pair
@@ -137,24 +134,13 @@ def classify(
                 encoded = scanner.encode(pair)
                 result = one_input.classify(scanner, pair, encoded, keep=keep)
                 note_inputs([result.signature], length=scanner.loaded.limit)
-                note_words(scanner, [encoded])
-                note_unknown_words(scanner, encoded)
+                note_words(scanner, [encoded], single=True)
         results[asked.attention] = replace(result, html=heads_html, pattern=tuple(names))
-    if kept is not None:
-        others: Any = () if everything else _of_other_kinds(a, b, options, model, tokenizer, progress)
-        saved = [result.kept_attention().saved() for result in chain(results.values(), others)]
-        write_file(kept, write_weights(*saved))
+    if path is not None:
+        others = () if everything else _of_other_kinds(a, b, options, model, tokenizer, progress)
+        saved = [result.kept_attention().saved() for result in (*results.values(), *others)]
+        write_file(path, write_weights(*saved))
     return OfKinds(results) if everything else next(iter(results.values()))
-
-
-def _check_saves(path: Path, weights: Weights | None, options: Mapping[str, Any]) -> None:
-    """Raises: OptionError, OutputError before the work if the weights cannot be saved."""
-    if weights is not None:
-        raise OptionError("--save-weights needs a model", "leave it out: --weights FILE.npz is saved already")
-    if options.get("by") == "carried":
-        raise OptionError("--save-weights always saves attention weights", "leave out --by carried")
-    check_suffix(path, ".npz", "--save-weights")
-    check_writable(path)
 
 
 def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], *how: Any) -> Iterator[HeadScores]:
@@ -162,17 +148,11 @@ def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], 
     asked, (model, tokenizer, progress) = options.get("attention"), how
     for kind in KINDS if asked not in (None, "encoder") else ():
         if kind != asked:
-            own = {name: value for name, value in of_kind(kind, options).items() if name != "query"}
-            read: Any = (pair_of(a, b).source.a, None) if kind == "encoder" else (a, b)
+            own: Any = {name: value for name, value in of_kind(kind, options).items() if name != "query"}
+            texts = (pair_of(a, b).source.a, None) if kind == "encoder" else (a, b)
+            own |= {"model": model, "tokenizer": tokenizer, "progress": progress}
             with suppress(CaptureError, ModelError):
-                yield classify(
-                    *read,
-                    keep_attention=Selection(is_saved=True),
-                    model=model,
-                    tokenizer=tokenizer,
-                    progress=progress,
-                    **own,
-                )
+                yield classify(*texts, keep_attention=Selection(is_saved=True), **own)
 
 
 def _by_weights(
@@ -182,7 +162,7 @@ def _by_weights(
     model: Model,
     options: ScanOptions,
     keep: bool | Selection,
-    progress: OnProgress,
+    progress: OnProgress | None,
 ) -> HeadScores:
     """What every head does by saved weights alone; a bad file is answered before torch is imported.
 
@@ -190,22 +170,20 @@ def _by_weights(
     """
     if model is not None:
         raise OptionError("--weights needs no model", "leave out --model")
-    if not isinstance(weights, str | os.PathLike | Mapping):
-        if tokens is None:
+    of = options.attention, options.query
+    if isinstance(weights, str | os.PathLike):
+        path = Path(weights)
+        name, saved = name or path.name, read_weights(path, *of)
+    else:
+        if tokens is None and not isinstance(weights, Mapping):
             remedy = "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])"
             raise OptionError("weights are attention without its tokens", remedy)
-        weights = {"attention": weights}
-    of = options.attention, options.query
-    if isinstance(weights, Mapping):
-        name = name or "weights"
-        saved = weights_of(weights if tokens is None else {**weights, "tokens": tokens}, *of)
-    else:
-        path = Path(os.fspath(weights))
-        name, saved = name or path.name, read_weights(path, *of)
-    progress(f"loading {name}", None, None)
+        arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
+        name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
+    if progress is not None:
+        progress(f"scoring {name}", None, None)
     from attnscan.scan.one_input import classify_weights
 
-    progress(f"scoring {name}", None, None)
     return classify_weights(saved, name, options, keep=keep)
 
 
@@ -228,41 +206,33 @@ def classify_pairs(
     reading = reading_of("classify", options)
     names, asked = scan_options(model, options, pattern, many=False, alignments=alignments)
     given = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments)
-    return _each(given, tuple(names), asked, bool(keep_attention), model, tokenizer, progress)
 
+    def each() -> Iterator[tuple[Record, HeadScores, Signature]]:
+        records = given.ready().read()
+        with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
+            scanner.tell("scoring inputs")
+            from attnscan.scan import one_input
+            from attnscan.scan.state import Seen, no_pair
 
-def _each(
-    given: PairsInput,
-    names: tuple[str, ...],
-    options: ScanOptions,
-    keep: bool,
-    model: Model,
-    tokenizer: Tokenizer,
-    progress: OnProgress | None,
-) -> Iterator[tuple[Record, HeadScores, Signature]]:
-    records = given.ready().read()
-    with opened(options, model, tokenizer, given.counted_by(progress)) as scanner:
-        scanner.tell("scoring inputs")
-        from attnscan.scan import one_input
-        from attnscan.scan.state import Seen, no_pair
+            signature, seen = None, Seen()
+            for record in records:
+                try:
+                    result = one_input.classify(scanner, record.pair, keep=keep_attention)
+                except InputError as error:
+                    placed = type(error)(f"{record.where}: {error.what}", error.remedy)
+                    if given.skips is None:
+                        raise placed from None
+                    given.skips(placed)
+                    continue
+                seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
+                signature = replace(result.signature, **seen.signature_fields)
+                yield record, replace(result, html=heads_html, pattern=tuple(names)), signature
+                scanner.tell("scoring inputs", seen.read)
+            if signature is None:
+                raise no_pair("to score")
+            note_inputs([signature], bad=given.bad)
 
-        signature, seen = None, Seen()
-        for record in records:
-            try:
-                result = one_input.classify(scanner, record.pair, keep=keep)
-            except InputError as error:
-                placed = type(error)(f"{record.where}: {error.what}", error.remedy)
-                if given.skips is None:
-                    raise placed from None
-                given.skip(placed)
-                continue
-            seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
-            signature = replace(result.signature, **seen.signature_fields)
-            yield record, replace(result, html=heads_html, pattern=names), signature
-            scanner.tell("scoring inputs", seen.read)
-        if signature is None:
-            raise no_pair("to score")
-        note_inputs([signature], bad=given.bad)
+    return each()
 
 
 def show(
@@ -298,20 +268,12 @@ def show(
         raise OptionError("show takes one input", "give a sentence, or two, or --weights FILE.npz, but not both")
     named = heads_written(heads)
     _, asked = scan_options(model, options, many=False, heads=named, alignments=alignments)
-    selection = Selection(named, text_of("token", token), from_sentence, to_sentence, window_of(window))
+    selection = Selection(named, token, from_sentence, to_sentence, window_of(window))
     selection.check_attention(asked.attention)
-    result = classify(
-        a,
-        b,
-        weights=weights,
-        alignments=alignments,
-        keep_attention=selection,
-        model=model,
-        tokenizer=tokenizer,
-        progress=progress,
-        **{**options, "attention": asked.attention},
-    )
-    return selection.of(result, average=bool(average))
+    how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
+    how |= {**options, "attention": asked.attention, "keep_attention": selection}
+    result = classify(a, b, weights=weights, alignments=alignments, **how)
+    return selection.of(result, average=average)
 
 
 def predictive(
@@ -328,7 +290,6 @@ def predictive(
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
     reading_of("predictive", options)
-    check_callable(progress=progress)
     if options.get("predictive") == "off":
         raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
     _, asked = scan_options(model, options, many=False)
@@ -340,5 +301,5 @@ def predictive(
         encoded = scanner.encode(pair)
         result = one_input.dependencies(scanner, pair, encoded)
         note_inputs([result.signature], length=scanner.loaded.limit, dtype=asked.dtype)
-        note_unknown_words(scanner, encoded)
+        note_words(scanner, [encoded], single=True)
     return result

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
 
-from attnscan.api.arguments import columns_of, listed
+from attnscan.api.arguments import listed
 from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.frames import objects_in, pair_of
@@ -23,7 +23,7 @@ from attnscan.inputs.read import (
     shipped_pairs,
 )
 from attnscan.inputs.sentence import Pair, Record, Text
-from attnscan.scan.options import OnProgress, silent, warn
+from attnscan.scan.options import OnProgress, warn
 
 
 class Columns(Protocol):
@@ -63,45 +63,49 @@ class PairsInput:
     """The pair, if it is a single input."""
     first: bool = False
     """Whether the first record is read before a model is loaded, so that it is not loaded in vain."""
-    hold: Callable[[], PairsInput] | None = None
-    """Makes those that can be read only once readable again, if memory may hold them."""
+    hold: Callable[[], None] | None = None
+    """Keeps those that can be read only once in memory, so that they can be read again."""
+    changes: tuple[Callable[[Iterator[Record]], Iterator[Record]], ...] = ()
+    """What is done to every pass."""
     bad: int = 0
     """How many records were skipped."""
     _told: set[str] = field(default_factory=set)
 
     def read(self) -> Iterator[Record]:
         """Begin a pass over all. Raises: PairsError, InputError for a bad one that is not to be skipped."""
-        return self.begin(None if self.on_bad is None else self.skip)
+        records = self.begin(self.skips)
+        for change in self.changes:
+            records = change(records)
+        return records
 
-    def skip(self, error: InputError) -> None:
-        """Count a bad record and tell of it, once."""
+    @property
+    def skips(self) -> OnBad | None:
+        """What a bad record is handed to, which counts it and tells of it once; None if it ends the run."""
+        return None if self.on_bad is None else self._skip
+
+    def _skip(self, error: InputError) -> None:
         if str(error) not in self._told and self.on_bad is not None:
             self._told.add(str(error))
             self.bad += 1
             self.on_bad(error)
 
-    @property
-    def skips(self) -> OnBad | None:
-        """What a bad record is handed to; None if it ends the run."""
-        return None if self.on_bad is None else self.skip
-
-    def ready(self, passes: int = 1, remedy: str = "") -> PairsInput:
+    def ready(self, passes: int = 1, remedy: str = "name a file") -> PairsInput:
         """Pairs that can be read so often, checked as far as is quick.
 
         Raises: PairsError if these cannot, with a `remedy` that would do; as `read`.
         """
         if passes > 1 and self.hold is not None:
-            return self.hold()
-        if passes > 1 and self.once:
+            self.hold()
+        elif passes > 1 and self.once:
             raise PairsError(f"{self.once} can be read only once, and this takes {passes} passes", remedy)
         if self.first:
             next(self.read(), None)
         return self
 
-    def counted_by(self, progress: OnProgress | None) -> OnProgress:
+    def counted_by(self, progress: OnProgress | None) -> OnProgress | None:
         """What tells of progress, with how many pairs there are where the work does not know."""
         if progress is None:
-            return silent
+            return None
         known, tell = cache(self.how_many), progress
 
         def step(doing: str, done: int | None, total: int | None) -> None:
@@ -109,14 +113,13 @@ class PairsInput:
 
         return step
 
-    def changed(self, change: Callable[[Iterator[Record]], Iterator[Record]]) -> PairsInput:
-        """These with every pass changed."""
-        held = None if self.hold is None else lambda: _held(self).changed(change)
-        return replace(self, begin=lambda skip: change(self.begin(skip)), hold=held)
-
     def sources(self) -> PairsInput:
         """The sources of pairs, which an encoder reads alone."""
-        return self.changed(lambda records: (replace(record, pair=record.pair.source) for record in records))
+
+        def alone(records: Iterator[Record]) -> Iterator[Record]:
+            return (replace(record, pair=record.pair.source) for record in records)
+
+        return replace(self, changes=(*self.changes, alone))
 
     def aligned(self, links: Links) -> PairsInput:
         """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
@@ -124,23 +127,17 @@ class PairsInput:
             return self
         if self.single is not None:
             return one_input(alignments_of(links).of_one(self.single))
-        known = links if isinstance(links, str | os.PathLike) else alignments_of(links)
+        known = None if isinstance(links, str | os.PathLike) else alignments_of(links)
 
         def linked(records: Iterator[Record]) -> Iterator[Record]:
-            gold = known if isinstance(known, Alignments) else alignments_of(known)
-            return gold.linked(records, to_the_end=self.on_bad is None)
+            return (known or alignments_of(links)).linked(records, to_the_end=self.on_bad is None)
 
-        return replace(self.changed(linked), first=not self.once)
+        return replace(self, changes=(*self.changes, linked), first=not self.once)
 
 
 Pairs = Path | Sequence[Path] | Objects | PairsInput | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
 `inputs/frames.py` says; None for the pairs that attnscan ships."""
-
-
-def _held(pairs: PairsInput) -> PairsInput:
-    assert pairs.hold is not None
-    return pairs.hold()
 
 
 def alignments_of(links: Links) -> Alignments:
@@ -181,15 +178,13 @@ def pairs_input(
     if isinstance(pairs, PairsInput):
         check_no_reading(reading)
         return pairs
-    classes = [] if labels is None else list(labels) if isinstance(labels, Iterator) else listed("labels", labels)
-    keys = columns_of("id", id)
-    if keys is not None and len(keys) != 1:
-        raise OptionError(f"id names {len(keys)} columns", "name one")
-    if on_bad is None and reading.pop("skip_bad", False):
+    if reading.pop("skip_bad", False) and on_bad is None:
         on_bad = _ignore
-    reading.pop("skip_bad", None)
-    reading["columns"] = columns_of("columns", reading.get("columns"))
-    how = FileReading(**reading, id=None if keys is None else keys[0], labelled=labels is not None and not classes)
+    if (columns := reading.get("columns")) is not None:
+        several = [columns] if isinstance(columns, str | int) else columns
+        reading["columns"] = tuple(str(column) if isinstance(column, int) else column for column in several)
+    classes = [] if labels is None else listed("labels", labels)
+    how = FileReading(**reading, id=None if id is None else str(id), labelled=labels is not None and not classes)
     if (paths := _paths_in(pairs)) is not None:
         return _files_input(paths, how, on_bad)
     objects = objects_in(pairs, how)
@@ -199,28 +194,17 @@ def pairs_input(
             known = record.place.row <= len(classes)
             yield replace(record, label=classes[record.place.row - 1]) if known else record
 
-    result = PairsInput(begin, on_bad, lambda: objects.total, has_ids=how.id is not None)
-    if isinstance(objects.items, Iterator):
+    def hold() -> None:
+        nonlocal objects
+        objects = objects.held()
 
-        def hold() -> PairsInput:
-            nonlocal objects
-            objects = objects.held()
-            return replace(result, hold=None)
-
-        result.hold = hold
-    return result
+    return PairsInput(begin, on_bad, lambda: objects.total, has_ids=how.id is not None, hold=hold)
 
 
 def _files_input(paths: tuple[str, ...], reading: FileReading, on_bad: OnBad | None) -> PairsInput:
     if not paths:
         return PairsInput(lambda _: shipped_pairs(), on_bad, lambda: about_how_many(()))
-    noted = set[str]()
-
-    def note(text: str) -> None:
-        if text not in noted:  # once, however often they are read
-            noted.add(text)
-            warn(text)
-
+    note = cache(warn)  # once, however often they are read
     once = next((path for path in paths if path == STDIN or _is_no_file(path)), "")
     return PairsInput(
         lambda skip: read_pairs(paths, reading, skip, note),
@@ -236,9 +220,8 @@ def check_no_reading(reading: Mapping[str, Any], on_bad: OnBad | None = None) ->
     """Raises: OptionError if an option says how to read files, where none are read."""
     for name in (*reading, *(["skip_bad"] if on_bad is not None else [])):
         flag = "no-header" if name == "header" and not reading[name] else name.replace("_", "-")
-        raise OptionError(
-            f"--{flag} is for --pairs", "leave it out; a line of standard input has A and B with a tab between"
-        )
+        remedy = "leave it out; a line of standard input has A and B with a tab between"
+        raise OptionError(f"--{flag} is for --pairs", remedy)
 
 
 def _ignore(_: InputError) -> None:

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import (
     Patterns,
-    check_callable,
     listed,
-    note_unknown_words,
     note_words,
     opened,
     opened_all,
     reading_of,
     scan_options,
-    text_of,
 )
-from attnscan.api.many_pairs import File, check_state, ranked_by, scanned, state_file
+from attnscan.api.many_pairs import File, ranked_by, scanned, state_file
 from attnscan.api.pairs import Links, OnBad, Pairs, PairsInput, input_of, pairs_input
 from attnscan.errors import OptionError, SelectionError, TooLongError
 from attnscan.inputs.option import Option, check_known, check_within
@@ -48,7 +45,7 @@ from attnscan.scan.options import (
     ScanOptions,
     asked_for_labels,
     note_inputs,
-    silent,
+    progress_of,
     warn,
 )
 from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
@@ -85,7 +82,6 @@ def explain(
 
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("explain", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
     check_heads_are_named(named)
@@ -113,10 +109,10 @@ def explain(
             return result
         encoded = scanner.encode(given.single)
         asks = encoded.tokens[encoded.source :]
-        query = None if token is None else encoded.source + token_named(text_of("token", token) or "", asks)
+        query = None if token is None else encoded.source + token_named(token, asks)
         result = explanation.explain_input(scanner, Record(given.single, "the input"), selected, name, encoded)
         note_inputs([result.signature], length=len(encoded.tokens), dtype=asked.dtype)
-        note_unknown_words(scanner, encoded)
+        note_words(scanner, [encoded], single=True)
         return replace(result, query=query)
 
 
@@ -143,22 +139,20 @@ def head(
 
     Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("head", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
     check_heads_are_named(named)
     given = input_of(a, b, pairs, reading, on_bad=on_bad)
     if given.single is not None and ablate:
         raise OptionError("--ablate needs more than one input", "name --pairs, or leave out the sentences")
-    _, asked = scan_options(
-        model, options, many=given.single is None, heads=named, alignments=alignments, labelled=True
-    )
+    how: dict[str, Any] = {"many": given.single is None, "heads": named, "alignments": alignments}
+    _, asked = scan_options(model, options, labelled=True, **how)
     if treebank is not None and asked.attention != "encoder":
         raise OptionError(f"--treebank is of an encoder's attention, and {named} is of another", "leave it out")
-    given = given.aligned(alignments).ready(2 + bool(ablate), "name a file")
+    given = given.aligned(alignments).ready(2 + ablate)
     trees, count = None, 0
     if treebank is not None:
-        trees = _treebank(treebank, reading, on_bad).ready(2, "name a file")
+        trees = _treebank(treebank, reading, on_bad).ready(2)
         count = _check_trees(trees, progress)
     with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
         selected = scanner.grid().select(named)
@@ -186,8 +180,7 @@ def _of_all_heads(scanner: Scanner, pairs: PairsInput) -> HeadScores:
     encoded = scanner.encode(pairs.single)
     result = single.classify(scanner, pairs.single, encoded)
     note_inputs([result.signature], length=scanner.loaded.limit)
-    note_words(scanner, [encoded])
-    note_unknown_words(scanner, encoded)
+    note_words(scanner, [encoded], single=True)
     return HeadScores(result.signature, result.scores_by, {result.reading: result.labels})
 
 
@@ -224,7 +217,6 @@ def ablate(
     Raises: as `heads`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
     heads that the model has not got; CaptureError if its heads cannot be switched off.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("ablate", options)
     for name in (measures := tuple(dict.fromkeys(listed("measure", measure)))):
         check_known("measure", name, (*MEASURES, OF_TARGETS))
@@ -240,7 +232,7 @@ def ablate(
     by_scan = not sets.names_heads and asked.attention == "encoder"
     asked = _with(asked, predictive=asked_for_labels(asked.predictive, names) if by_scan else "off")
     given = pairs_input(pairs, reading, on_bad=on_bad, labels=labels).aligned(alignments)
-    given = given.ready(1 + (not sets.names_heads) + (replace == "mean"), "name a file")
+    given = given.ready(1 + (not sets.names_heads) + (replace == "mean"))
     with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
         return _ablated(scanner, given, sets)
 
@@ -279,7 +271,6 @@ def similar(
 
     Raises: as `heads`; OutputError if scikit-learn, which groups the heads, is not installed.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("similar", options)
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
@@ -325,7 +316,6 @@ def compare(
 
     Raises: as `heads`; ModelError if the models' heads cannot be matched.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("compare", options)
     check_known("match", match, get_args(Match))
     check_within("least", least, Option("a difference of scores"), whole=False)
@@ -379,7 +369,6 @@ def syntax(
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
     stand in the text.
     """
-    check_callable(on_bad=on_bad, progress=progress)
     reading = reading_of("syntax", options)
     if _is_shard(treebank):
         if model is not None or state is not None:
@@ -393,10 +382,9 @@ def syntax(
     _, asked = scan_options(model, {"on_long": "error", **options}, many=True, predictive="off")
     keeping = state_file(state)
     given = [treebank, *([] if held is None else [held])]
-    banks = [_treebank(own, reading, on_bad).ready(2, "name a file") for own in given]  # type: ignore[arg-type]
+    banks = [_treebank(own, reading, on_bad).ready(2) for own in given]  # type: ignore[arg-type]
     counts = [_check_trees(banks[0], progress, relation, subtypes=subtypes)]
     counts += [_check_trees(bank, progress, subtypes=subtypes) for bank in banks[1:]]
-    check_state(keeping)
     results: list[Syntax] = []
     with opened(asked.of_trees(subtypes=subtypes), model, tokenizer, progress) as scanner:
         for number, (bank, count) in enumerate(zip(banks, counts, strict=True)):
@@ -423,7 +411,7 @@ def _check_trees(
     """Read a treebank before a model is loaded in vain; how many sentences it has. Raises: as `syntax`."""
     from attnscan.scan.trees import trees_read
 
-    trees = trees_read(bank.read(), silent if progress is None else progress, subtypes=subtypes)
+    trees = trees_read(bank.read(), progress_of(progress), subtypes=subtypes)
     if relation is not None:
         check_relation(relation, trees.relations)
     return trees.sentences
@@ -461,7 +449,7 @@ def read_trees(
 
     Raises: SelectionError for a sentence that is not there; as `syntax`.
     """
-    bank = _treebank(treebank, reading, on_bad).ready(3, "name a file")
+    bank = _treebank(treebank, reading, on_bad).ready(3)
     exists = _check_trees(bank, progress)
     numbers = numbers or range(1, min(USUAL, exists) + 1)
     if (last := max(numbers)) > exists:
@@ -504,7 +492,7 @@ def models(
 
     Raises: ModelError if the checkpoint cannot be loaded.
     """
-    step = silent if progress is None else progress
+    step = progress_of(progress)
     if checkpoint is None:
         step("looking for models", None, None)
         return Catalog.now()

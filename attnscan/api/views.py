@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import (
-    KINDS,
-    SCAN,
-    check_callable,
-    check_kind,
-    file_of,
-    listed,
-    reading_of,
-    scan_options,
-    text_of,
-    window_of,
-)
+from attnscan.api.arguments import KINDS, SCAN, listed, reading_of, scan_options, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Links, OnBad, Pairs, check_no_reading, pairs_input
@@ -30,7 +20,7 @@ from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.trees import sentence_numbers
-from attnscan.scan.options import OnProgress, silent
+from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
@@ -76,18 +66,14 @@ def report(
     Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
     size; SelectionError for heads that the model has not got.
     """
-    check_callable(on_bad=on_bad, progress=progress)
-    reading, path, step = (
-        reading_of("report", options),
-        file_of("output", output),
-        silent if progress is None else progress,
-    )
+    reading, step = reading_of("report", options), progress_of(progress)
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
     of_input = isinstance(a, str | Sentence) or weights is not None
+    many = a is None and weights is None and treebank is None
     _check_one_source(a, pairs, weights, treebank)
     named = None if heads is None else heads_written(heads)
-    kind = options.get("attention") or ("encoder" if named is None else attention_named(named))
+    kind = options.get("attention") or attention_named(named or "")
     if kind != "encoder" and not of_input:
         raise OptionError("--attention is for the page of one input", "give a sentence, or leave it out")
     if sentences is not None and treebank is None:
@@ -96,39 +82,41 @@ def report(
         raise OptionError("--window and --no-neurons are for the page of one input", "leave them out")
     if window is not None and kind in ("cross", "all"):
         raise OptionError("--window is for the page of one text", "leave it out")
-    _check_reading(reading, on_bad, many=a is None and weights is None, treebank=treebank)
     if named is not None and kind == "all":
         raise OptionError("--heads is of one kind of attention", "name encoder, decoder or cross as --attention")
-    if a is None and not of_input and treebank is None and (named is not None or window is not None or not neurons):
+    if many and (named is not None or window is not None or not neurons):
         what = "--heads, --window and --no-neurons"
         raise OptionError(f"{what} are for the page of a sentence, or two: it holds weights", "leave them out")
+    _check_reading(reading, on_bad, many=a is None and weights is None, treebank=treebank)
     from attnscan.views.page.kinds import kinds_page
     from attnscan.views.page.page import page, page_options
     from attnscan.views.page.trees import trees_page
 
     keep = Selection(window=window_of(window), is_drawn=True)
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
-    looks: dict[str, Any] = {"neurons": bool(neurons), "megabytes": size}
+    looks: dict[str, Any] = {"neurons": neurons, "megabytes": size}
     if of_input:
         results = _of_input(a, b, weights, options, named, alignments, keep, how)
         step("writing the page", None, None)
         made = kinds_page(results, page_options(results[0], heads, **looks))
     elif treebank is not None:
-        numbers = () if sentences is None else sentence_numbers(text_of("sentences", sentences) or "")
+        numbers = () if sentences is None else sentence_numbers(sentences)
         _, asked = scan_options(model, options, many=False)
-        read = read_trees(treebank, reading, numbers, asked, on_bad=on_bad, **how)
-        made = trees_page(read, page_options(read, heads, **looks))
+        trees = read_trees(treebank, reading, numbers, asked, on_bad=on_bad, **how)
+        made = trees_page(trees, page_options(trees, heads, **looks))
     else:
         if a is None:
             _, asked = scan_options(model, options, many=True, labelled=True)
             result: Any = ranked(pairs_input(pairs, reading, on_bad=on_bad), asked, **how)
         else:
             result = _read_again(a, options, keep)
-        check_kind("result", result, HeadScores)
+        if not isinstance(result, HeadScores):
+            remedy = "give a sentence, or what classify or heads returns"
+            raise OptionError(f"there is no page of a {type(result).__name__}", remedy)
         step("writing the page", None, None)
         made = page(result, page_options(result, heads, **looks))
-    if path is not None:
-        write_file(path, made.html.encode())
+    if output is not None:
+        write_file(Path(output), made.html.encode())
     return made
 
 
@@ -162,10 +150,9 @@ def _of_input(
     """One input by the attention that is read, or by each kind of an encoder-decoder's."""
     options = {name: value for name, value in options.items() if name in SCAN["classify"]}
     read: Any = options.get("attention")
-    read = read if read == "all" else attention_named(heads or "", read)
-    result: Any = classify(
-        a, b, weights=weights, alignments=alignments, keep_attention=keep, **how, **{**options, "attention": read}
-    )
+    options["attention"] = read = read if read == "all" else attention_named(heads or "", read)
+    own: Any = {"weights": weights, "alignments": alignments, "keep_attention": keep, **how, **options}
+    result: Any = classify(a, b, **own)
     return list(result.values()) if read == "all" else [result]
 
 
@@ -206,26 +193,26 @@ def plot(
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
     """
-    check_callable(on_bad=on_bad, progress=progress)
-    reading, path = reading_of("plot", options), file_of("output", output)
+    reading, path = reading_of("plot", options), None if output is None else Path(output)
     suffix = "" if path is None else path.suffix.lower().removeprefix(".")
-    chosen = format or (suffix if suffix in get_args(Picture) else "svg")
-    check_known("format", chosen, get_args(Picture))
-    drawn_heads = "" if isinstance(heads, tuple) and not heads else heads_written(heads)
+    look = PictureFile(format or (suffix if suffix in get_args(Picture) else "svg"), width)  # type: ignore[arg-type]
+    named = None if isinstance(heads, tuple) and not heads else heads_written(heads)
     is_result = a is not None and not isinstance(a, str | Sentence)
     _check_one_source(a, pairs, weights, treebank)
     if not is_result:
         many = a is None and weights is None
         _check_picture(kind, options, many=many, treebank=treebank, held=held)
-        _check_kinds(
-            {"--heads": (drawn_heads, _OF_HEADS), "--lines": (lines, "head"), "--window": (window, "head")}, kind
-        )
+        for option, value in (("--heads", named), ("--lines", lines), ("--window", window)):
+            if value and kind != "head":
+                raise OptionError(f"{option} is for --kind head", "leave it out")
+        if kind == "head" and not named:
+            raise OptionError("--kind head needs --heads", "name some, as --heads 2-0")
         _check_reading(reading, on_bad, many=many, treebank=treebank)
     with needs("pictures need matplotlib", "plot"):
         from attnscan.views.pictures.picture import picture
     if kind not in (None, "map", "scores", "layers"):
         options = {**options, "predictive": "off"}  # weights alone are drawn
-    selection = Selection(drawn_heads or None, window=window_of(window), is_drawn=True) if kind == "head" else None
+    selection = Selection(named, window=window_of(window), is_drawn=True) if kind == "head" else None
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
     if is_result:
         result: Any = _read_again(a, options, selection)
@@ -233,39 +220,17 @@ def plot(
         scanned = {name: value for name, value in options.items() if name not in ("predictive", "attention")}
         result = syntax(treebank, held=held, on_bad=on_bad, **how, **scanned, **reading)
     elif a is not None or weights is not None:
-        named = drawn_heads or None
         (result,) = _of_input(a, b, weights, options, named, alignments, selection or False, how)
     else:
-        has_labels = kind in (None, "map", "profile")
-        named = drawn_heads or None
-        _, asked = scan_options(model, options, many=True, heads=named, alignments=alignments, labelled=has_labels)
+        asks: dict[str, Any] = {"heads": named, "alignments": alignments, "labelled": kind in (None, "map", "profile")}
+        _, asked = scan_options(model, options, many=True, **asks)
         result = ranked(pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), asked, **how)
-    (silent if progress is None else progress)("drawing", None, None)
-    drawn = picture(
-        result,
-        kind,
-        PictureFile(get_args(Picture)[get_args(Picture).index(chosen)], width),
-        heads=drawn_heads or (),
-        lines=lines,
-        patterns=None if pattern is None else listed("pattern", pattern),
-    )
+    progress_of(progress)("drawing", None, None)
+    patterns = None if pattern is None else listed("pattern", pattern)
+    drawn = picture(result, kind, look, heads=named or (), lines=lines, patterns=patterns)
     if path is not None:
         write_file(path, drawn)
     return drawn
-
-
-_OF_HEADS = "head"
-
-
-def _check_kinds(given: Mapping[str, tuple[object, str]], kind: str | None) -> None:
-    """Raises: OptionError for an option that the kind of picture does not have, or that it needs."""
-    for option, (value, kinds) in given.items():
-        if value and kind not in kinds.split():
-            raise OptionError(
-                f"{option} is for {' and '.join(f'--kind {known}' for known in kinds.split())}", "leave it out"
-            )
-    if kind in _OF_HEADS.split() and not given["--heads"][0]:
-        raise OptionError(f"--kind {kind} needs --heads", "name some, as --heads 2-0")
 
 
 def _check_reading(reading: Mapping[str, Any], on_bad: OnBad | None, *, many: bool, treebank: object) -> None:

@@ -273,6 +273,11 @@ def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> 
     """Tell nobody."""
 
 
+def progress_of(progress: OnProgress | None) -> OnProgress:
+    """What to call with progress."""
+    return silent if progress is None else progress
+
+
 def warn(text: str) -> None:
     """Warn of how a file or a checkpoint is read."""
     if text:

@@ -10,12 +10,12 @@ from importlib import import_module
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
-from attnscan.api.arguments import KINDS, check_callable, of_kind, opened_all, reading_of, scan_options
+from attnscan.api.arguments import KINDS, of_kind, opened_all, reading_of, scan_options
 from attnscan.api.pairs import Links, check_no_reading, linked
 from attnscan.errors import needs
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Text
-from attnscan.scan.options import LOG, OnProgress, note_inputs, silent
+from attnscan.scan.options import LOG, OnProgress, note_inputs, progress_of
 
 if TYPE_CHECKING:
     from attnscan.model.in_memory import Model, Tokenizer
@@ -65,9 +65,8 @@ def serve(
     for package in PACKAGES:
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
-    check_callable(progress=progress)
     check_no_reading(reading_of("serve", options))
-    options, step = {"predictive": "off", **options}, silent if progress is None else progress
+    options, step = {"predictive": "off", **options}, progress_of(progress)
     pair = pair_of(*(_FIRST if a is None else (a, b)))
     everything = options.get("attention") == "all"
     kinds: list[AttentionName] = list(KINDS) if everything else [options.get("attention") or "encoder"]

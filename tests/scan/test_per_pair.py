@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,23 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose
-from scans import PAIRS, records_of, states_of
+from scans import PAIRS
 
-from attnscan.scan.local import finished
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import PerPairWriter
-from attnscan.scan.scanner import Scanner
+import attnscan
 from attnscan.scoring.patterns import PATTERNS
 
+TEXTS = [(pair.a, pair.b) for pair in PAIRS]
 
-def test_the_rows_of_all_pairs_have_the_means_of_the_scan(options: ScanOptions, tmp_path: Path) -> None:
+
+def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> None:
     path, names = tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
-    sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3, predictive_words=4)
-    with Scanner(sampling) as scanner, PerPairWriter(path, names) as writer:
-        state = states_of(scanner, records_of(PAIRS), writer=writer)[-1]
-        ranking = finished(scanner, state, on_pairs=writer.write)
-        assert not path.exists()  # it gets its name when it is whole
-        writer.finish(ranking.signature, ranking.scores.grid)
+    how: Any = {"predictive_pairs": 3, "predictive_words": 4}
+    ranking = attnscan.heads(TEXTS, model="bundled", per_pair=path, **how)
     table = pd.read_parquet(path)
     for prefix, kind in (("", ranking.scores.every_key), ("words_", ranking.scores.words_only)):
         for column, means in (("score", kind.score), ("chance", kind.chance), ("self", kind.itself)):
@@ -46,12 +42,15 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(options: ScanOptions, 
     assert set(map(str, table.drop(columns="weighted").dtypes)) == {"category", "int64", "int32", "float32"}
     about = json.loads(pa.parquet.read_metadata(path).metadata[b"attnscan"])
     signature = {**asdict(ranking.signature), "layers": []}
-    assert about == {"signature": signature, "patterns": names, "grid": list(ranking.scores.grid.shape)}
+    assert about == {"signature": signature, "patterns": names, "grid": list(ranking.grid.shape)}
 
 
-def test_an_unfinished_file_of_pairs_leaves_nothing_behind(options: ScanOptions, tmp_path: Path) -> None:
-    writing = PerPairWriter(tmp_path / "pairs.parquet", [p.id for p in PATTERNS])
-    with pytest.raises(ZeroDivisionError), Scanner(options) as scanner, writing as writer:
-        states_of(scanner, records_of(PAIRS[:5]), writer=writer)
+def test_an_unfinished_file_of_pairs_leaves_nothing_behind(toy: str, tmp_path: Path) -> None:
+    def stop(_: pd.DataFrame) -> None:
         raise ZeroDivisionError
-    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / "place").mkdir()
+    path = tmp_path / "place" / "pairs.parquet"
+    with pytest.raises(ZeroDivisionError):
+        attnscan.heads(TEXTS[:5], model=toy, predictive="off", per_pair=path, on_pairs=stop)
+    assert list(path.parent.iterdir()) == []

@@ -12,7 +12,6 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.blocks import Blocks
@@ -25,16 +24,10 @@ def records_of(pairs: list[Pair]) -> list[Record]:
     return [Record(pair, f"pairs.tsv:{row + 1}", place=Place("pairs.tsv", row)) for row, pair in enumerate(pairs, 1)]
 
 
-def states_of(
-    scanner: Scanner,
-    records: Any,
-    start: ScanState | None = None,
-    writer: PerPairWriter | None = None,
-    **more: Any,
-) -> list[ScanState]:
-    """The states of a scan, whose pairs' own scores go to a writer, if there is one."""
+def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **more: Any) -> list[ScanState]:
+    """The states of a scan."""
     states: list[ScanState] = []
-    scan(scanner, records, start, on_pairs=None if writer is None else writer.write, keep=states.append, **more)
+    scan(scanner, records, start, keep=states.append, **more)
     return states
 
 
