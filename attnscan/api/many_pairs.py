@@ -165,7 +165,7 @@ def ranked_by(
     note_inputs([result.signature], bad=pairs.bad)
     if scanner.options.attention == "encoder" and scanner.options.words == "tokenizer":
         encoded = scanner.encode_all([record.pair for record in first])
-        read = [one for one in encoded if not isinstance(one, InputError)]
+        read = [item for item in encoded if not isinstance(item, InputError)]
         note_words(scanner, read, single=pairs.single is not None)
     return replace(result, html=heads_html)
 
