@@ -74,8 +74,7 @@ class Comparison:
     def difference(self) -> FloatArray:
         """Score of b minus that of a. Shape: [layer, head, pattern]."""
         a, b = self.tables
-        difference: FloatArray = b.score - a.score
-        return difference
+        return b.score - a.score
 
     @cached_property
     def p(self) -> FloatArray:
@@ -84,8 +83,7 @@ class Comparison:
         By t with one degree of freedom fewer than pairs that have an eligible query. Shape: [layer, head, pattern].
         """
         a, b = self.tables
-        p: FloatArray = p_value(self.difference, self.se, np.minimum(a.pairs, b.pairs))
-        return p
+        return p_value(self.difference, self.se, np.minimum(a.pairs, b.pairs))
 
     @cached_property
     def rate(self) -> FloatArray:
@@ -93,22 +91,19 @@ class Comparison:
 
         In [0, 1]; NaN below two pairs. Shape: [layer, head, pattern].
         """
-        rate: FloatArray = false_discovery_rates(self.p)
-        return rate
+        return false_discovery_rates(self.p)
 
-    @cached_property
+    @property
     def beyond_chance(self) -> NDArray[np.bool_]:
         """Which differences are beyond chance at a false discovery rate of 5 %. Shape: [layer, head, pattern]."""
-        beyond: NDArray[np.bool_] = self.rate <= FALSE_DISCOVERIES  # false for NaN
-        return beyond
+        return np.asarray(self.rate <= FALSE_DISCOVERIES)  # false for NaN
 
-    @cached_property
+    @property
     def survives(self) -> NDArray[np.bool_]:
         """Which differences are beyond chance and not below `least`. Shape: [layer, head, pattern]."""
-        survives: NDArray[np.bool_] = self.beyond_chance & (np.abs(self.difference) >= self.least)
-        return survives
+        return self.beyond_chance & (np.abs(self.difference) >= self.least)
 
-    @cached_property
+    @property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
         """What each head does in a, and the one that it is compared with in b. Shape: [layer, head]."""
         return self.of_models[0].label, self._matched(self.of_models[1].label)
@@ -116,8 +111,7 @@ class Comparison:
     @property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads have a label that would not stay, in a or in b. Shape: [layer, head]."""
-        unsure: NDArray[np.bool_] = self.of_models[0].unsure | self._matched(self.of_models[1].unsure)
-        return unsure
+        return self.of_models[0].unsure | self._matched(self.of_models[1].unsure)
 
     def _matched(self, of_b: NDArray[Any]) -> NDArray[Any]:
         """Values of b's heads in the places of a's. Shape: [layer, head]."""
@@ -129,18 +123,17 @@ class Comparison:
         """The heads whose label is another one, by both labels; most heads first."""
         changed: dict[tuple[str, str], list[Head]] = {}
         a, b = self.labels
-        for number in np.flatnonzero(a != b):
-            both = str(a.flat[number]), str(b.flat[number])
-            changed.setdefault(both, []).append(self.a.grid[number])
+        for head in self.a.grid:
+            if a[head.place] != b[head.place]:
+                changed.setdefault((str(a[head.place]), str(b[head.place])), []).append(head)
         return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
         import pandas as pd
 
-        p = self.patterns.index(pattern)
-        a, b = (table.score[..., p].ravel() for table in self.tables)
-        return float(pd.DataFrame({"a": a, "b": b}).corr("spearman").to_numpy()[0, 1])
+        scores = np.stack([table.score[..., self.patterns.index(pattern)].ravel() for table in self.tables], -1)
+        return float(pd.DataFrame(scores).corr("spearman").iloc[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
         """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""
@@ -164,39 +157,43 @@ class Comparison:
         """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd
 
-        grid, (a, b) = self.a.grid, self.tables
-        labels, unknown = [label.ravel() for label in self.labels], np.full(grid.shape, np.nan)
-        a_stays, b_stays = (unknown if own.stays is None else own.stays for own in self.of_models)
-        stays = {"a": a_stays.ravel(), "b": self._matched(b_stays).ravel()}
+        grid, grid_b, (a, b), patterns = self.a.grid, self.of_models[1].grid, self.tables, patterns or self.patterns
+        of_a, of_b = (
+            np.full(labels.grid.shape, np.nan) if labels.stays is None else labels.stays for labels in self.of_models
+        )
         parts = []
-        for pattern in patterns or self.patterns:
+        for pattern in patterns:
             p = self.patterns.index(pattern)
             columns: dict[str, Any] = {
-                "model_a": self.signatures[0].model,
-                "model_b": self.signatures[1].model,
-                "pattern": pattern,
+                "layer_b": np.array(grid_b.numbers)[self.matched[..., 0]],
+                "head_b": self.matched[..., 1],
+                "score_a": a.score[..., p],
+                "score_b": b.score[..., p],
+                "difference": self.difference[..., p],
+                "se": self.se[..., p],
+                "n": a.n[..., p],
+                "pairs": a.pairs[..., p],
+                "label_a": self.labels[0],
+                "label_b": self.labels[1],
+                "divergence": self.divergence,
+                "p": self.p[..., p],
+                "fdr": self.rate[..., p],
+                "label_a_stays": of_a,
+                "label_b_stays": self._matched(of_b),
+                "survives": self.survives[..., p],
             }
-            columns |= grid.columns()
-            grid_b = self.of_models[1].grid
-            numbers_b = np.array(grid_b.numbers)
-            columns |= {"layer_b": numbers_b[self.matched[..., 0]].ravel(), "head_b": self.matched[..., 1].ravel()}
-            columns |= {"score_a": a.score[..., p].ravel(), "score_b": b.score[..., p].ravel()}
-            columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
-            columns |= {"n": a.n[..., p].ravel(), "pairs": a.pairs[..., p].ravel()}
-            columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
-            columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
-            columns |= {f"label_{name}_stays": values for name, values in stays.items()}
-            columns |= {"survives": self.survives[..., p].ravel()}
+            models = {"model_a": self.signatures[0].model, "model_b": self.signatures[1].model, "pattern": pattern}
+            of_heads = {name: values.ravel() for name, values in columns.items()}
             rows = [grid.index(head) for head in self.chosen(pattern, heads, top)]
-            parts.append(pd.DataFrame(columns).iloc[rows])
-        correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
+            parts.append(pd.DataFrame({**models, **grid.columns(), **of_heads}).iloc[rows])
         frame = pd.concat(parts, ignore_index=True)
+        correlations = {name: self.correlation(name) for name in patterns}
         frame.attrs = {
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,
             "least": self.least,
             "alike": self.alike,
-            "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations},
+            "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations.items()},
         }
         return frame

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_SHOWN = 4  # pairs of heads
-
-
 @dataclass(frozen=True)
 class Similarity:
     """How far apart all heads of a model are."""
@@ -49,7 +46,7 @@ class Similarity:
     def __repr__(self) -> str:
         near = [
             f"{self.heads[head].name} and {self.heads[other].name} ({self.divergence[head, other]:.3f})"
-            for head, other in self.closest(_SHOWN)
+            for head, other in self.closest(4)
         ]
         return lines(self, self.signature, self.scores.grid, f"most alike, by divergence in nats: {', '.join(near)}")
 
@@ -58,26 +55,21 @@ class Similarity:
         """All of them, in order."""
         return list(self.scores.grid)
 
-    @cached_property
+    @property
     def label(self) -> NDArray[np.str_]:
         """What each head does, as `heads` labels it. Shape: [head]."""
         return self.labels.label.ravel()
 
-    @property
-    def unsure(self) -> NDArray[np.bool_]:
-        """Which heads' labels would not stay. Shape: [head]."""
-        return self.labels.unsure.ravel()
-
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like a head, nearest first; all by their numbers."""
         order = np.argsort(self.divergence[head], kind="stable")
-        return [int(other) for other in order if other != head][:count]
+        return order[order != head][:count].tolist()
 
     def closest(self, count: int) -> list[tuple[int, int]]:
         """The pairs of heads that are most alike, nearest first."""
-        rows, columns = np.triu_indices(len(self.divergence), 1)
-        order = np.argsort(self.divergence[rows, columns], kind="stable")[:count]
-        return [(int(rows[i]), int(columns[i])) for i in order]
+        pairs = np.transpose(np.triu_indices(len(self.divergence), 1))
+        order = np.argsort(self.divergence[tuple(pairs.T)], kind="stable")[:count]
+        return [(int(head), int(other)) for head, other in pairs[order]]
 
     @cached_property
     def groups(self) -> list[list[int]]:
@@ -96,44 +88,36 @@ class Similarity:
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
-        frame, heads_by_number = self._about_heads(), range(len(self.heads))
-        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in heads_by_number), strict=True), 1):
+        frame, numbers = self._about_heads(), range(len(self.heads))
+        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1):
             frame[f"nearest_{rank}"] = [self.heads[other].name for other in others]
-            frame[f"divergence_{rank}"] = self.divergence[heads_by_number, others]
-            frame[f"se_{rank}"] = self.se[heads_by_number, others]
-        return self._of(heads, frame)
+            frame[f"divergence_{rank}"] = self.divergence[numbers, others]
+            frame[f"se_{rank}"] = self.se[numbers, others]
+        return self._chosen(frame, heads)
 
     def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, and its divergence from every head."""
         import pandas as pd
 
-        about = self._about_heads()
         matrix = pd.DataFrame(self.divergence, columns=[head.name for head in self.heads])
-        frame = pd.concat([about, matrix], axis=1)
-        frame.attrs = about.attrs
-        return self._of(heads, frame)
-
-    def _of(self, heads: Heads | None, frame: pd.DataFrame) -> pd.DataFrame:
-        stays = self.labels.stays
-        frame["label_stays"] = np.nan if stays is None else stays.ravel()
-        return (
-            frame
-            if heads is None
-            else frame.iloc[[self.scores.grid.index(head) for head in self.scores.grid.select(heads)]]
-        )
+        return self._chosen(self._about_heads().join(matrix), heads)
 
     def _about_heads(self) -> pd.DataFrame:
         import pandas as pd
 
-        frame = pd.DataFrame({"model": self.signature.model, **self.scores.grid.columns()})
-        frame["label"] = self.label
-        frame["group"] = 0
-        for number, group in enumerate(self.groups, 1):
-            frame.loc[group, "group"] = number
-        frame[["x", "y"]] = self.map
+        group = np.zeros(len(self.heads), dtype=int)
+        for number, members in enumerate(self.groups, 1):
+            group[members] = number
+        columns = {"model": self.signature.model, **self.scores.grid.columns(), "label": self.label, "group": group}
+        return pd.DataFrame({**columns, "x": self.map[:, 0], "y": self.map[:, 1]})
+
+    def _chosen(self, frame: pd.DataFrame, heads: Heads | None) -> pd.DataFrame:
+        """The rows of some heads, and where they come from."""
+        frame["label_stays"] = np.nan if self.labels.stays is None else self.labels.stays.ravel()
         frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
         frame.attrs["map_share"] = self.map_share
-        return frame
+        grid = self.scores.grid
+        return frame if heads is None else frame.iloc[[grid.index(head) for head in grid.select(heads)]]
 
 
 def check_heads_can_be_grouped() -> None:
@@ -155,10 +139,8 @@ def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
     if len(divergence) < 2:
         return [[0]]
     method = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=within)
-    groups: dict[int, list[int]] = {}
-    for head, group in enumerate(method.fit_predict(divergence)):
-        groups.setdefault(int(group), []).append(head)
-    return list(groups.values())
+    group = method.fit_predict(divergence)
+    return [np.flatnonzero(group == number).tolist() for number in dict.fromkeys(group)]
 
 
 def placed(divergence: FloatArray) -> tuple[FloatArray, float]:

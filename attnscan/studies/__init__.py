@@ -8,6 +8,6 @@ losses.py         what a model loses: masked words, next sentences, classes
 card.py           a closer look at some heads, word by word
 similarity.py     every head beside every other, by Jensen-Shannon divergence
 comparison.py     two models on the same pairs
-draws.py          what is drawn of an input by the input itself
+passes.py         one pass over pairs, and what is drawn of an input by the input itself
 checkpoint.py     a checkpoint examined
 """

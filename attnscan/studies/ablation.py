@@ -37,8 +37,8 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.merging import exact
-from attnscan.studies.draws import generator
 from attnscan.studies.losses import Loss, Probe, measures_of
+from attnscan.studies.passes import generator
 
 _CHOOSES, _MEASURES = 0, 1
 

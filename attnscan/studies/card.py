@@ -31,7 +31,7 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import positions_of, under_changes
-from attnscan.studies.similarity import RowKeeper, divergences, queries_of
+from attnscan.studies.similarity import RowKeeper, divergences
 
 LOOKED_AT = 128
 """Pairs, at most, that are looked at word by word."""
@@ -110,8 +110,7 @@ class _Seen:
         measurer = _Measurer.of(self.scanner, inputs, self.measures)
         keepers = [AttentionKeeper(chosen=self._rows(encoded)) for encoded in inputs]
         options = self.scanner.options
-        queries = [queries_of(encoded, QUERIES, options.seed) for encoded in inputs]
-        rows = RowKeeper(queries, inputs, options.reading)
+        rows = RowKeeper(inputs, QUERIES, options.seed, options.reading)
 
         def consume(block: AttentionBlock) -> None:
             rows(block)
@@ -126,7 +125,7 @@ class _Seen:
         self.scanner.run(measurer.batch.model_inputs, consume)
         for head, measured in self.measured.items():
             measured[:, numbers] = measurer.of_pairs(head)
-        for own, asked in zip(rows.rows(), queries, strict=True):
+        for own, asked in zip(rows.rows(), rows.queries, strict=True):
             self._apart = self._apart + divergences(own).numpy()
             self._queries += len(asked)
         for number, keeper in zip(numbers, keepers, strict=True):

@@ -37,7 +37,6 @@ from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.labels import Units, labels_of, scores_of, units_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
-from attnscan.studies.draws import generator
 from attnscan.studies.interventions import (
     SEGMENTS,
     SHUFFLED,
@@ -48,6 +47,7 @@ from attnscan.studies.interventions import (
     shuffled,
     under_changes,
 )
+from attnscan.studies.passes import generator
 
 _STRONGEST = 4
 _TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache

@@ -30,7 +30,7 @@ from attnscan.results.terms import Scored
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import Blocks, PairSums, error, ratio, residuals
 from attnscan.scoring.labels import scores_of
-from attnscan.studies.draws import generator
+from attnscan.studies.passes import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
 _SAME = 1e-5  # weights that differ by less are the same but for rounding

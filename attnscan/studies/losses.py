@@ -33,7 +33,7 @@ from attnscan.results.ablation import Quantity
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, OF_TARGETS
-from attnscan.studies.draws import drawn
+from attnscan.studies.passes import drawn
 
 _HIDDEN = 0.15  # of an input's words
 _NO_LABEL = -1  # what data sets write where a label is withheld

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from scans import RECORDS
@@ -20,11 +19,11 @@ from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.grid import Head
+from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies import similarity
-from attnscan.studies.similarity import divergences, queries_of
+from attnscan.studies.similarity import RowKeeper
 
 
 def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[[int], None], crews: list[int]) -> None:
@@ -35,16 +34,6 @@ def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[
             found.append(similar(scanner, RECORDS))
     assert crews == [4]
     assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
-
-
-@pytest.mark.parametrize("tile", [1, 500, 10**9])
-def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, tile: int) -> None:
-    torch.manual_seed(0)
-    rows = torch.rand(7, 3, 11).softmax(-1).flatten(1)
-    whole = divergences(rows)
-    monkeypatch.setattr(similarity, "_TILE", tile)
-    assert_allclose(divergences(rows), whole, atol=1e-6)
-    assert torch.equal(whole, whole.T)
 
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
@@ -115,10 +104,10 @@ def test_heads_that_share_no_key_are_as_far_apart_as_can_be(found: Similarity) -
 
 def test_queries_are_drawn_by_the_input_alone(toy: Scanner) -> None:
     one, other = (toy.encode(pair) for pair in PAIRS[:2])
-    drawn = queries_of(one, 3, 0)
-    assert len(drawn) == 3 and all(one.sentence[place] >= 0 for place in drawn)
-    assert drawn == queries_of(one, 3, 0)
-    assert len(queries_of(other, 100, 0)) == 6
+    few, most = RowKeeper([one], 3, 0, Reading()), RowKeeper([other, one], 100, 0, Reading())
+    assert len(few.queries[0]) == 3 and all(one.sentence[place] >= 0 for place in few.queries[0])
+    assert few.queries[0] == RowKeeper([other, one], 3, 0, Reading()).queries[1]
+    assert len(most.queries[0]) == 6
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 10_000])

@@ -148,7 +148,7 @@ def similarity_view(similarity: Similarity, width: int, heads: str | None, neare
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
         f"{counted(similarity.queries, 'query', 'queries')}."
     )
-    note += " ?: the label changed in more than 5 % of bootstrap resamples." if similarity.unsure.any() else ""
+    note += " ?: the label changed in more than 5 % of bootstrap resamples." if similarity.labels.unsure.any() else ""
     return Group(*blocks, "", *wrapped(note, width))
 
 
@@ -167,7 +167,7 @@ def _groups(similarity: Similarity, width: int) -> list[RenderableType]:
 def _named(similarity: Similarity, head: int) -> Text:
     """A head's name, and the letter of its label in its colour."""
     label = str(similarity.label[head])
-    mark = letter(label) + "?" * bool(similarity.unsure[head])
+    mark = letter(label) + "?" * bool(similarity.labels.unsure.ravel()[head])
     return Text(similarity.heads[head].name + " ").append(mark, style=color_of(label))
 
 

@@ -1,0 +1,53 @@
+"""One pass over a stream of pairs, and what is drawn at random in it.
+
+Draws go by a seed and numbers, such as an input's token ids, never by its place or its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from attnscan.hashing import hashed
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.sentence import Record
+from attnscan.scan.local import OnBad, Stream
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import Seen
+from attnscan.scoring.blocks import added
+
+
+def sums_over(
+    scanner: Scanner,
+    records: Iterable[Record],
+    work: Callable[[Sequence[EncodedInput]], Any],
+    doing: str,
+    on_bad: OnBad | None = None,
+    others: Sequence[Scanner] = (),
+) -> tuple[Any, Seen]:
+    """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
+    total, stream = None, Stream(scanner, records, on_bad)
+    with closing(stream.worked(work, *others)) as worked:
+        for of_batches, _ in worked:
+            for of_batch in of_batches:
+                total = added(total, of_batch)
+            scanner.tell(doing, stream.done)
+    return total, stream.seen
+
+
+def generator(seed: int, *numbers: int) -> np.random.Generator:
+    """Seed one of several numbered draws by the list of all numbers.
+
+    By their sum, draw 1 of seed 0 would be draw 0 of seed 1, and errors over seeds would look small.
+    """
+    return np.random.default_rng([seed, *numbers])
+
+
+def drawn(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:
+    """At most so many of some numbers, drawn by a hash of the input's token ids and a seed; in ascending order."""
+    ids = str(encoded.model_inputs["input_ids"]).encode()
+    rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
+    return sorted(rng.permutation(numbers)[:most].tolist())
