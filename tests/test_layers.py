@@ -42,7 +42,7 @@ NO_TORCH = {
     *(
         f"attnscan.inputs.{name}"
         for name in (
-            *("read", "frames", "conllu", "sentence"),
+            *("files", "read", "frames", "conllu", "sentence"),
             *("library_calls", "weights", "tokens"),
         )
     ),

@@ -11,17 +11,9 @@ from typing import Any, Protocol
 from attnscan.api.arguments import listed
 from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs.alignments import Alignments
+from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.frames import objects_in, pair_of
-from attnscan.inputs.read import (
-    STDIN,
-    FileReading,
-    about_how_many,
-    format_of,
-    lines_of_stdin,
-    read_pairs,
-    scheme_of,
-    shipped_pairs,
-)
+from attnscan.inputs.read import FileReading, about_how_many, lines_of_stdin, read_pairs, shipped_pairs
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.scan.options import OnProgress, warn
 

@@ -22,7 +22,7 @@ import typer
 
 from attnscan.cli.messages import running
 from attnscan.errors import AttnscanError, OutputError, nearest, needs
-from attnscan.inputs.read import STDIN, local_files, shown
+from attnscan.inputs.files import STDIN, local_files, shown
 from attnscan.results.files import check_suffix, check_writable, growing_file, local_path, write_file
 from attnscan.results.grid import attention_named, check_heads_are_named
 from attnscan.results.tables import Format, check_library, render, render_object

@@ -2,7 +2,8 @@
 
 sentence.py         a text and, if they are known, its words and what is said of each; pairs, and where they were read
 option.py           options declared once, and held to what they take
-read.py             names -> files -> lines or cells -> rows -> records with file and line
+files.py            names -> files, opened and unpacked
+read.py             files -> lines or cells -> rows -> records with file and line
 conllu.py           treebanks in CoNLL-U
 frames.py           objects of Python and data frames of any library -> records
 weights.py          saved attention weights, .npz, in and out

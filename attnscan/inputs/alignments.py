@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
 
 _TAG = "aligned"
-_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,8 @@ class Alignments:
     lines: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path | str | Alignments) -> Alignments:
-        """Read a file, if they are not there already. Raises: PairsError if it cannot be."""
-        if isinstance(path, Alignments):
-            return path
+    def read(cls, path: Path | str) -> Alignments:
+        """Read a file. Raises: PairsError if it cannot be."""
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
@@ -51,32 +48,30 @@ class Alignments:
         Raises: PairsError if there are fewer lines than records, or `to_the_end` of a file more; for records of several
         files; for a line that is no alignment of its pair.
         """
-        number, files = 0, set[str]()
+        number, file = 0, None
         for record in records:
             number = record.place.row
-            files.add(record.place.file)
-            if not 0 < number <= len(self.lines) or len(files) > 1:
-                there = "the pairs are in several files" if len(files) > 1 else f"there is a pair {number}"
-                raise PairsError(
-                    f"{self.path} has {len(self.lines)} lines, and {there}",
-                    "give one file of pairs, and a line of links for each of its pairs",
+            if number > len(self.lines) or file not in (None, record.place.file):
+                there = (
+                    f"there is a pair {number}"
+                    if file in (None, record.place.file)
+                    else "the pairs are in several files"
                 )
+                remedy = "give one file of pairs, and a line of links for each of its pairs"
+                raise PairsError(f"{self.path} has {len(self.lines)} lines, and {there}", remedy)
+            file = record.place.file
             try:
                 pair = linked(record.pair, self.lines[number - 1])
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
             yield replace(record, pair=pair)
         if to_the_end and number < len(self.lines):
-            raise PairsError(
-                f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}",
-                "give one line of links for each pair",
-            )
+            what = f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}"
+            raise PairsError(what, "give one line of links for each pair")
 
 
 def linked(pair: Pair, line: str) -> Pair:
-    """A pair whose target's words know the numbers of their source words.
-
-    Words are those that are given, or what stands between spaces.
+    """A pair whose target's words know the numbers of their source words: words given, or between spaces.
 
     >>> dict(links_of(linked(Pair("le chat noir", "the black cat"), "0-0 1-2 2-1")))
     {0: [0], 1: [2], 2: [1]}
@@ -86,21 +81,18 @@ def linked(pair: Pair, line: str) -> Pair:
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
     source, target = pair.by_spaces.sentences
-    assert source.words is not None and target.words is not None
-    links: list[set[int]] = [set() for _ in target.words]
-    for written in line.split():
-        match = _LINK.fullmatch(written)
-        if match is None:
-            raise InputError(f"'{written[:40]}' is no link", "write links as 0-0 1-2, source word to target word")
-        ends = int(match[1]), int(match[2])
-        for end, words, text in zip(ends, (source.words, target.words), ("source", "target"), strict=True):
-            if end >= len(words):
-                raise InputError(
-                    f"the link {written} names word {end} of the {text}, whose last is word {len(words) - 1}",
-                    "count words from 0, by the spaces between them",
-                )
+    counts = {"source": len(source.words or ()), "target": len(target.words or ())}
+    links: list[set[int]] = [set() for _ in target.words or ()]
+    for link in line.split():
+        if not re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", link):
+            raise InputError(f"'{link[:40]}' is no link", "write links as 0-0 1-2, source word to target word")
+        ends = list(map(int, link.split("-")))
+        for end, (side, count) in zip(ends, counts.items(), strict=True):
+            if end >= count:
+                what = f"the link {link} names word {end} of the {side}, whose last is word {count - 1}"
+                raise InputError(what, "count words from 0, by the spaces between them")
         links[ends[1]].add(ends[0])
-    tags = {**target.tags, _TAG: [" ".join(map(str, sorted(of_word))) or None for of_word in links]}
+    tags = {**target.tags, _TAG: [" ".join(map(str, sorted(words))) or None for words in links]}
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
@@ -109,10 +101,10 @@ def linked_as(pair: Pair, other: Pair) -> Pair:
     if len(pair.sentences) < 2:
         return pair
     source, target = pair.by_spaces.sentences
-    linked_words = [sentence.words or () for sentence in other.sentences]
-    if [len(source.words or ()), len(target.words or ())] != list(map(len, linked_words)):
-        return pair
-    return Pair(source, Sentence(target.text, target.words, other.sentences[1].tags))
+    counts = [
+        [len(sentence.words or ()) for sentence in sentences] for sentences in ((source, target), other.sentences)
+    ]
+    return Pair(source, replace(target, tags=other.sentences[1].tags)) if counts[0] == counts[1] else pair
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:

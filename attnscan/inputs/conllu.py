@@ -7,27 +7,44 @@ sentence's tags are `upos`, `deprel`, `head` (the number of a word, from 0; None
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import groupby
+from typing import NamedTuple
 
 from attnscan.errors import PairsError
 from attnscan.hashing import hashed
 from attnscan.inputs.sentence import Sentence, Span, Tag, bad_record
 
-_COLUMNS = 10
-_ID, _FORM, _UPOS, _HEAD, _DEPREL, _MISC = 0, 1, 3, 6, 7, 9
 _COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)\b(?:\s+id)?(?:\s*=\s*(.*))?")
-_RANGE = re.compile(r"(\d{1,6})-(\d{1,6})")
-_EMPTY_NODE = re.compile(r"\d+\.\d+")
-_NAMED = 4  # words of a circle
-_ROOT = -1
+_COLUMNS = 10
 
-Line = tuple[int, str]
-"""A line of the file with its number, from 1."""
-_Words = Sequence[tuple[int, list[str]]]
-"""The line of each word, and its cells."""
-_Tokens = dict[int, tuple[int, int, list[str]]]
-"""Multiword tokens by their first word: the line, the last word, the cells."""
+
+class Tree(NamedTuple):
+    """A sentence of a treebank."""
+
+    number: int
+    """Which of the file's sentences it is, from 1, bad ones counted."""
+    line: int
+    """Where it starts."""
+    sentence: Sentence
+    sent_id: str | None
+
+
+class _Line(NamedTuple):
+    """The line of a word or of a multiword token."""
+
+    where: str
+    """The file and the number of the line."""
+    cells: list[str]
+
+    @property
+    def id(self) -> str:
+        return self.cells[0]
+
+    @property
+    def form(self) -> str:
+        return self.cells[1]
 
 
 def is_conllu(line: str) -> bool:
@@ -36,149 +53,108 @@ def is_conllu(line: str) -> bool:
     >>> is_conllu("# newdoc id = weblog"), is_conllu("1\tI\tI\tPRON\t_\t_\t2\tnsubj\t_\t_"), is_conllu("a\tb")
     (True, True, False)
     """
-    return _COMMENT.match(line) is not None or (line.split("\t")[0] == "1" and line.count("\t") == _COLUMNS - 1)
+    return _COMMENT.match(line) is not None or (line.startswith("1\t") and line.count("\t") == _COLUMNS - 1)
 
 
-def sentences_of(
-    blocks: Iterable[list[Line] | PairsError], name: str
-) -> Iterator[tuple[int, int, Sentence, str | None] | PairsError]:
-    """The number, line, sentence and `sent_id` of each block; a PairsError in the place of a bad one."""
+def trees_of(lines: Iterator[str], name: str) -> Iterator[Tree | PairsError]:
+    """The sentences of a file, with blank lines between; a PairsError in the place of a bad one."""
     document = None
+    numbered = ((number, line.strip("\r\n")) for number, line in enumerate(lines, 1))
+    blocks = (list(block) for is_full, block in groupby(numbered, lambda line: line[1] != "") if is_full)
     for number, block in enumerate(blocks, 1):
-        if isinstance(block, PairsError):
-            yield block
-            continue
-        said = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
-        if "newdoc" in said:  # one without an id goes by its first sentence, wherever the file lies
-            document = said["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
+        comments = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
+        if "newdoc" in comments:  # one without an id goes by its first sentence, wherever the file lies
+            document = comments["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
         try:
-            yield number, block[0][0], _sentence(block, name, said.get("text"), document), said.get("sent_id")
+            yield Tree(
+                number, block[0][0], _sentence(block, name, comments.get("text"), document), comments.get("sent_id")
+            )
         except PairsError as error:
             yield error
 
 
-def blocks_of(lines: Iterator[str]) -> Iterator[list[Line]]:
-    """The lines of each sentence, without the blank ones between."""
-    block: list[Line] = []
-    number = 0
-    for number, text in enumerate(lines, 1):
-        if line := text.strip("\r\n"):
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _sentence(block: Sequence[Line], name: str, text: str | None, document: str | None) -> Sentence:
+def _sentence(block: Sequence[tuple[int, str]], name: str, text: str | None, document: str | None) -> Sentence:
     """Raises: PairsError with the line of what is wrong."""
-    words: list[tuple[int, list[str]]] = []
-    tokens: _Tokens = {}
-    covered = 0  # the last word of the last token
-    for number, line in block:
-        if line.startswith("#"):
+    words: list[_Line] = []
+    surface: list[tuple[_Line, int]] = []  # what stands in the text: words and multiword tokens, with their last words
+    for number, content in block:
+        if content.startswith("#"):
             continue
-        cells, where = line.split("\t"), f"{name}:{number}"
-        if len(cells) != _COLUMNS:
-            columns = f"{len(cells)} column{'s' * (len(cells) != 1)}"
-            raise bad_record(where, f"{columns}, where CoNLL-U has {_COLUMNS} with a tab between")
-        if _EMPTY_NODE.fullmatch(cells[_ID]):
+        line = _Line(f"{name}:{number}", content.split("\t"))
+        if len(line.cells) != _COLUMNS:
+            raise bad_record(line.where, f"its number of columns is {len(line.cells)}, where CoNLL-U has {_COLUMNS}")
+        covered = surface[-1][1] if surface else 0
+        if re.fullmatch(r"\d+\.\d+", line.id):
             continue
-        if match := _RANGE.fullmatch(cells[_ID]):
-            first, last = map(int, match.groups())
-            if first != len(words) + 1 or last < first or first <= covered:
-                raise bad_record(where, f"the token {cells[_ID]} does not stand before its words")
-            tokens[first], covered = (number, last, cells), last
-        elif cells[_ID] != str(len(words) + 1):
-            raise bad_record(where, f"the word {cells[_ID]!r:.20}, where {len(words) + 1} follows")
+        if token := re.fullmatch(r"(\d{1,6})-(\d{1,6})", line.id):
+            if int(token[1]) != len(words) + 1 or not covered < int(token[1]) <= int(token[2]):
+                raise bad_record(line.where, f"the token {line.id} does not stand before its words")
+            surface.append((line, int(token[2])))
+        elif line.id != str(len(words) + 1):
+            raise bad_record(line.where, f"the word {line.id!r:.20}, where {len(words) + 1} follows")
         else:
-            words.append((number, cells))
+            words.append(line)
+            if covered < len(words):
+                surface.append((line, len(words)))
     if not words:
         raise bad_record(f"{name}:{block[0][0]}", "a sentence without words")
-    for number, last, cells in tokens.values():
-        if last > len(words):
-            raise bad_record(f"{name}:{number}", f"the token {cells[_ID]} has words that are not there")
-    heads = _heads(words, name)
+    if surface[-1][1] > len(words):
+        raise bad_record(surface[-1][0].where, f"the token {surface[-1][0].id} has words that are not there")
     if text is None:
-        text = _rebuilt(words, tokens)
-    tags: dict[str, list[Tag]] = {
-        "upos": [cells[_UPOS] for _, cells in words],
-        "deprel": [cells[_DEPREL] for _, cells in words],
-        "head": list(heads),
+        glued = ["SpaceAfter=No" in line.cells[9].split("|") for line, _ in surface]
+        text = "".join(line.form + " " * (not glue) for (line, _), glue in zip(surface, glued, strict=True)).strip()
+    tags: dict[str, Sequence[Tag]] = {
+        "upos": [word.cells[3] for word in words],
+        "deprel": [word.cells[7] for word in words],
+        "head": _heads(words),
         "document": [document] * len(words),
     }
-    return Sentence(text, _spans(words, tokens, text, name), tags)
+    return Sentence(text, _spans(words, surface, text), tags)
 
 
-def _heads(words: _Words, name: str) -> list[int | None]:
+def _heads(words: Sequence[_Line]) -> list[int | None]:
     """Of each word the number of its head, from 0; None at the root. Raises: PairsError for what is no tree."""
     heads: list[int] = []
-    for number, cells in words:
-        where, word = f"{name}:{number}", f"word {cells[_ID]} ({cells[_FORM]!r:.30})"
-        head = cells[_HEAD]
+    for word in words:
+        head = word.cells[6]
         if head == "_":
-            raise PairsError(f"{where}: {word} has no head", "give a treebank with trees, not tagged text alone")
-        if not head.isascii() or not head.isdecimal() or len(head) > 9 or int(head) > len(words):
-            raise bad_record(where, f"the head of {word} is {head!r:.20}, and words are 1 to {len(words)}")
+            what = f"{word.where}: word {word.id} ({word.form!r:.30}) has no head"
+            raise PairsError(what, "give a treebank with trees, not tagged text alone")
+        if not re.fullmatch("[0-9]{1,6}", head) or int(head) > len(words):
+            what = f"the head of word {word.id} ({word.form!r:.30}) is {head!r:.20}, and words are 1 to {len(words)}"
+            raise bad_record(word.where, what)
         heads.append(int(head) - 1)
-    if (roots := heads.count(_ROOT)) != 1:
-        last = max((i for i, head in enumerate(heads) if head == _ROOT), default=0)
-        what = f"{roots} words have the head 0, and a tree has one root"
-        raise bad_record(f"{name}:{words[last][0]}", what)
+    roots = [word for word, head in enumerate(heads) if head < 0]
+    if len(roots) != 1:
+        where = words[roots[-1] if roots else 0].where
+        raise bad_record(where, f"{len(roots)} words have the head 0, and a tree has one root")
     try:
         TopologicalSorter({word: (head,) for word, head in enumerate(heads)}).prepare()
     except CycleError as error:
         circle = sorted(set(error.args[1]))
-        more = f" and {len(circle) - _NAMED} more" if len(circle) > _NAMED else ""
-        numbers = ", ".join(words[i][1][_ID] for i in circle[:_NAMED])
-        raise bad_record(
-            f"{name}:{words[circle[0]][0]}", f"the heads of words {numbers}{more} go in a circle"
-        ) from None
-    return [None if head == _ROOT else head for head in heads]
+        numbers = ", ".join(words[word].id for word in circle[:9])
+        raise bad_record(words[circle[0]].where, f"the heads of words {numbers} go in a circle") from None
+    return [None if head < 0 else head for head in heads]
 
 
-def _surface(words: _Words, tokens: _Tokens) -> Iterator[tuple[int, int, list[str]]]:
-    """What stands in the text, in its order: the first word, the number of words, and the cells of a line."""
-    at = 1
-    while at <= len(words):
-        if at in tokens:
-            _, last, cells = tokens[at]
-            yield at - 1, last + 1 - at, cells
-            at = last + 1
-        else:
-            yield at - 1, 1, words[at - 1][1]
-            at += 1
-
-
-def _rebuilt(words: _Words, tokens: _Tokens) -> str:
-    """The text of a sentence that does not say it: forms with spaces between, but where SpaceAfter=No."""
-    forms = (
-        cells[_FORM] + " " * ("SpaceAfter=No" not in cells[_MISC].split("|")) for _, _, cells in _surface(words, tokens)
-    )
-    return "".join(forms).strip()
-
-
-def _spans(words: _Words, tokens: _Tokens, text: str, name: str) -> list[Span]:
+def _spans(words: Sequence[_Line], surface: Sequence[tuple[_Line, int]], text: str) -> list[Span]:
     """Which characters each word is; the parts of a token that are not spelled in it leave all to its first word.
 
     Raises: PairsError where the forms are not those of the text.
     """
     spans: list[Span] = []
     at = 0
-    for first, count, cells in _surface(words, tokens):
-        form, number = cells[_FORM], words[first][0]
-        while text[at : at + 1].isspace():
-            at += 1
-        if not text.startswith(form, at):
-            what = f"the text goes on with {text[at : at + 20]!r} where the form is {form!r:.30}"
-            raise bad_record(f"{name}:{number}", what)
-        parts = [words[first + i][1][_FORM] for i in range(count)]
-        if "".join(parts) != form:
-            parts = [form, *[""] * (count - 1)]
+    for line, last in surface:
+        at += len(text[at:]) - len(text[at:].lstrip())
+        if not text.startswith(line.form, at):
+            what = f"the text goes on with {text[at : at + 20]!r} where the form is {line.form!r:.30}"
+            raise bad_record(line.where, what)
+        parts = [word.form for word in words[len(spans) : last]]
+        if "".join(parts) != line.form:
+            parts = [line.form, *[""] * (len(parts) - 1)]
         for part in parts:
             spans.append((at, at + len(part)))
             at += len(part)
-    if text[at:].strip():
-        raise bad_record(f"{name}:{words[-1][0]}", f"the text goes on with {text[at:].strip()[:20]!r} after all forms")
+    if rest := text[at:].strip():
+        raise bad_record(words[-1].where, f"the text goes on with {rest[:20]!r} after all forms")
     return spans

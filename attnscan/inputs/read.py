@@ -1,8 +1,7 @@
-"""Files of pairs -> records: names -> files -> lines or cells -> rows -> records with their file and line.
+"""Files of pairs -> records: lines or cells -> rows -> the pairs of their columns, with file and line.
 
-A name is a path, a glob, a directory, `-` for standard input, or an address that fsspec opens; a file's suffix says its
-format, and how it is compressed. What is guessed, such as encodings, separators, quotes, or whether a first line names
-the columns, is noted where the guess could be wrong, with the option that overrides it.
+What is guessed, such as encodings, separators, quotes, or whether a first line names the columns, is noted where the
+guess could be wrong, with the option that overrides it.
 """
 
 from __future__ import annotations
@@ -11,31 +10,23 @@ import codecs
 import csv
 import io
 import json
-import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from itertools import chain, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
-from urllib.parse import unquote
 
-from attnscan.errors import InputError, OptionError, PairsError, needs, out_of_memory
-from attnscan.inputs.conllu import blocks_of, is_conllu, sentences_of
+from attnscan.errors import InputError, OptionError, PairsError, needs
+from attnscan.inputs.conllu import is_conllu, trees_of
+from attnscan.inputs.files import STDIN, TABLES, files_named, format_of, local_files, opened, packing_of, shown
 from attnscan.inputs.option import Option, check_declared
-from attnscan.inputs.sentence import Pair, Place, Record, Sentence, bad_record
+from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
 
-STDIN = "-"
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".xlsx")
-FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conllu")
-"""The formats, by the suffixes of their files."""
-PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
-"""How a file is compressed, by a suffix that may follow these."""
 COLUMNS = (
     ("sentence_a", "sentence_b"),
     ("sentence1", "sentence2"),
@@ -54,6 +45,7 @@ COLUMNS = (
     ("sentence",),
 )
 """The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
+_HALVES = {name for columns in COLUMNS if len(columns) == 2 for name in columns}
 
 Quoting = Literal["auto", "csv", "none"]
 OnBad = Callable[[PairsError], None]
@@ -61,22 +53,19 @@ OnBad = Callable[[PairsError], None]
 OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
 
-_STORES = ("s3", "gs", "gcs", "http", "https")  # whose packages the extra `stores` installs
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
-_BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
-_MAX_TEXT = 16 << 20  # characters of a sentence, and of a cell that an open quote swallows
-_MAX_REREAD = 16 * _MAX_TEXT  # bytes of one file: else one of open quotes alone would take quadratic time
+_LONGEST_CELL = 16 << 20  # characters that an open quote swallows
+_MOST_LINES_AGAIN = 1_000_000  # of a file: one of open quotes alone would take quadratic time
 _SAMPLE = 1000  # lines behind the first quoted cell that show whether quotes are the writer's
 _WORDS, _LONGEST_NAME = 5, 60  # words that make a cell a sentence, and characters of a column's name
-_REMEDY = "name one or two of them with --columns, or say which, counted from 1"
-_WIDE = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NO_TEXT = {
-    b"\x1f\x8b": ("gzip", ".gz"),
-    b"BZh": ("bzip2", ".bz2"),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
-    b"\xfd7zXZ\0": ("xz", ".xz"),
-    b"PK\3\4": ("a zip file, as .xlsx is", ".xlsx"),
-    b"PAR1\x15": ("Parquet", ".parquet"),
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"\xfd7zXZ": ".xz",
+    b"PK\3\4": ".xlsx",
+    b"PAR1\x15": ".parquet",
 }
 
 
@@ -142,7 +131,35 @@ def read_pairs(
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
-    return _records_of(files_named(names), reading, on_bad, on_note)
+    return _read_files(files_named(names), reading, on_bad, on_note)
+
+
+def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None, note: OnNote) -> Iterator[Record]:
+    for file in files:
+        with opened(file) as stream:
+            name, suffix = shown(file), format_of(file)
+            if suffix == ".xlsx":
+                rows = _sheet_rows(stream, name, reading, note)
+            elif suffix in TABLES:
+                rows = _arrow_rows(stream, name, suffix, reading)
+            else:
+                rows = _text_rows(_lines(stream, name, reading.encoding, note), name, suffix, reading, note)
+            yield from good_records(rows, on_bad)
+
+
+def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None) -> Iterator[Record]:
+    """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
+
+    `on_note` is told if it is not UTF-8.
+
+    Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
+    """
+    name = shown(STDIN)
+    with opened(STDIN) as stream:
+        lines = enumerate(_lines(stream, name, None, on_note), 1)
+        full = ((number, _cut(line, "\t")) for number, line in lines if line.strip())
+        rows = (record_of(f"{name}:{number}", Place(name, number), cells) for number, cells in full)
+        yield from good_records(rows, on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -154,381 +171,75 @@ def shipped_pairs() -> Iterator[Record]:
             yield replace(record, where=where, place=replace(record.place, file=name))
 
 
-def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None) -> Iterator[Record]:
-    """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
-
-    `on_note` is told if it is not UTF-8.
-
-    Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
-    """
-    name = called(STDIN)
-    with opened(STDIN) as stream:
-        lines = enumerate(_lines(stream, name, None, on_note), 1)
-        rows = (Row(f"{name}:{at}", at, tuple(_cut(line, "\t"))) for at, line in lines if line.strip())
-        yield from _good(rows, name, on_bad)
-
-
 def about_how_many(names: Sequence[str], reading: FileReading = FileReading()) -> int | None:
-    """About how many pairs the files hold, for the time left: their rows by lines, and so too many where cells have
-    line breaks. None where that is not known without reading the files; without names, the pairs that attnscan ships.
+    """About how many pairs the files hold, for the time left: their lines. None where that needs reading the files.
+
+    Without names, the pairs that attnscan ships.
     """
-    if not names:
-        return sum(1 for _ in shipped_pairs())
     files = local_files(names)
-    countable = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
-    if files is None or any(format_of(file) not in countable or packing_of(file) for file in files):
+    if not names or files is None:
+        return None if names else sum(1 for _ in shipped_pairs())
+    if any(format_of(file) not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") or packing_of(file) for file in files):
         return None
-    return sum(_about_rows(file, reading) for file in files)
-
-
-def _about_rows(file: str, reading: FileReading) -> int:
-    """The lines of a text file less those before its first row, which may name the columns."""
-    ends, last = 0, b"\n"
-    with Path(file).open("rb") as stream:
-        for chunk in iter(partial(stream.read, _BUFFER), b""):
-            ends, last = ends + chunk.count(b"\n"), chunk[-1:]
-    try:
-        bad: list[PairsError] = []
-        first = next(_records_of([file], reading, bad.append, lambda _: None), None)
-    except PairsError:  # it will be met again
-        return ends
-    before = 1 if first is None else int(first.where.rpartition(":")[2]) - 1 - len(bad)
-    return max(0, ends + (last != b"\n") - before)
-
-
-def _records_of(files: Sequence[str], reading: FileReading, on_bad: OnBad | None, note: OnNote) -> Iterator[Record]:
+    total, last = 0, b""
     for file in files:
-        with opened(file) as stream:
-            name, suffix = called(file), format_of(file)
-            if suffix == ".xlsx":
-                rows = _xlsx_rows(stream, name, reading, note)
-            elif suffix in TABLES:
-                rows = _columnar_rows(stream, name, suffix, reading)
-            else:
-                rows = _text_rows(_lines(stream, name, reading.encoding, note), name, suffix, reading, note)
-            yield from _good(rows, name, on_bad)
+        with Path(file).open("rb") as stream:
+            for chunk in iter(partial(stream.read, 1 << 20), b""):
+                total, last = total + chunk.count(b"\n"), chunk[-1:]
+        total += (last != b"\n") - (format_of(file) in (".csv", ".tsv") and reading.header is not False)
+    return max(total, 0)
 
 
-def _good(rows: Rows, name: str, on_bad: OnBad | None) -> Iterator[Record]:
+Rows = Iterator[Record | PairsError]
+"""The records of a file, and a PairsError in the place of each bad one."""
+
+
+def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> Iterator[Record]:
+    """The records without the bad ones. Raises: PairsError for a bad one, unless that is handed to `on_bad`."""
     for row in rows:
-        try:
-            if isinstance(row, PairsError):
-                raise row
-            yield _record(row, name)
-        except PairsError as error:
-            if on_bad is None:
-                raise
-            on_bad(error)
-
-
-def _record(row: Row, name: str) -> Record:
-    where, sentences, _, row_id, row_label = row.where, row.sentences, row.number, row.id, row.label
-    for sentence, cell in zip("AB", sentences, strict=False):
-        if isinstance(cell, Mapping) and cell:
-            what = f"{where}: sentence {sentence} is an object with the fields {', '.join(map(str, list(cell)[:5]))}"
-            raise PairsError(what, "name one or two with --columns, such as translation.en, or pass --skip-bad")
-        if not isinstance(cell, str | Sentence):
-            raise bad_record(where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
-        if isinstance(cell, str) and len(cell) > _MAX_TEXT:
-            raise bad_record(where, f"sentence {sentence} is longer than {_MAX_TEXT >> 20} MiB")
-    if len(sentences) > 2:
-        raise bad_record(where, f"{len(sentences)} sentences, and one tab may stand between two")
-    try:
-        pair = Pair(*sentences)  # type: ignore[arg-type]
-    except InputError as error:
-        raise bad_record(where, error.what) from None
-    label, key = (None if cell is None else str(cell).encode(errors="replace").decode() for cell in (row_label, row_id))
-    return Record(pair, where, label, Place(name, row.number, key))
-
-
-# Names and files.
-
-
-def scheme_of(name: str) -> str:
-    """The scheme of an address, in lower case; empty for a path.
-
-    >>> scheme_of("S3://bucket/a.csv"), scheme_of("data/a.csv")
-    ('s3', '')
-    """
-    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name)
-    return match[1].lower() if match else ""
-
-
-def shown(name: str) -> str:
-    """A name without users, passwords and signatures, for messages and results.
-
-    >>> shown("s3://key:secret@bucket/a.csv?region=x"), shown("https://host/a.csv?X-Amz-Signature=1")
-    ('s3://bucket/a.csv', 'https://host/a.csv')
-    """
-    scheme, bare = scheme_of(name), _without_query(name)
-    if not scheme or scheme == "hf":  # there, what stands before @ is a repository
-        return bare
-    if scheme.startswith("abfs"):  # and there a container
-        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", bare)
-    return re.sub(r"(?<=://)([^/@]*:(?!\d+(/|$)).*|[^/@]*)@", "", bare)
-
-
-def called(name: str) -> str:
-    """The name of a file for messages and results, without secrets."""
-    return "standard input" if name == STDIN else shown(name)
-
-
-def _without_query(name: str) -> str:
-    scheme = scheme_of(name)
-    pattern = "[?#]" if scheme in ("http", "https") else r"\?\w+="  # of a store, a bare `?` belongs to the name
-    return re.split(pattern, name, maxsplit=1, flags=re.ASCII)[0] if scheme else name
-
-
-def _suffixes(name: str) -> tuple[str, str]:
-    """The suffixes that say format and packing, in lower case; the latter is empty if it is none of `PACKED`."""
-    path = PurePosixPath(_without_query(name).lower())
-    return (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
-
-
-def packing_of(name: str) -> str:
-    """How a file is compressed, as fsspec calls it; empty if its name does not say.
-
-    >>> packing_of("a.csv.GZ"), packing_of("https://host/a.csv?as=a.gz")
-    ('gzip', '')
-    """
-    return PACKED.get(_suffixes(name)[1], "")
-
-
-def format_of(name: str) -> str:
-    """The suffix that says the format of a file; empty for standard input and what has no suffix, such as pipes.
-
-    >>> format_of("data/Pairs.CSV.gz"), format_of("https://host/pairs.parquet?download=true"), format_of("/dev/fd/63")
-    ('.csv', '.parquet', '')
-
-    Raises: PairsError if it is not known.
-    """
-    suffix, _ = _suffixes(name)
-    if name == STDIN or suffix in FORMATS or (not suffix and not scheme_of(name)):
-        return suffix
-    what = f"cannot tell the format of {shown(name)} from its suffix"
-    raise PairsError(what, f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without")
-
-
-def files_named(names: Sequence[str]) -> list[str]:
-    """Every file that is named, in the names' order; those of a glob or a directory are sorted.
-
-    A directory means every file below it whose suffix is known and whose path has no part that begins with a dot.
-
-    Raises: PairsError if a name stands for no file, or a suffix for no format.
-    """
-    if list(names).count(STDIN) > 1:
-        raise PairsError("standard input is named twice", "it can be read only once")
-    files = [file for name in names for file in _files(name)]
-    for file in files:
-        format_of(file)
-    return files
-
-
-def local_files(names: Sequence[str]) -> list[str] | None:
-    """The files that are named, if all are on this machine and can be read repeatedly; else None.
-
-    Raises: PairsError as `files_named` does.
-    """
-    if any(name == STDIN or scheme_of(name) not in ("", "file") for name in names):
-        return None
-    files = files_named(names)
-    return files if all(map(os.path.isfile, files)) else None
-
-
-def path_of(name: str) -> str:
-    """The path of a `file://`. Raises: PairsError if it is on another machine."""
-    host, slash, path = name.partition("://")[2].partition("/")
-    if host not in ("", "localhost"):
-        raise PairsError(f"cannot read {shown(name)}: its file is on another machine", "write file:/// and the path")
-    return unquote(f"{slash}{path}")
-
-
-def _files(name: str) -> list[str]:
-    if name == STDIN:
-        return [name]
-    if scheme_of(name) not in ("", "file"):
-        if re.search(r"[*?\[]", _without_query(name)):
-            raise PairsError(f"{shown(name)} is not one file", "name each file in full")
-        return [name]
-    path = path_of(name) if scheme_of(name) else name
-    try:
-        if os.path.isdir(path):  # noqa: PTH112 (a name may be empty)
-            files = list(_below(path))
-        elif not path or os.path.exists(path) or not (pattern := re.search(r"[*?\[]", path)):  # noqa: PTH110
-            Path(path or "\0").stat()
-            return [path]
+        if isinstance(row, Record):
+            yield row
+        elif on_bad is None:
+            raise row
         else:
-            start = path.rfind("/", 0, pattern.start()) + 1
-            files = [str(file) for file in Path(path[:start]).glob(path[start:]) if file.is_file()]
-    except FileNotFoundError:
-        raise PairsError(f"there is no file {path}", "check the path") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise PairsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check the path") from None
-    if not files:
-        raise PairsError(f"there is no file of pairs by the name of {shown(name)}", "check the path")
-    return sorted(files)
+            on_bad(row)
 
 
-def _below(start: str) -> Iterator[str]:
-    """The files of pairs in a directory and those below; no directory is entered by a link."""
-
-    def stop(error: OSError) -> None:
-        raise error
-
-    for directory, below, names in os.walk(start, onerror=stop):
-        below[:] = [name for name in below if not name.startswith(".")]
-        for file in (os.path.join(directory, name) for name in names if not name.startswith(".")):  # noqa: PTH118
-            if _suffixes(file)[0] in FORMATS and os.path.isfile(file):  # noqa: PTH113
-                yield file
-
-
-@contextmanager
-def opened(name: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, decompressed as its name says; held in memory if it must be and cannot be sought.
-
-    Raises: PairsError if it cannot be opened or read; this replaces what a format's or a store's library raises then.
-    """
-    scheme, packing, unpacks = scheme_of(name), packing_of(name), False
+def record_of(where: str, place: Place, sentences: Sequence[Any], label: Any = None) -> Record | PairsError:
+    """The record of one or two cells, or what is wrong with them."""
+    for name, cell in zip("AB", sentences, strict=False):
+        if isinstance(cell, Text):
+            continue
+        if isinstance(cell, Mapping) and cell:
+            what = f"{where}: sentence {name} is an object with the fields {', '.join(map(str, list(cell)[:5]))}"
+            return PairsError(what, "name one or two with --columns, such as translation.en, or pass --skip-bad")
+        is_what = "missing" if _is_missing(cell) else f"of the class {type(cell).__name__}, and not text"
+        return bad_record(where, f"sentence {name} is {is_what}")
+    if len(sentences) not in (1, 2):
+        return bad_record(where, f"it has {len(sentences)} cells, where one or two sentences are expected")
     try:
-        with ExitStack() as stack:
-            stream = _opened(name, stack)
-            if unpacks := bool(packing):
-                from fsspec.compression import compr
-
-                if packing not in compr:
-                    what = f"reading {called(name)} needs backports.zstd, which is not installed"
-                    raise PairsError(what, "run: pip install 'attnscan[zstd]'")
-                stream = compr[packing](stream, mode="rb")
-            if format_of(name) in TABLES and (packing or not stream.seekable()):
-                stream = io.BytesIO(stream.read())
-            yield stream
-    except Exception as error:  # each library and store raises its own kinds
-        if isinstance(error, PairsError) or out_of_memory(error):
-            raise
-        if isinstance(error, OSError) and error.errno and not scheme:
-            raise PairsError(f"cannot read {called(name)}: {error.strerror or error}", "check the file") from None
-        if unpacks:
-            what = f"{called(name)} is not a whole {packing} file: {error}"
-            raise PairsError(what, "copy or compress it again") from None
-        if not scheme:
-            raise
-        missing = isinstance(error, ImportError) and scheme in _STORES
-        remedy = "run: pip install 'attnscan[stores]'" if missing else "check the address, and that you may read it"
-        why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        why = re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), why)[:200]
-        raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
+        return Record(Pair(*sentences), where, _as_text(label), place)
+    except InputError as error:
+        return bad_record(where, error.what)
 
 
-def _opened(name: str, stack: ExitStack) -> Any:
-    if name == STDIN:
-        if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
-            raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
-        return sys.stdin.buffer
-    if scheme_of(name):
-        import fsspec
-
-        return io.BufferedReader(stack.enter_context(fsspec.open(name, "rb")), _BUFFER)
-    about = Path(name).stat()
-    if stat.S_ISCHR(about.st_mode) and about.st_rdev != Path(os.devnull).stat().st_rdev:
-        raise PairsError(f"{called(name)} is a device, which may have no end", "name a file, or pipe pairs into -")
-    return stack.enter_context(Path(name).open("rb"))
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is empty: None, NaN, or NA of pandas."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
-# Lines.
+def _as_text(cell: Any) -> str | None:
+    """An id or a label; what is no Unicode in it is replaced."""
+    return None if _is_missing(cell) else str(cell).encode(errors="replace").decode()
 
 
-def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
-    """The lines of a stream, decoded, with their ends.
+# Columns.
 
-    They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. A line that is not UTF-8
-    is Windows-1252, of which `note` is told, unless a line before it is UTF-8 beyond ASCII: then it is damaged. Bytes
-    that cannot be decoded are kept as U+DC80 to U+DCFF, which no sentence may have.
-
-    Raises: PairsError for a file of another kind.
-    """
-    line = stream.readline()
-    for mark, (kind, suffix) in _NO_TEXT.items():
-        if line.startswith(mark):
-            raise PairsError(f"{name} is {kind}", f"unpack it first, or let its name end in {suffix}")
-    wide = next((codec for mark, codec in _WIDE.items() if line.startswith(mark)), None)
-    if wide or codecs.lookup(encoding or "utf-8").name.startswith(("utf-16", "utf-32")):
-        codec = wide or encoding or ""
-        try:  # its line ends are no bytes, so it is read whole
-            yield from io.StringIO((line + stream.read()).decode(codec, "surrogatepass").lstrip("\ufeff"), newline="\n")
-        except UnicodeDecodeError as error:
-            what = f"{name} is not valid {codec.upper()} at byte {error.start + 1}"
-            raise PairsError(what, "save it again, or pass --encoding NAME") from None
-        return
-    line = line.removeprefix(b"\xef\xbb\xbf")
-    may_be_windows, is_windows = encoding is None, False
-    while line:
-        try:
-            text = line.decode(encoding or "utf-8")
-            may_be_windows = may_be_windows and line.isascii()
-        except UnicodeDecodeError:
-            windows = _as_windows(line) if may_be_windows else None
-            if windows and not is_windows:
-                is_windows = True
-                note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
-            text = windows or line.decode("ascii" if encoding else "utf-8", "surrogateescape")
-        yield text
-        line = stream.readline()
+Column = tuple[Any, ...]
+"""A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
 
 
-def _as_windows(line: bytes) -> str | None:
-    """A line that is not UTF-8 as Windows-1252 has it; None if that has no such bytes, or most of it is UTF-8."""
-    beyond = [character for character in line.decode("utf-8", "surrogateescape") if character > "\x7f"]
-    if 2 * sum("\udc80" <= character <= "\udcff" for character in beyond) <= len(beyond):
-        return None
-    try:
-        return line.decode("cp1252")
-    except UnicodeDecodeError:
-        return None
-
-
-def _cut(line: str, between: str) -> list[str]:
-    return line.removesuffix("\n").removesuffix("\r").split(between)
-
-
-# Rows, and the columns that are read of them.
-
-
-class Row(NamedTuple):
-    """The cells of the picked columns, and where they are."""
-
-    where: str
-    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
-    number: int
-    """Which of the file's rows it is, from 1, bad ones counted."""
-    sentences: tuple[object, ...]
-    id: object = None
-    label: object = None
-
-
-Rows = Iterator[Row | PairsError]
-"""The rows of a file, and a PairsError in the place of each bad one."""
-
-
-class Column(NamedTuple):
-    """A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
-
-    at: int
-    keys: tuple[str, ...] = ()
-
-    def of(self, cells: Sequence[Any] | Mapping[int, Any]) -> Any:
-        """The value in a row's cells; None if a key is not there. Items of lists are counted from 1."""
-        cell = cells[self.at]
-        for key in self.keys:
-            if isinstance(cell, Mapping):
-                cell = cell.get(key)
-            elif isinstance(cell, list | tuple) and (number := _number(key)) is not None and number <= len(cell):
-                cell = cell[number - 1]
-            else:
-                return None
-        return cell
-
-
-class Picked(NamedTuple):
+class Columns(NamedTuple):
     """The columns to read of each row."""
 
     sentences: tuple[Column, ...]
@@ -536,67 +247,75 @@ class Picked(NamedTuple):
     label: Column | None = None
 
     @property
-    def indexes(self) -> tuple[int, ...]:
-        """The indexes of the columns, without repeats."""
-        columns = (*self.sentences, *(column for column in (self.id, self.label) if column is not None))
-        return tuple(dict.fromkeys(column.at for column in columns))
+    def places(self) -> list[int]:
+        """The places of the columns, without repeats."""
+        return list(dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column))
 
-    def row(self, where: str, number: int, cells: Sequence[object] | Mapping[int, object]) -> Row:
-        """The row of a file's cells, by index."""
-        id_, label = (None if column is None else column.of(cells) for column in (self.id, self.label))
-        return Row(where, number, tuple([column.of(cells) for column in self.sentences]), id_, label)
+    def record(
+        self, where: str, file: str, number: int, cells: Sequence[Any] | Mapping[int, Any]
+    ) -> Record | PairsError:
+        """The record of a row's cells, by their places, or what is wrong with it."""
+        id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
+        sentences = [_value(cells, column) for column in self.sentences]
+        return record_of(where, Place(file, number, _as_text(id_)), sentences, label)
 
 
-def picked(reading: FileReading, names: Sequence[str], fixed: bool = True) -> Picked:
-    """Choose the columns to read by their names; `fixed` says that every row has the same columns.
+def _value(cells: Sequence[Any] | Mapping[int, Any], column: Column) -> Any:
+    """The value in a row's cells; None if a key is not there. Items of lists are counted from 1."""
+    value = cells[column[0]]
+    for key in column[1:]:
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, list | tuple) and 0 < _number(key) <= len(value):
+            value = value[_number(key) - 1]
+        else:
+            return None
+    return value
 
-    Raises: PairsError that lists the columns if there are none.
-    """
-    wanted = reading.columns or _known_among(names)
-    sentences = tuple(_column(names, name) for name in wanted) if wanted else (_only(names, fixed),)
+
+def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
+    """Choose the columns to read by their names. Raises: PairsError that lists the columns if there are none."""
+    wanted = reading.columns or known_among(names) or (names if len(names) == 1 else ())
+    if not wanted:
+        what = f"the columns are {_listed(names)}, and none is known to hold sentences"
+        raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
+    if not reading.columns and len(names) == 1 and re.search("[,;\t|]", names[0]):
+        what = f"the only column is {_listed(names)}, as if another separator were used"
+        raise PairsError(what, "save it as CSV or TSV, or pass --columns 1")
+    sentences = tuple(_column(names, name, "--columns") for name in wanted)
+    taken = [column[0] for column in sentences]
+    labels = [(place,) for place, name in enumerate(names) if _folded(name) == "label" and place not in taken]
     id_column = None if reading.id is None else _column(names, reading.id, "--id")
-    taken = [column.at for column in sentences]
-    labels = [Column(i) for i, name in enumerate(names) if _folded(name) == "label" and i not in taken]
-    return Picked(sentences, id_column, labels[0] if reading.labelled and labels else None)
+    return Columns(sentences, id_column, labels[0] if labels and reading.labelled else None)
 
 
-def _known_among(names: Sequence[str]) -> tuple[str, ...] | None:
+def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The first of `COLUMNS` that are all among these names, in any case."""
     known = {_folded(name) for name in names}
     return next((columns for columns in COLUMNS if known.issuperset(columns)), None)
 
 
-def _only(names: Sequence[str], fixed: bool) -> Column:
-    if len(names) != 1:
-        raise PairsError(f"the columns are {_listed(names)}, and none is known to hold sentences", _REMEDY)
-    there = f"the only column is {_listed(names)}"
-    if any(separator in names[0] for separator in ",;\t|"):
-        raise PairsError(f"{there}, as if another separator were used", "save it as CSV or TSV, or pass --columns 1")
-    if not fixed and any(_folded(names[0]) in columns for columns in COLUMNS if len(columns) == 2):
-        raise PairsError(f"{there}, which is half of a pair", "correct it, pass --skip-bad, or name it with --columns")
-    return Column(0)
-
-
-def _column(names: Sequence[str], column: str, option: str = "--columns") -> Column:
+def _column(names: Sequence[str], column: str, option: str) -> Column:
     """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
-    exact = [index for index, name in enumerate(names) if name == column]
-    close = exact or [index for index, name in enumerate(names) if _folded(name) == _folded(column)]
+    exact = [place for place, name in enumerate(names) if name == column]
+    close = exact or [place for place, name in enumerate(names) if _folded(name) == _folded(column)]
     if len(close) > 1:
         raise PairsError(f"{len(close)} columns are called {column!r}", f"say which with {option}, counted from 1")
     if close:
-        return Column(close[0])
-    if (number := _number(column)) is not None and number <= len(names):
-        return Column(number - 1)
+        return (close[0],)
+    if 0 < _number(column) <= len(names):
+        return (_number(column) - 1,)
     keys = column.split(".")
     for length in range(len(keys) - 1, 0, -1):
         if (outer := ".".join(keys[:length])) in names:
-            return Column(names.index(outer), tuple(keys[length:]))
-    remedy = _REMEDY if option == "--columns" else f"name one of them with {option}, or say which, counted from 1"
-    raise PairsError(f"there is no column {column!r:.60}; the columns are {_listed(names)}", remedy)
+            return (names.index(outer), *keys[length:])
+    what = f"there is no column {column!r:.60}; the columns are {_listed(names)}"
+    raise PairsError(what, f"name those to read with {option}, or say which, counted from 1")
 
 
-def _number(text: str) -> int | None:
-    """A column's name as a number from 1; None if it is no number."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 and int(text) else None
+def _number(text: str) -> int:
+    """A column's name as a number from 1; 0 if it is no number."""
+    return int(text) if re.fullmatch("[0-9]{1,5}", text) else 0
 
 
 def _folded(name: str) -> str:
@@ -605,11 +324,51 @@ def _folded(name: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """The names as an error lists them: 20 at most, long ones cut."""
-    listed = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:20]]
-    return ", ".join([*listed, "…"] if len(names) > 20 else listed) or "none"
+    return ", ".join([f"{name!r:.40}" for name in names[:20]] + ["…"] * (len(names) > 20)) or "none"
 
 
-# Text: CSV, TSV, JSON, CoNLL-U, a sentence a line.
+# Text: CSV, TSV, a sentence a line, CoNLL-U.
+
+
+def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
+    """The lines of a stream, decoded, with their ends.
+
+    They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. A line that is not UTF-8
+    is Windows-1252, of which `note` is told, unless it or a line before has UTF-8 beyond ASCII: then it is damaged.
+    Bytes that cannot be decoded are kept as U+DC80 to U+DCFF, which no sentence may have.
+
+    Raises: PairsError for a file of another kind.
+    """
+    first = stream.readline()
+    if suffix := next((suffix for start, suffix in _NO_TEXT.items() if first.startswith(start)), ""):
+        raise PairsError(f"{name} is no text, and begins as {suffix} files do", f"unpack it, or call it {suffix}")
+    codec = next((wide for mark, wide in _MARKS.items() if first.startswith(mark)), encoding or "utf-8")
+    if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):
+        try:  # its line ends are no bytes, so it is read whole
+            text = (first + stream.read()).decode(codec, "surrogatepass")
+        except UnicodeDecodeError as error:
+            what = f"{name} is not valid {codec.upper()} at byte {error.start + 1}"
+            raise PairsError(what, "save it again, or pass --encoding NAME") from None
+        yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
+        return
+    may_be_windows, is_windows = encoding is None, False
+    for line in chain([first.removeprefix(codecs.BOM_UTF8)], stream):
+        try:
+            text = line.decode(codec)
+            may_be_windows = may_be_windows and text.isascii()
+        except UnicodeDecodeError:
+            text = line.decode("ascii" if encoding else "utf-8", "surrogateescape")
+            if may_be_windows and line.decode(errors="ignore").isascii():
+                with suppress(UnicodeDecodeError):
+                    text = line.decode("cp1252")
+                    if not is_windows:
+                        note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
+                    is_windows = True
+        yield text
+
+
+def _cut(line: str, separator: str) -> list[str]:
+    return line.removesuffix("\n").removesuffix("\r").split(separator)
 
 
 def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReading, note: OnNote) -> Rows:
@@ -618,231 +377,114 @@ def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReadin
     while not (start and start[-1].strip()) and (line := next(lines, "")):
         start.append(line)
     first = start[-1] if start else ""
-    if suffix == ".txt" and ("\t" in first.strip() or reading.header):
+    if not suffix:
+        looks = {"[": ".json", "{": ".json" if first.strip() == "{" else ".jsonl"}
+        by_tabs = ".conllu" if is_conllu(first) else ".tsv" if "\t" in first else ".csv"
+        suffix = looks.get(first.lstrip()[:1], by_tabs)
+    elif suffix == ".txt" and ("\t" in first.strip() or reading.header):
         suffix = ".tsv"
-    suffix = suffix or _sniffed(first.lstrip())
-    ahead = [*start, *(islice(lines, 8) if suffix == ".json" else ())]
-    lines = chain(ahead, lines)
-    match suffix:
-        case ".csv":
-            return _csv_rows(lines, name, first, reading, note)
-        case ".tsv":
-            return _table(_tsv_cells(lines, name, reading.quoting, note), name, reading, note)
-        case ".txt":
-            return _sentence_rows(lines, name, reading)
-        case ".conllu":
-            return _conllu_rows(lines, name)
-        case ".json" if not _are_json_lines(ahead):
-            return _document_rows(lines, name, reading)
-        case _:
-            return _rows_of_records(_json_lines(lines, name), name, reading)
+    elif suffix == ".json":  # it holds JSON lines if its first line is an object, and another line follows
+        start += islice(lines, 8)
+        if sum(line.strip() != "" for line in start) > 1 and isinstance(_parse_json(first, name), dict):
+            suffix = ".jsonl"
+    lines = chain(start, lines)
+    if suffix == ".txt":
+        columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
+        full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        return (columns.record(f"{name}:{number}", name, number, _cut(line, "\n")) for number, line in full)
+    if suffix == ".conllu":
+        return _tree_rows(lines, name)
+    if suffix == ".json":
+        return _json_rows(_document_records("".join(lines), name), name, reading)
+    if suffix in (".csv", ".tsv"):
+        return _table_rows(lines, name, suffix, first, reading, note)
+    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+    return _json_rows(((where, _parse_json(line, where)) for where, line in numbered), name, reading)
 
 
-def _sniffed(first: str) -> str:
-    if is_conllu(first):
-        return ".conllu"
-    if first[:1] in ("{", "["):
-        return ".json" if first[:1] == "[" or first.strip() == "{" else ".jsonl"
-    return ".tsv" if "\t" in first else ".csv"
-
-
-def _conllu_rows(lines: Iterator[str], name: str) -> Rows:
-    for block in sentences_of(blocks_of(lines), name):
-        if isinstance(block, PairsError):
-            yield block
+def _tree_rows(lines: Iterator[str], name: str) -> Rows:
+    for tree in trees_of(lines, name):
+        if isinstance(tree, PairsError):
+            yield tree
         else:
-            number, line, sentence, sent_id = block
-            yield Row(f"{name}:{line}", number, (sentence,), sent_id)
-
-
-def _sentence_rows(lines: Iterator[str], name: str, reading: FileReading) -> Rows:
-    try:
-        columns = picked(reading, ["sentence"])  # so --columns that name others are refused
-    except PairsError as error:
-        raise PairsError(f"{name}: {error.what}", error.remedy) from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield columns.row(f"{name}:{number}", number, _cut(line, "\n"))
+            number, line, sentence, sent_id = tree
+            yield record_of(f"{name}:{line}", Place(name, number, sent_id), [sentence])
 
 
 Cells = Iterator[tuple[int, list[str]] | PairsError]
 """The line where each row of a table starts, and its cells; a PairsError in the place of a row that is none."""
 
 
-def _csv_rows(lines: Iterator[str], name: str, first: str, reading: FileReading, note: OnNote) -> Rows:
-    """The rows of a CSV file, whose cells may be separated by semicolons or tabs as well."""
-    if said := re.fullmatch('"?sep=(.)"?\r?\n?', first):  # Excel's own first line, which says what separates the cells
-        between = said[1]
+def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, reading: FileReading, note: OnNote) -> Rows:
+    """The rows of CSV, whose cells may be separated by semicolons or tabs as well, or of TSV."""
+    separator = "\t" if suffix == ".tsv" else _separator(first, reading)
+    if suffix == ".csv" and (said := re.fullmatch('"?sep=(.)"?\r?\n?', first)):  # Excel's own first line
+        separator = said[1]
         lines = ("" if line == first else line for line in lines)
-    elif (between := _separator(first, reading)) != ",":
-        named = "tabs" if between == "\t" else "semicolons"
-        note(f"{name}: its columns are read as separated by {named}")
+    elif separator != "," and suffix == ".csv":
+        note(f"{name}: its columns are read as separated by {'tabs' if separator == chr(9) else 'semicolons'}")
     numbered = enumerate(lines, 1)
-    cells = _plain_cells(numbered, between) if reading.quoting == "none" else _quoted_cells(numbered, name, between)
-    return _table(cells, name, reading, note)
+    if reading.quoting == "csv" or (reading.quoting == "auto" and suffix == ".csv"):
+        table = _quoted_cells(numbered, name, separator)
+    else:
+        table = _plain_cells(numbered, name, separator, note if reading.quoting == "auto" else None)
+    start = next(table, None)
+    if start is None or isinstance(start, PairsError):
+        raise PairsError(start.what if start else f"{name} is empty", "its first line must name the columns")
+    columns, has_names = _begin_table(name, start[1], reading, note)
+    least, most = (len(start[1]),) * 2 if has_names else (1 + max(columns.places), sys.maxsize)
+    for number, row in enumerate(table if has_names else chain([start], table), 1):
+        if isinstance(row, PairsError):
+            yield row
+        elif least <= len(row[1]) <= most:
+            yield columns.record(f"{name}:{row[0]}", name, number, row[1])
+        else:
+            expected = f"in the first line {least}" if has_names else f"{least} are needed"
+            yield bad_record(f"{name}:{row[0]}", f"its number of fields is {len(row[1])}, and {expected}")
 
 
 def _separator(first: str, reading: FileReading) -> str:
     """The separator of a CSV file: the one by which the first line has the columns, else several cells."""
-    cells: dict[str, list[str]] = {}
-    for mark in (",", ";", "\t"):
-        try:
-            cells[mark] = next(csv.reader([first], delimiter=mark), [])
-            if len(cells[mark]) > 1:
-                picked(reading, cells[mark])
-                return mark
-        except (PairsError, csv.Error):
-            cells.setdefault(mark, [])
-    return "," if len(cells[","]) > 1 else max(cells, key=lambda mark: len(cells[mark]))
+    cells: dict[str, list[str]] = {mark: [] for mark in ",;\t"}
+    for separator in cells:
+        with suppress(PairsError, csv.Error):
+            cells[separator] = next(csv.reader([first], delimiter=separator), [])
+            if len(cells[separator]) > 1 and pick_columns(reading, cells[separator]):
+                return separator
+    return "," if len(cells[","]) > 1 else max(cells, key=lambda separator: len(cells[separator]))
 
 
-def _table(table: Cells, name: str, reading: FileReading, note: OnNote) -> Rows:
-    start = next(table, None)
-    if start is None:
-        raise PairsError(f"{name} is empty", "its first line must name the columns")
-    if isinstance(start, PairsError):
-        raise PairsError(start.what, "the first line must name the columns")
-    header = start[1]
-    if flaw := next((text for text in header if "\0" in text or re.search("[\ud800-\udfff]", text)), None):
-        why = "has a NUL character" if "\0" in flaw else "is not of its encoding"
-        raise PairsError(f"{name}: its first line {why}", "save it as UTF-8, or pass --encoding NAME")
-    columns, names_columns = _begun(name, header, reading, note)
-    needed = 1 + max(columns.indexes)
-    for number, row in enumerate(table if names_columns else chain([start], table), 1):
-        if isinstance(row, PairsError):
-            yield row
-            continue
-        line, cells = row
-        if names_columns and len(cells) != len(header):
-            why = f"its number of fields is {len(cells)}, and in the first line {len(header)}"
-            yield bad_record(f"{name}:{line}", why)
-        elif len(cells) < needed:
-            yield bad_record(f"{name}:{line}", f"its number of fields is {len(cells)}, and {needed} are needed")
-        else:
-            yield columns.row(f"{name}:{line}", number, cells)
-
-
-def _plain_cells(lines: Iterator[tuple[int, str]], between: str) -> Cells:
-    return ((number, _cut(line, between)) for number, line in lines if line.strip(" \r\n"))
-
-
-def _quoted_cells(lines: Iterator[tuple[int, str]], name: str, between: str) -> Cells:
-    """The rows of CSV. One that is not valid costs its first line alone: perhaps that only left a quote open."""
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_TEXT))  # an open quote must not take the whole file
-    row: list[tuple[int, str]] = []  # the lines of the current one
-    may_reread = _MAX_REREAD
-
-    def texts(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-        for line in lines:
-            row.append(line)
-            yield line[1]
-
-    reader = csv.reader(texts(lines), delimiter=between, strict=True)
-    while True:
-        row.clear()
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
-            remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
-            yield PairsError(f"{name}:{row[0][0]}: is not valid CSV: {why}", remedy)
-            again = row[1:]
-            may_reread -= sum(len(line) for _, line in again)
-            if may_reread >= 0:
-                lines = chain(again, lines)
-            reader = csv.reader(texts(lines), delimiter=between, strict=True)
-            continue
-        if cells is None:
-            return
-        if len(cells) > 1 or (cells and any(line.strip() for _, line in row)):
-            yield row[0][0], cells
-
-
-def _tsv_cells(lines: Iterator[str], name: str, quoting: Quoting, note: OnNote) -> Cells:
-    """Rows whose quotes are text, as GLUE's files need, unless the lines from the first quoted cell on show quoting."""
-    numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
-    judged, width = quoting == "none", 0
-    while quoting != "csv" and (line := next(numbered, None)):
-        number, text = line
-        cells = _cut(text, "\t")
-        if not judged and (text.startswith('"') or '\t"' in text):
-            judged = True
-            sample = [line, *islice(numbered, _SAMPLE)]
-            quoted = _is_quoted([text for _, text in sample], width)
-            if quoted:
-                note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
-                numbered = chain(sample, numbered)
-                break
-            numbered = chain(sample[1:], numbered)
-            if quoted is None:
-                note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
-        if text.strip(" \r\n"):
-            width = width or len(cells)
-            yield number, cells
-    yield from _quoted_cells(numbered, name, "\t")  # of none, where all were read above
-
-
-def _is_quoted(sample: Sequence[str], width: int) -> bool | None:
-    """Whether lines of a TSV file of so many columns (0: unknown) were written with quotes as CSV has them.
-
-    They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
-    are doubled, or all is quoted from the first line on; else, where both ways give that, it is open: None. The
-    sample's last row may be cut.
-    """
-    try:
-        reader = csv.reader(sample, delimiter="\t", strict=True)
-        widths = [len(row) for row in reader if row]
-    except csv.Error:
-        if reader.line_num < len(sample) or len(sample) <= _SAMPLE:
-            return False
-        widths = [width]
-    plain = [_cut(line, "\t") for line in sample if line.strip(" \r\n")]
-    expected = {width or widths[0]}
-    if set(widths) != expected:
-        return False
-    doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
-    all_quoted = not width and all(cell[:1] == '"' for cell in plain[0])
-    return set(map(len, plain)) != expected or doubled or all_quoted or None
-
-
-def _begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Picked, bool]:
+def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Columns, bool]:
     """Choose the columns to read by the cells of the first row; return also whether that row names the columns.
 
     Raises: PairsError if the columns are not there.
     """
-    names_columns = reading.header
-    if names_columns is None:
-        doubtful = _doubtful(cells, reading)
-        numbers = [_is_number(cell) for cell in cells]
-        is_data = any(map(_is_sentence, doubtful)) or (any(numbers) and not all(numbers))
-        names_columns = not (doubtful and is_data)
-        if not names_columns:
+    has_names, columns = reading.header, reading.columns or ()
+    if has_names is None:
+        doubtful = []  # cells that may be sentences, or names of the columns that hold them
+        if not columns and len(cells) < 3 and not known_among(cells):
+            doubtful = list(cells)
+        elif columns and all(map(_number, columns)) and not set(cells) & set(columns):
+            doubtful = [cells[_number(column) - 1] for column in columns if _number(column) <= len(cells)]
+        are_numbers = [re.fullmatch(r"\s*[-+]?[0-9]+(\.[0-9]+)?\s*", cell) is not None for cell in cells]
+        is_data = any(map(_is_sentence, doubtful)) or (any(are_numbers) and not all(are_numbers))
+        has_names = not (doubtful and is_data)
+        if not has_names:
             note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in doubtful):
             note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
-    names = cells if names_columns else [str(number) for number in range(1, len(cells) + 1)]
-    try:
-        if not names_columns and reading.columns is None:
-            if len(cells) > 2:
-                what = f"it has {len(cells)} columns without names"
-                raise PairsError(what, "say with --columns which hold the sentences, counted from 1")
-            reading = replace(reading, columns=tuple(names))
-        return picked(reading, names), names_columns
-    except PairsError as error:
-        remedy = error.remedy
-        if names_columns and reading.header is None and reading.columns is None:
-            remedy = f"{remedy}; if its first line is data, pass --no-header"
-        raise PairsError(f"{name}: {error.what}", remedy) from None
-
-
-def _doubtful(cells: Sequence[str], reading: FileReading) -> Sequence[str]:
-    """The cells of a first row that may be sentences or names of the columns that hold them; none if they are names."""
-    if reading.columns is None:
-        return [] if len(cells) > 2 or _known_among(cells) else cells
-    numbers = [number for column in reading.columns if (number := _number(column)) is not None]
-    if len(numbers) < len(reading.columns) or any(column in cells for column in reading.columns):
-        return []
-    return [cells[number - 1] for number in numbers if number <= len(cells)]
+    if has_names:
+        try:
+            return pick_columns(reading, cells), True
+        except PairsError as error:
+            if reading.header or columns:
+                raise
+            raise PairsError(error.what, f"{error.remedy}; if its first line is data, pass --no-header") from None
+    places = tuple(str(number) for number in range(1, len(cells) + 1))
+    if not columns and len(cells) > 2:
+        what = f"it has {len(cells)} columns without names"
+        raise PairsError(what, "say with --columns which hold the sentences, counted from 1")
+    return pick_columns(replace(reading, columns=columns or places), places), False
 
 
 def _is_sentence(cell: str) -> bool:
@@ -851,202 +493,199 @@ def _is_sentence(cell: str) -> bool:
     return words >= _WORDS or ends or len(cell) > _LONGEST_NAME
 
 
-def _is_number(cell: str) -> bool:
+def _quoted_cells(numbered: Iterator[tuple[int, str]], name: str, separator: str) -> Cells:
+    """The rows of CSV. One that is not valid costs its first line alone: perhaps that only left a quote open."""
+    csv.field_size_limit(_LONGEST_CELL)  # an open quote must not take the whole file
+    taken: list[tuple[int, str]] = []  # the lines of the current row
+    ahead: list[tuple[int, str]] = []  # lines to read again, the last one first
+    may_reread = _MOST_LINES_AGAIN
+
+    def next_lines() -> Iterator[str]:
+        while line := ahead.pop() if ahead else next(numbered, None):
+            taken.append(line)
+            yield line[1]
+
+    while True:
+        try:
+            for cells in csv.reader(next_lines(), delimiter=separator, strict=True):
+                if len(cells) > 1 or any(line.strip() for _, line in taken):
+                    yield taken[0][0], cells
+                taken.clear()
+            return
+        except csv.Error as error:
+            why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
+            remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
+            yield PairsError(f"{name}:{taken[0][0]}: is not valid CSV: {why}", remedy)
+            may_reread -= len(taken)
+            ahead += reversed(taken[1:] if may_reread > 0 else ())
+            taken.clear()
+
+
+def _plain_cells(numbered: Iterator[tuple[int, str]], name: str, separator: str, note: OnNote | None) -> Cells:
+    """Rows whose quotes are text, as GLUE's files need. Where the lines from the first quoted cell on show otherwise,
+    `note` is told, and they are read as CSV; without a `note`, quotes are text whatever they look like.
+    """
+    width = 0
+    for number, line in numbered:
+        cells = _cut(line, separator)
+        if note and (line.startswith('"') or f'{separator}"' in line):
+            ahead = list(islice(numbered, _SAMPLE))
+            numbered_again = chain([(number, line)], ahead, numbered)
+            if is_quoted := _is_quoted([line, *(text for _, text in ahead)], separator, width):
+                note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
+                yield from _quoted_cells(numbered_again, name, separator)
+                return
+            if is_quoted is None:
+                note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
+            yield from _plain_cells(numbered_again, name, separator, None)
+            return
+        if line.strip(" \r\n"):
+            width = width or len(cells)
+            yield number, cells
+
+
+def _is_quoted(sample: Sequence[str], separator: str, width: int) -> bool | None:
+    """Whether lines of a table of so many columns (0: unknown) were written with quotes as CSV has them.
+
+    They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
+    are doubled, or all is quoted from the first line on; else it is open: None. The sample's last row may be cut.
+    """
+    reader = csv.reader(sample, delimiter=separator, strict=True)
+    widths: list[int] = []
     try:
-        float(cell)
-    except ValueError:
+        widths.extend(len(row) for row in reader if row)
+    except csv.Error:
+        if reader.line_num < len(sample) or len(sample) <= _SAMPLE:
+            return False
+    plain = [_cut(line, separator) for line in sample if line.strip(" \r\n")]
+    expected = {width or (widths or [0])[0]}
+    if set(widths) - expected:
         return False
-    return True
+    doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
+    all_quoted = not width and all(cell[:1] == '"' for cell in plain[0])
+    return set(map(len, plain)) != expected or doubled or all_quoted or None
 
 
 # JSON.
 
 
-def _are_json_lines(start: Sequence[str]) -> bool:
-    """Whether a .json file holds JSON lines: its first line is an object, and another line follows."""
-    full = [line for line in start if line.strip()]
-    with suppress(ValueError, RecursionError):
-        return len(full) > 1 and isinstance(json.loads(full[0]), dict)
-    return False
-
-
-def _loaded(text: str, where: str) -> Any:
-    """What a JSON text says. Raises: PairsError."""
+def _parse_json(text: str, where: str) -> Any:
+    """What a JSON text says, or a PairsError for what is none."""
     try:
         return json.loads(text)
-    except RecursionError:
-        why = "is nested too deeply"
     except json.JSONDecodeError as error:
-        why = f"is not valid JSON at character {error.pos + 1}: {error.msg}"
-    except ValueError:  # Python reads integers of 4,300 digits at most, since its time grows with their square
-        why = f"has a number of more than {sys.get_int_max_str_digits():,} digits"
-    raise bad_record(where, why)
+        why = f"{error.msg} at character {error.pos + 1}"
+    except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits, or lists within lists
+        why = str(error).partition(";")[0]
+    return bad_record(where, f"is not valid JSON: {why}")
 
 
-def _json_lines(lines: Iterator[str], name: str) -> Iterator[tuple[str, object]]:
-    """The place and record of each line; a PairsError in the place of a bad one."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            where = f"{name}:{number}"
-            try:
-                yield where, _loaded(line, where)
-            except PairsError as error:
-                yield where, error
-
-
-def _document_rows(lines: Iterator[str], name: str, reading: FileReading) -> Rows:
-    """The rows of a JSON document, which is held in memory as a whole. Raises: PairsError."""
-    text = "".join(lines)
-    if not text.strip():
-        raise PairsError(f"{name} is empty", "it must hold a list of records")
-    try:
-        document = _loaded(text, name)
-    except PairsError as error:
-        raise PairsError(error.what.replace(": ", " ", 1), "write it again") from None
-    records = ((f"{name}: record {number}", record) for number, record in enumerate(_records_in(document), 1))
-    return _rows_of_records(records, name, reading)
-
-
-def _records_in(document: Any) -> Iterable[object]:
+def _document_records(text: str, name: str) -> Iterator[tuple[str, Any]]:
     """The records of a document: a list's items, an object's columns or only list row by row, else the document.
 
     Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
     """
-    columns = list(document.values()) if isinstance(document, dict) else []
-    lists = [column for column in columns if isinstance(column, list)]
-    if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
-        keys = dict.fromkeys(key for column in columns for key in column)
-        return ({name: column.get(key) for name, column in document.items()} for key in keys)
-    if len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
-        return lists[0]
-    if lists and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
-        return (dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True))
-    return document if isinstance(document, list) else [document]
+    document = _parse_json(text, name)
+    if isinstance(document, PairsError):
+        raise PairsError(document.what if text.strip() else f"{name} is empty", "it must hold a list of records")
+    records: Iterable[Any] = document if isinstance(document, list) else [document]
+    if isinstance(document, dict):
+        columns = list(document.values())
+        lists = [column for column in columns if isinstance(column, list)]
+        if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
+            keys = dict.fromkeys(chain.from_iterable(columns))
+            records = ({name: column.get(key) for name, column in document.items()} for key in keys)
+        elif len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
+            records = lists[0]
+        elif lists and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
+            records = (dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True))
+    return ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
 
 
-def _rows_of_records(records: Iterator[tuple[str, object]], name: str, reading: FileReading) -> Rows:
-    """The rows of JSON objects, lists or texts; the first that has the columns decides their names for all.
-
-    Raises: PairsError if no record has the columns.
-    """
-    columns: Picked | None = None
-    names: dict[int, str] = {}
+def _json_rows(records: Iterator[tuple[str, Any]], name: str, reading: FileReading) -> Rows:
+    """The rows of JSON objects, lists or texts; the first that has the columns decides their names for all."""
+    columns: Columns | None = None
+    names: list[str] = []
     kind: type | None = None
-    unfit: PairsError | None = None
     for number, (where, record) in enumerate(records, 1):
         if isinstance(record, PairsError):
             yield record
             continue
         kind = kind or type(record)
         if not isinstance(record, kind) or not isinstance(record, dict | list | str):
-            expected = "list" if kind is list else "text" if kind is str else "object"
-            yield bad_record(where, f"is not a JSON {expected}")
+            yield bad_record(where, "is not a JSON object" if kind is dict else "is not like the first record")
             continue
         if not isinstance(record, dict):
             record = {str(at): cell for at, cell in enumerate([record] if isinstance(record, str) else record, 1)}
         if columns is None:
-            there, own = list(record), reading
-            if own.columns is None and kind is not dict and len(there) < 3:
-                own = replace(own, columns=tuple(there))
+            names = list(record)
+            if kind is dict and reading.columns is None and len(names) == 1 and _folded(names[0]) in _HALVES:
+                yield bad_record(where, f"the only column is {names[0]!r}, which is half of a pair")
+                continue
+            is_pair = reading.columns is None and kind is not dict and len(names) < 3
             try:
-                columns = picked(own, there, fixed=False)
+                columns = pick_columns(replace(reading, columns=tuple(names)) if is_pair else reading, names)
             except PairsError as error:
-                unfit = unfit or error
                 yield PairsError(f"{where}: {error.what}", error.remedy)
                 continue
-            names = {at: there[at] for at in columns.indexes}
-        if missing := [field for field in names.values() if field not in record]:
+        if missing := [names[place] for place in columns.places if names[place] not in record]:
             yield bad_record(where, f"has no field {missing[0]!r}")
         else:
-            yield columns.row(where, number, {at: record[field] for at, field in names.items()})
-    if unfit and columns is None:
-        raise PairsError(f"{name}: {unfit.what}", unfit.remedy)
+            yield columns.record(where, name, number, {place: record[names[place]] for place in columns.places})
 
 
 # Parquet, Arrow, Excel.
 
 
-@contextmanager
-def _sound(name: str, kind: str, remedy: str = "write it again") -> Iterator[None]:
-    """Make one line of what is not sound: Arrow and calamine raise a dozen kinds, in their own words."""
-    try:
-        yield
-    except PairsError as error:
-        raise PairsError(f"{name}: {error.what}", error.remedy) from None
-    except Exception as error:
-        if kind == ".xlsx" and out_of_memory(error):  # of Arrow, damage asks for much memory, too
-            raise
-        what = f"{name} is not a valid {kind} file: it is damaged, or in another format"
-        raise PairsError(what, remedy) from None
-
-
-def _columnar_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -> Rows:
-    """The rows of a Parquet file, an Arrow file, or an Arrow stream, as `datasets` keeps them. Raises: PairsError."""
+def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -> Rows:
+    """The rows of a Parquet file, an Arrow file, or an Arrow stream, as `datasets` keeps them."""
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
         import pyarrow.parquet
-    kind = "Arrow" if suffix in (".arrow", ".feather") else "Parquet"
-    number, batches = 0, iter(())
-    with _sound(name, kind):
-        if kind == "Parquet":  # a checksum is seldom there, but where one is, a changed letter is found
-            table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-        else:
-            start = file.read(6)
-            file.seek(0)
-            table = pa.ipc.open_file(file) if start == b"ARROW1" else pa.ipc.open_stream(file)
-        schema = table.schema_arrow if kind == "Parquet" else table.schema
-        columns = picked(reading, schema.names)
-        names = [schema.names[index] for index in columns.indexes]
-        if twice := [column for column in names if schema.names.count(column) > 1]:
-            raise PairsError(f"two columns are called {twice[0]!r}", "rename one of them")
-        if kind == "Parquet":
-            batches = table.iter_batches(_ROWS, columns=names, use_threads=False)
-        else:
-            count = getattr(table, "num_record_batches", None)
-            batches = iter(table) if count is None else map(table.get_batch, range(count))
-    while True:
-        with _sound(name, kind):
-            if (batch := next(batches, None)) is None:
-                break
-            if kind == "Arrow":
-                batch.validate(full=True)  # what is read of a file that lies about itself would be other memory
-        arrays = [batch.column(column) for column in names]
+    if suffix in (".parquet", ".pq"):  # a checksum is seldom there, but where one is, a changed letter is found
+        table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+        columns = pick_columns(reading, table.schema_arrow.names)
+        names = [table.schema_arrow.names[place] for place in columns.places]
+        batches = table.iter_batches(_ROWS, columns=names, use_threads=False)
+    else:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        table = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+        columns = pick_columns(reading, table.schema.names)
+        names = [table.schema.names[place] for place in columns.places]
+        batches = map(table.get_batch, range(table.num_record_batches)) if is_file else iter(table)
+    number = 0
+    for batch in batches:
+        batch.validate(full=suffix not in (".parquet", ".pq"))  # a file that lies about itself would show other memory
         for at in range(batch.num_rows):
             number += 1
             where = f"{name}: row {number}"
             try:
-                cells = {i: array[at].as_py() for i, array in zip(columns.indexes, arrays, strict=True)}
-                yield columns.row(where, number, cells)
+                cells = {place: batch[column][at].as_py() for place, column in zip(columns.places, names, strict=True)}
+                yield columns.record(where, name, number, cells)
             except UnicodeDecodeError as error:
                 yield bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
-    if kind == "Parquet" and number != table.metadata.num_rows:
-        raise PairsError(f"{name} has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
 
 
-def _xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
-    """The rows of a workbook's first visible sheet, without blank ones; `note` is told which, if there are several.
-
-    Raises: PairsError.
-    """
+def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
+    """The rows of a workbook's first visible sheet, without blank ones; `note` is told which, if there are several."""
     with needs(f"reading {name} needs python-calamine", "excel", PairsError):
         from python_calamine import SheetTypeEnum, SheetVisibleEnum
     import pandas as pd
 
-    with _sound(name, ".xlsx", "save it again, as .xlsx and without a password"):
-        book = pd.ExcelFile(file, engine="calamine")
-        sheets = book.book.sheets_metadata
-        visible = [s for s in sheets if s.typ == SheetTypeEnum.WorkSheet and s.visible == SheetVisibleEnum.Visible]
-        sheet = pd.read_excel(book, visible[0].name if visible else 0, header=None, dtype=object, keep_default_na=False)
+    book = pd.ExcelFile(file, engine="calamine")
+    sheets = [sheet for sheet in book.book.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
+    visible = [sheet.name for sheet in sheets if sheet.visible == SheetVisibleEnum.Visible]
     if not visible:
         raise PairsError(f"{name} has no sheet of cells that is visible", "unhide the one with the table")
-    if len(sheets) > 1:
-        which = "first sheet" if visible[0] is sheets[0] else "first visible sheet of cells"
-        note(f"{name}: its {which} is read, {visible[0].name!r}")
+    if len(book.sheet_names) > 1:
+        note(f"{name}: its first visible sheet is read, {visible[0]!r}")
+    sheet = pd.read_excel(book, visible[0], header=None, dtype=object, keep_default_na=False)
     table = ([None if cell == "" else cell for cell in row] for row in sheet.itertuples(index=False))
     rows = ((number, cells) for number, cells in enumerate(table, 1) if any(cell is not None for cell in cells))
     first, header = next(rows, (0, []))
     if not header:
         raise PairsError(f"{name} is empty", "its first row must name the columns")
-    columns, names_columns = _begun(name, ["" if cell is None else str(cell) for cell in header], reading, note)
-    for number, cells in rows if names_columns else chain([(first, header)], rows):
-        yield columns.row(f"{name}: row {number}", number - first + (not names_columns), cells)
+    columns, has_names = _begin_table(name, ["" if cell is None else str(cell) for cell in header], reading, note)
+    for number, cells in rows if has_names else chain([(first, header)], rows):
+        yield columns.record(f"{name}: row {number}", name, number - first + (not has_names), cells)

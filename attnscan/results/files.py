@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attnscan.errors import OutputError
-from attnscan.inputs.read import path_of, scheme_of, shown
+from attnscan.inputs.files import path_of, scheme_of, shown
 
 _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/.*")
 

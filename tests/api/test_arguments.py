@@ -94,7 +94,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
         ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
         (([A, B],), "sentence A is of the class list, and not text"),
         ((A, 5), "sentence B is of the class int, and not text"),
-        ((A, float("nan")), "sentence B is nan, and not text"),
+        ((A, float("nan")), "sentence B is of the class float, and not text"),
         ((" ",), "sentence A is empty"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     if len(sentences) == 2:
         with pytest.raises(InputError) as caught:
             attnscan.heads([A, sentences], **by_name)
-        assert str(caught.value).startswith(f"pair 2: {message.replace('nan, and not text', 'missing')}")
+        assert str(caught.value).startswith(f"pair 2: {message.replace('of the class float, and not text', 'missing')}")
 
 
 HEADS: list[Any] = [

@@ -98,11 +98,11 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
     [
         (A, "check the path"),
         (5, "pairs is of the class int"),
-        ({"a": A}, "pairs is of the class dict, and none of its values is a list"),
+        ({"a": A}, "pairs is a dict whose values are not all lists"),
         (pd.DataFrame({"a": [A], "b": [B]}), "the columns are 'a', 'b', and none is known"),
-        ([None], "pair 1 is a NoneType; give a text, or two in a tuple"),
-        ([(A, B, A)], "pair 1 is a tuple of 3"),
-        ([()], "pair 1 is a tuple of 0"),
+        ([None], "pair 1: sentence A is missing"),
+        ([(A, B, A)], "pair 1: it has 3 cells"),
+        ([()], "pair 1: it has 0 cells"),
         (pd.DataFrame({"text": []}), "there is no pair"),
     ],
 )

@@ -117,7 +117,7 @@ REFUSED = [
     ("ablate --pairs -", 1, "standard input can be read only once, and this takes 2 passes; name a file"),
     ("ablate --heads 0-0 -o x.gif", 1, "cannot tell the format"),
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
-    ("syntax --treebank no.conllu", 1, "there is no file"),
+    ("syntax --treebank no.conllu", 1, "cannot read no.conllu: No such file"),
     ("serve --port 65536", 2, "'--port'"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
     (

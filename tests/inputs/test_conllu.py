@@ -85,8 +85,8 @@ class TestReader:
     @pytest.mark.parametrize(
         ("content", "where", "why"),
         [
-            (block("a b", "1\ta\t_\tX\t_\t_\t0\troot\t_"), 2, "9 columns, where CoNLL-U has 10"),
-            ("The cat sat.\n", 1, "1 column, where CoNLL-U has 10"),
+            (block("a b", "1\ta\t_\tX\t_\t_\t0\troot\t_"), 2, "its number of columns is 9, where CoNLL-U has 10"),
+            ("The cat sat.\n", 1, "its number of columns is 1, where CoNLL-U has 10"),
             (block("a b", line("1", "a", "2", "x"), line("2", "b", "1", "x")), 2, "0 words have the head 0"),
             (block("a b", line("1", "a", "0", "root"), line("2", "b", "0", "root")), 3, "2 words have the head 0"),
             (

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pair_files import HEADER, Make, refusal
+from pair_files import HEADER, Make
 
 from attnscan.errors import OptionError, PairsError
 from attnscan.inputs.read import FileReading, read_pairs
 
 CELLS = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
-
-
 GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
 GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
+BYTE = "character 2 is a byte that is not UTF-8"
 
 
 def read(path: str, encoding: str | None = None) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
@@ -28,19 +27,17 @@ def read(path: str, encoding: str | None = None) -> tuple[list[tuple[str, ...]],
     return texts, [note.partition(": ")[2] for note in notes], [error.what.rpartition("/")[2] for error in bad]
 
 
-def table(pairs: list[tuple[str, ...]], between: str = "\t", end: str = "\r\n") -> str:
-    return end.join(between.join(row) for row in [("sentence1", "sentence2"), *pairs]) + end
+def table(pairs: list[tuple[str, ...]], between: str = "\t") -> str:
+    return "".join(between.join(row) + "\r\n" for row in [("sentence1", "sentence2"), *pairs])
 
 
 @pytest.mark.parametrize(
     ("codec", "asked", "notes"),
     [
-        ("utf-8", None, []),
         ("utf-8-sig", None, []),
         ("utf-16", None, []),
         ("utf-32", None, []),
         ("cp1252", None, [GUESSED]),
-        ("cp1252", "cp1252", []),
         ("cp1252", "windows-1252", []),
         ("utf-16-le", "utf-16-le", []),
         ("utf-8-sig", "utf-8", []),
@@ -62,9 +59,7 @@ def test_what_excel_saves_in_german(make: Make) -> None:
     assert notes == ["its columns are read as separated by semicolons", GUESSED]
 
 
-@pytest.mark.parametrize(
-    ("codec", "text"), [("gb18030", "我，你"), ("shift_jis", "日本語"), ("koi8-r", "Кошка спит"), ("latin-1", "é")]
-)
+@pytest.mark.parametrize(("codec", "text"), [("gb18030", "我，你"), ("shift_jis", "日本語"), ("koi8-r", "Кошка спит")])
 def test_others_are_asked_for(make: Make, codec: str, text: str) -> None:
     assert read(make("p.txt", text.encode(codec)), codec) == ([(text,)], [], [])
 
@@ -73,9 +68,6 @@ def test_json_of_every_layout(make: Make) -> None:
     for name, content in (("p.json", '[{"text": "Größe"}]'), ("p.jsonl", '{"text": "Größe"}\n')):
         assert read(make(name, content.encode("cp1252"))) == ([("Größe",)], [GUESSED], [])
         assert read(make(name, content.encode("utf-16"))) == ([("Größe",)], [], [])
-
-
-BYTE = "character 2 is a byte that is not UTF-8"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +96,10 @@ def test_a_line_of_utf_8_behind_one_of_windows(make: Make) -> None:
     assert texts == [("Größe",), ("日本語",)] and notes == [GUESSED] and len(bad) == 1
 
 
-def test_what_is_no_encoding(make: Make) -> None:
-    for name in ("utf-99", "", "zip", "a\0b"):
-        with pytest.raises(OptionError, match="there is no text encoding"):
-            FileReading(encoding=name)
-    assert "is a zip file" in refusal(make("p.csv", b"PK\3\4" + bytes(50))).what
+@pytest.mark.parametrize("name", ["utf-99", "", "zip", "a\0b"])
+def test_what_is_no_encoding(name: str) -> None:
+    with pytest.raises(OptionError, match="there is no text encoding"):
+        FileReading(encoding=name)
 
 
 @given(pairs=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), codec=st.sampled_from(["utf-16", "cp1252"]))

@@ -230,7 +230,7 @@ def spreadsheet() -> DataSet:
         "mine.xlsx",
         file.getvalue(),
         (Pair("=1+1 is two", "é"), Pair("c", "-d")),
-        notes=("mine.xlsx: its first sheet is read, 'Sheet'",),
+        notes=("mine.xlsx: its first visible sheet is read, 'Sheet'",),
         rows=(1, 3),
     )
 

@@ -13,7 +13,7 @@ import attnscan
 from attnscan.cli import options as o
 from attnscan.cli.messages import running, say
 from attnscan.cli.output import Output, about, next_command, output_of
-from attnscan.inputs.read import STDIN
+from attnscan.inputs.files import STDIN
 from attnscan.results.grid import Head, attention_named, heads_of_kind
 from attnscan.results.tables import of_kinds
 

@@ -9,7 +9,7 @@ import typer
 
 from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
-from attnscan.inputs.read import shown
+from attnscan.inputs.files import shown
 
 _SHORT = 140  # characters of sentences that are typed again
 EXAMPLES = (

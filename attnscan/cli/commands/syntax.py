@@ -8,7 +8,7 @@ import typer
 
 from attnscan.cli import options as o
 from attnscan.cli.output import output_of, typed
-from attnscan.inputs.read import STDIN, shown
+from attnscan.inputs.files import STDIN, shown
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",

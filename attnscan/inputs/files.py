@@ -1,0 +1,207 @@
+"""Names of files of pairs -> files, opened and unpacked.
+
+A name is a path, a glob, a directory, `-` for standard input, or an address that fsspec opens. The suffix says the
+format, and how a file is compressed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.parse import unquote
+
+from attnscan.errors import PairsError, out_of_memory
+
+STDIN = "-"
+TABLES = (".parquet", ".pq", ".arrow", ".feather", ".xlsx")
+FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conllu")
+"""The formats, by the suffixes of their files."""
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
+"""How a file is compressed, by a suffix that may follow these."""
+_BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
+
+
+def scheme_of(name: str) -> str:
+    """The scheme of an address, in lower case; empty for a path.
+
+    >>> scheme_of("S3://bucket/a.csv"), scheme_of("data/a.csv")
+    ('s3', '')
+    """
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name)
+    return match[1].lower() if match else ""
+
+
+def shown(name: str) -> str:
+    """A name for messages and results: an address without passwords, nor what follows `?`, which may be a signature.
+
+    >>> shown("s3://key:secret@bucket/a.csv?region=x"), shown("https://host/a.csv?X-Amz-Signature=1"), shown("-")
+    ('s3://bucket/a.csv', 'https://host/a.csv', 'standard input')
+    """
+    if name == STDIN or not scheme_of(name):
+        return "standard input" if name == STDIN else name
+    user = "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"  # else it may be a container
+    return re.sub(f"(?<=://){user}@", "", re.split("[?#]", name, maxsplit=1)[0])
+
+
+def _suffixes(name: str) -> tuple[str, str]:
+    """The suffixes that say format and packing, in lower case; the latter is empty if it is none of `PACKED`."""
+    path = PurePosixPath(shown(name).lower())
+    return (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
+
+
+def packing_of(name: str) -> str:
+    """How a file is compressed, as fsspec calls it; empty if its name does not say."""
+    return PACKED.get(_suffixes(name)[1], "")
+
+
+def format_of(name: str) -> str:
+    """The suffix that says the format of a file; empty for standard input and what has no suffix, such as pipes.
+
+    >>> format_of("data/Pairs.CSV.gz"), format_of("https://host/pairs.parquet?download=true"), format_of("/dev/fd/63")
+    ('.csv', '.parquet', '')
+
+    Raises: PairsError if it is not known.
+    """
+    suffix, _ = _suffixes(name)
+    if suffix in FORMATS or (not suffix and not scheme_of(name)):
+        return suffix
+    what = f"cannot tell the format of {shown(name)} from its suffix"
+    raise PairsError(what, f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without")
+
+
+def path_of(name: str) -> str:
+    """The path that a name is, or that a `file://` names. Raises: PairsError if that is on another machine."""
+    if not scheme_of(name):
+        return name
+    host, slash, path = name.partition("://")[2].partition("/")
+    if host not in ("", "localhost"):
+        raise PairsError(f"cannot read {shown(name)}: its file is on another machine", "write file:/// and the path")
+    return unquote(f"{slash}{path}")
+
+
+def is_local(name: str) -> bool:
+    """Whether a name is a path, or the address of one."""
+    return name != STDIN and scheme_of(name) in ("", "file")
+
+
+def files_named(names: Sequence[str]) -> list[str]:
+    """Every file that is named, in the names' order; those of a glob or a directory are sorted.
+
+    A directory means every file below it whose suffix is known and whose path has no part that begins with a dot.
+
+    Raises: PairsError if a name stands for no file, or a suffix for no format.
+    """
+    if list(names).count(STDIN) > 1:
+        raise PairsError("standard input is named twice", "it can be read only once")
+    files: list[str] = []
+    for name in names:
+        files += _local_files(path_of(name)) if is_local(name) else [name]
+    for file in files:
+        format_of(file)
+    return files
+
+
+def _local_files(name: str) -> list[str]:
+    path, pattern = Path(name), re.search(r"[*?\[]", name)
+    try:
+        if not name or "\0" in name:
+            raise PairsError(f"{name!r} is no name of a file", "check the path")
+        if path.is_dir():
+            below = [file for file in path.rglob("*") if file.is_file() and _suffixes(file.name)[0] in FORMATS]
+            files = [file for file in below if not any(part[0] == "." for part in file.relative_to(path).parts)]
+        elif pattern and not path.exists():
+            start = name.rfind("/", 0, pattern.start()) + 1
+            files = [file for file in Path(name[:start]).glob(name[start:]) if file.is_file()]
+        else:
+            path.stat()
+            return [name]
+    except OSError as error:
+        raise PairsError(f"cannot read {name}: {error.strerror}", "check the path") from None
+    if not files:
+        raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
+    return sorted(map(str, files))
+
+
+def local_files(names: Sequence[str]) -> list[str] | None:
+    """The files that are named, if all are on this machine and can be read repeatedly; else None.
+
+    Raises: PairsError as `files_named` does.
+    """
+    files = files_named(names) if all(map(is_local, names)) else []
+    return files if files and all(Path(file).is_file() for file in files) else None
+
+
+@contextmanager
+def opened(name: str) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, unpacked as its name says; a table's is held in memory if it cannot be sought.
+
+    Raises: PairsError, which names the file, in place of whatever goes wrong while it is open.
+    """
+    packing, is_table = packing_of(name), format_of(name) in TABLES
+    try:
+        with ExitStack() as stack:
+            stream = stack.enter_context(_opened(name))
+            if packing:
+                from fsspec.compression import compr
+
+                if packing not in compr:
+                    what = f"reading {shown(name)} needs backports.zstd, which is not installed"
+                    raise PairsError(what, "run: pip install 'attnscan[zstd]'")
+                stream = compr[packing](stream, mode="rb")
+            if is_table and (packing or not stream.seekable()):
+                stream = io.BytesIO(stream.read())
+            yield stream
+    except PairsError as error:
+        if shown(name) in error.what:
+            raise
+        raise PairsError(f"{shown(name)}: {error.what}", error.remedy) from None
+    except Exception as error:  # each format's and store's library raises its own kinds
+        what, remedy = f"cannot read {shown(name)}: {_reason(error)}", "check the file, and that you may read it"
+        if not (isinstance(error, OSError) and error.errno):
+            if out_of_memory(error) and not is_table:  # a damaged table may ask for any amount
+                raise
+            if packing:
+                what, remedy = f"{shown(name)} is not a whole {packing} file: {_reason(error)}", "compress it again"
+            elif is_table:
+                what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
+                remedy = "write it again, without a password"
+            elif not scheme_of(name):  # a fault of ours
+                raise
+        raise PairsError(what, remedy) from None
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    """Open a file as it is."""
+    if name == STDIN:
+        if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
+            raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
+        yield sys.stdin.buffer
+    elif scheme_of(name):
+        try:
+            import fsspec
+
+            file = fsspec.open(name, "rb").open()
+        except Exception as error:
+            is_missing = isinstance(error, ImportError) and scheme_of(name) in ("s3", "gs", "gcs", "http", "https")
+            remedy = "run: pip install 'attnscan[stores]'" if is_missing else "check the address, and your rights"
+            raise PairsError(f"cannot read {shown(name)}: {_reason(error)}", remedy) from None
+        with io.BufferedReader(file, _BUFFER) as stream:
+            yield stream
+    elif Path(name).is_char_device() and name != os.devnull:
+        raise PairsError(f"{name} is a device, which may have no end", "name a file, or pipe pairs into -")
+    else:
+        with Path(name).open("rb") as stream:
+            yield stream
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a library says, without secrets of addresses."""
+    reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), reason.splitlines()[0])[:200]
