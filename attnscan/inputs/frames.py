@@ -163,7 +163,7 @@ def _read(items: Iterable[Any], reading: FileReading) -> Iterator[Record | Pairs
 
 
 def _held_to(reading: FileReading, columns: Columns, names: Sequence[str]) -> FileReading:
-    """The same reading, for later rows: they must have the columns of this one, and may have others."""
+    """The reading for later rows: they must have the columns of this one, and may have others."""
     if reading.columns is not None:
         return reading
     return replace(reading, columns=tuple(names[column[0]] for column in columns.sentences))
