@@ -45,6 +45,7 @@ def test_tab(line: str, expected: set[str], tmp_path: Path) -> None:
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (snapshot / "model.safetensors").write_bytes(b"")
+    (snapshot / "tokenizer.json").write_bytes(b"")
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text("0" * 40)
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_ATTNSCAN_COMPLETE": "complete_bash"}
