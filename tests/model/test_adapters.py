@@ -59,14 +59,14 @@ def peft(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("peft")
     config = SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(task_type="CAUSAL_LM"))
     vars(module).update(PeftModel=_Peft, PeftConfig=config, get_peft_model_state_dict=lambda adapted: adapted.known)
-    merged = loading._with_adapter
+    merged = loading._merge_adapter
 
-    def with_peft(model: Any, source: Source) -> Any:
+    def with_peft(model: Any, source: Source) -> None:
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "peft", module)
-            return merged(model, source)
+            merged(model, source)
 
-    monkeypatch.setattr(loading, "_with_adapter", with_peft)
+    monkeypatch.setattr(loading, "_merge_adapter", with_peft)
 
 
 @pytest.fixture

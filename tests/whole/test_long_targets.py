@@ -90,7 +90,6 @@ def test_a_special_token_that_is_typed_as_the_target_is_its_word(attention: Any,
     assert result.sentence.count(1) == 1 and result.scores.every_key.n.max() == 1
 
 
-@pytest.mark.filterwarnings("ignore:attention does not depend on")
 @pytest.mark.parametrize("family", ["mvp", "led", "fsmt"])
 def test_families_that_do_not_call_the_tap_are_read_and_saved(family: str, tmp_path: Path) -> None:
     """LED's and FSMT's encoders cannot be read, and are left out of a file."""
