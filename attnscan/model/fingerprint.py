@@ -6,7 +6,6 @@ Hashing takes about a second for each GB of weights.
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +42,13 @@ class Fingerprint:
 
 def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
     """The fingerprint of a model as it runs, its task head included if it has one, and of its tokenizer."""
-    return Fingerprint(_of_weights(model), of_config(model.config), of_modules(model), _of_tokenizer(tokenizer))
+    parts = []
+    for name, values in sorted(model.state_dict().items()):
+        if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
+            parts += [f"{name} {values.dtype} {list(values.shape)}", hashed(content(values))]
+    config = hashed(_json_of(_own(model.config.to_dict())))
+    weights = hashed(*(part.encode() for part in parts))
+    return Fingerprint(weights, config, of_modules(model), _of_tokenizer(tokenizer))
 
 
 def of_modules(model: Any) -> str:
@@ -51,22 +56,9 @@ def of_modules(model: Any) -> str:
     return hashed(repr(model).encode())
 
 
-def of_numbers(model: Any) -> str:
-    """A hash of weights, buffers and config."""
-    buffers = (f"{name} {hashed(content(values))}" for name, values in model.named_buffers())
-    parts = type(model).__qualname__, _of_weights(model), of_config(model.config), *buffers
-    return hashed(*(part.encode() for part in parts))
-
-
-def _of_weights(model: Any) -> str:
-    """Of parameters and saved buffers; a pooler never runs, and is filled with random numbers where it is not saved."""
-    parts = []
-    for place, module in model.named_modules(remove_duplicate=False):
-        for name, values in (*module._parameters.items(), *module._buffers.items()):
-            full = f"{place}.{name}" if place else name
-            if values is not None and name not in module._non_persistent_buffers_set and "pooler" not in full:
-                parts.append((f"{full} {values.dtype} {list(values.shape)}", hashed(content(values))))
-    return hashed(*(text.encode() for text in itertools.chain.from_iterable(sorted(parts))))
+def content(values: Tensor) -> memoryview:
+    """The bytes of a tensor."""
+    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def _of_tokenizer(tokenizer: Any) -> str:
@@ -78,25 +70,14 @@ def _of_tokenizer(tokenizer: Any) -> str:
         "vocabulary": tokenizer.get_vocab(),
     }
     rules = getattr(tokenizer, "backend_tokenizer", None)
-    if rules is None:  # one that is written in Python reads files, and its settings say which
-        settings = dict(tokenizer.init_kwargs)
-        named = {name: settings.pop(name) for name in sorted(settings) if name.endswith("_file")}
-        files = [Path(path) for path in named.values() if isinstance(path, str) and Path(path).is_file()]
-        about |= {"files": [hashed(path.read_bytes()) for path in files]}
-        about |= {name: value for name, value in settings.items() if isinstance(value, bool | int)}
-    else:  # each call sets how long inputs are cut and filled up
+    if rules is not None:  # each call sets how long inputs are cut and filled up
         about["rules"] = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
+    else:  # one that is written in Python reads files, and its settings say which
+        settings = sorted(tokenizer.init_kwargs.items())
+        files = [Path(value) for name, value in settings if name.endswith("_file") and isinstance(value, str)]
+        about |= {name: value for name, value in settings if isinstance(value, bool | int)}
+        about["files"] = [hashed(path.read_bytes()) for path in files if path.is_file()]
     return hashed(_json_of(about))
-
-
-def content(values: Tensor) -> memoryview:
-    """The bytes of a tensor."""
-    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-
-
-def of_config(config: Any) -> str:
-    """A hash of a config's settings."""
-    return hashed(_json_of(_own(config.to_dict())))
 
 
 def _json_of(value: Any) -> bytes:

@@ -20,7 +20,7 @@ import torch
 
 from attnscan.errors import OutputError
 from attnscan.hashing import hashed
-from attnscan.model.fingerprint import of_modules, of_numbers
+from attnscan.model.fingerprint import fingerprint, of_modules
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.results.files import write_file
@@ -52,7 +52,7 @@ class Answers:
         if (place := cache_directory()) is None or not _is_as_loaded(loaded):
             return cls()
         parts = (
-            *(str(VERSION), of_numbers(loaded.whole), measure, str(loaded.tokenizer.mask_token_id)),
+            *(str(VERSION), str(fingerprint(loaded.whole, loaded.tokenizer)), measure),
             *(str(torch.__version__), str(transformers.__version__)),
             *(loaded.device.type, torch.get_float32_matmul_precision()),
         )

@@ -223,19 +223,12 @@ def on_two_devices() -> Any:
     return model
 
 
-def badly_limited() -> Any:
-    tokenizer = tiny_tokenizer()
-    tokenizer.model_max_length = "512"
-    return tokenizer
-
-
 @pytest.mark.parametrize(
     ("model", "tokenizer", "kind", "message"),
     [
         (tiny, lambda: None, ModelError, "given without its tokenizer"),
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
         (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
-        (tiny, badly_limited, ModelError, "model_max_length '512'"),
         (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
         (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "may be model.module"),
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
@@ -263,6 +256,37 @@ def test_a_head_of_a_class_that_is_the_callers_own_is_not_used(bert: tuple[Any, 
     assert adopted(model, tokenizer).masked_lm is not None
     model.__class__ = Louder
     assert adopted(model, tokenizer).masked_lm is None
+
+
+def _scaled(layer: Any) -> None:
+    layer.register_forward_hook(lambda _module, _given, output: 2 * output)
+
+
+def _shifted(layer: Any) -> None:
+    layer.register_forward_pre_hook(lambda _module, given: (given[0] + 1, *given[1:]))
+
+
+def _patched(layer: Any) -> None:
+    own = layer.forward
+    layer.forward = lambda *given, **named: -own(*given, **named)
+
+
+@pytest.mark.parametrize("change", [_scaled, _shifted, _patched, torch.nn.Module.double])
+def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object]) -> None:
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(**SMALL | {"num_hidden_layers": 3, "initializer_range": 0.5})).eval()
+    model.encoder.layer[1] = model.encoder.layer[2]  # shared
+    for part in (model.embeddings.LayerNorm, model.encoder.layer[0].attention.output.dense):
+        change(part)
+    if next(model.embeddings.LayerNorm.parameters()).dtype == torch.float64:
+        model.double()
+    tokenizer = tiny_tokenizer()
+    result = attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off")
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        shown = model(**tokenizer("the cat sat", return_tensors="pt"), output_attentions=True).attentions
+    assert result.attention is not None
+    np.testing.assert_allclose(result.attention.weights, torch.cat(shown).float().numpy(), atol=1e-6)
 
 
 def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Hostile texts, strings, options, models, disks and moments.
+"""Hostile texts, strings, options, disks and moments.
 
 Hostile files and checkpoints have modules of their own.
 """
@@ -15,9 +15,8 @@ from typing import get_args
 
 import pytest
 from draws import draws
-from hostile import models, options, strings, texts
+from hostile import options, strings, texts
 from hostile.kills import Scene
-from hostile.model_changes import CHANGES, REFUSED
 from hostile.runs import loaded_once, readable, save_tiny_model
 from hostile.writers import PICTURES, TABLES, writers
 from hypothesis import HealthCheck, Phase, given, settings
@@ -29,7 +28,6 @@ from attnscan.views.pictures.look import Picture
 
 FORKED = Path(__file__).parents[1] / "support" / "hostile" / "forked.py"
 GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more
-COMBINED = [(kind, names) for kind, names in models.trials(draws(100)) if len(names) > 1]
 
 
 def struck_by(kind: str, count: int, directory: Path, **environment: str) -> dict[str, int]:
@@ -86,23 +84,6 @@ def test_extremes_of_options_give_a_result_or_one_line(tiny: Path, tmp_path: Pat
     options.prepared(tmp_path, tiny)
     done = [trial() for _, trial in list(options.trials(tmp_path))[::61]]  # no number of values is a multiple
     assert len(done) > 25 and any(done) and not all(done)
-
-
-SLOW = {"compiled in place": pytest.mark.long}  # which compiles
-
-
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in (*CHANGES, *REFUSED)])
-def test_a_changed_bert_is_read_as_it_is_or_refused(name: str) -> None:
-    """A model in memory, changed in ways that its weights do not show."""
-    assert models.tried("BertForMaskedLM", [name], 0) == (name in CHANGES)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("number", range(len(COMBINED)))
-def test_changes_at_once_are_read_or_refused(number: int) -> None:
-    models.tried(*COMBINED[number], number)
 
 
 @pytest.mark.long
