@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
-from attnscan.inputs.sentence import Place, Record
+from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import in_halves, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import FloatArray
 from attnscan.results.terms import counted
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
@@ -39,24 +38,20 @@ Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
 
 
-@dataclass
 class Stream:
     """Pairs on their way through a model, and how far they are.
 
-    A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
+    A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none. `seen` is what has
+    been read by the end of the last window that is done; before the first, what was read of the same pairs earlier.
     """
 
-    scanner: Scanner
-    records: Iterable[Record]
-    on_bad: OnBad | None = None
-    seen: Seen = field(default_factory=Seen)
-    """By the end of the last window that is done; before the first, what was read of the same pairs earlier."""
-
-    done: int = field(init=False)
-    """How many pairs are: all that were read by the end of the last window, and those of later batches."""
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen | None = None
+    ) -> None:
+        self.scanner, self.records, self.on_bad = scanner, records, on_bad
+        self.seen = Seen() if seen is None else seen
         self.done = self.seen.read
+        """How many pairs are: all that were read by the end of the last window, and those of later batches."""
 
     def windows(self) -> Generator[Window, None, None]:
         """A few batches at a time."""
@@ -76,7 +71,9 @@ class Stream:
         first = next(windows, None)
         if first is None:
             return
-        one_at_a_time, scanners = threading.Lock(), (self.scanner, *others)
+        longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
+        workers = min(scanner.workers(len(first[0]), longest) for scanner in (self.scanner, *others))
+        one_at_a_time = threading.Lock()
 
         def on_piece(piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
             batch, _ = piece
@@ -85,8 +82,6 @@ class Stream:
             with one_at_a_time if is_too_long(tokens_of(batch[0]), workers) else nullcontext():
                 return list(in_halves(batch, work, tokens_of, self.scanner.device))
 
-        longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
-        workers = min(scanner.workers(len(first[0]), longest) for scanner in scanners)
         pieces = _pieces(itertools.chain([first], windows))
         with closing(side_by_side(workers, pieces, on_piece)) as worked:
             for (batch, seen), results in worked:
@@ -101,49 +96,35 @@ class Stream:
 
     def _windows(self) -> Iterator[tuple[Window, Seen]]:
         """The stream's batches, a few at a time, with what has been seen by their end."""
-        room = self.scanner.loaded.room(self.scanner.options.batch_tokens)
+        options, room = self.scanner.options, self.scanner.loaded.room(self.scanner.options.batch_tokens)
         fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
-        for inputs, seen in self._tokenized(min(most, max(fewest, _TOKENS_IN_WINDOW))):
-            yield list(batches(inputs, room)), seen
-
-    def _tokenized(self, limit: int) -> Iterator[tuple[list[EncodedInput], Seen]]:
-        """Tokenized inputs in windows of about `limit` tokens, each with what has been seen by its end."""
-        inputs: list[EncodedInput] = []
-        seen, tokens = self.seen, 0
-        for record, encoded in self._encoded():
-            truncated, skipped = encoded is not None and encoded.truncated, encoded is None
-            tokens_read = 0 if encoded is None else len(encoded.tokens)
-            seen = seen.and_then(record, self.scanner.options, truncated=truncated, skipped=skipped, tokens=tokens_read)
-            if encoded is not None:
-                inputs.append(replace(encoded, number=seen.read, place=record.place))
-                tokens += len(encoded.tokens)
-            if tokens >= limit:
-                yield inputs, seen
-                inputs, tokens = [], 0
-        if inputs or seen.read:
-            yield inputs, seen
-
-    def _encoded(self) -> Iterator[tuple[Record, EncodedInput | None]]:
-        """Each record with its input, or None if it is to be skipped."""
+        limit = min(most, max(fewest, _TOKENS_IN_WINDOW))
+        inputs, tokens, seen = list[EncodedInput](), 0, self.seen
         for records in together(self.records):
-            for record, encoded in zip(
-                records, self.scanner.encode_all([record.pair for record in records]), strict=True
-            ):
+            inputs_read = self.scanner.encode_all([record.pair for record in records])
+            for record, encoded in zip(records, inputs_read, strict=True):
                 if isinstance(encoded, InputError):
                     self._skip(record, encoded)
-                    yield record, None
-                else:
-                    yield record, encoded
+                    seen = seen.and_then(record, options, skipped=True)
+                    continue
+                length = tokens_of(encoded)
+                seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
+                inputs.append(replace(encoded, number=seen.read, place=record.place))
+                tokens += length
+                if tokens >= limit:
+                    yield list(batches(inputs, room)), seen
+                    inputs, tokens = [], 0
+        if inputs or seen.read:
+            yield list(batches(inputs, room)), seen
 
     def _skip(self, record: Record, error: InputError) -> None:
         """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
-        if isinstance(error, TooLongError) and self.scanner.options.on_long == "skip":
+        is_long = isinstance(error, TooLongError)
+        if is_long and self.scanner.options.on_long == "skip":
             return
-        where = f"{record.where}: {error.what}"
-        if isinstance(error, TooLongError):
-            raise TooLongError(where, "shorten it, or pass --on-long truncate or skip") from None
-        placed = type(error)(where, error.remedy)
-        if self.on_bad is None:
+        remedy = "shorten it, or pass --on-long truncate or skip" if is_long else error.remedy
+        placed = type(error)(f"{record.where}: {error.what}", remedy)
+        if self.on_bad is None or is_long:
             raise placed from None
         self.on_bad(placed)
 
@@ -213,9 +194,14 @@ def scan(
     """
     state = start or ScanState(scanner.options)
     stream, window = Stream(scanner, records, on_bad, state.seen), ScanSums()
-    work = partial(_scored, scanner, pair_scores=on_pairs is not None)
-    with closing(stream.worked(work)) as scored:
-        for results, window_done in scored:
+
+    def work(batch: Sequence[EncodedInput]) -> tuple[ScanSums, list[Any]]:
+        own: list[Any] = []
+        take = None if on_pairs is None else lambda places, sums: own.append((places, sums))
+        return summed(scanner, batch, (), take), own
+
+    with closing(stream.worked(work)) as worked:
+        for results, window_done in worked:
             for batch_sums, of_pairs in results:
                 for places, own in of_pairs:
                     if on_pairs is not None:
@@ -237,32 +223,14 @@ def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
     return replace(state, signature=scanner.signature(Seen(), fingerprint=True))
 
 
-def finished(
-    scanner: Scanner,
-    state: ScanState,
-    doing: str = "",
-    on_pairs: OnPairs | None = None,
-) -> HeadScores:
+def finished(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
     """Measure `predictive` on the sample of a state, and rank heads.
 
     Tells of hidden sequences, `doing` first; `on_pairs` is given each asked pair's scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
-    state, asked = with_signature(scanner, state), None
-    if state.asks:
-        asked = predictive_sums(scanner, state.seen, doing, on_pairs)
-    return state.ranking(asked)
-
-
-_OfPairs = list[tuple[Sequence[Place], Mapping[str, FloatArray]]]
-"""The places of some pairs, and their own sums."""
-
-
-def _scored(scanner: Scanner, batch: Sequence[EncodedInput], *, pair_scores: bool) -> tuple[ScanSums, _OfPairs]:
-    """The sums of a batch; beside them those of each pair, if they are wanted."""
-    of_pairs: _OfPairs = []
-    keep: OnPairs | None = (lambda places, own: of_pairs.append((places, own))) if pair_scores else None
-    return summed(scanner, batch, (), keep), of_pairs
+    state = with_signature(scanner, state)
+    return state.ranking(predictive_sums(scanner, state.seen, doing, on_pairs) if state.asks else None)
 
 
 def summed(
@@ -295,25 +263,22 @@ def _blocks(
     only: Sequence[str] | None,
 ) -> Blocks:
     """What inputs say of scores and, if that was asked for, of labels and of links."""
-    options = scanner.options
-    special, halves = not options.reading.among_words, [half(encoded.known_pair, options.seed) for encoded in inputs]
-    classes, aligners = list[ClassScorer](), list[AlignmentScorer]()
+    options, others = scanner.options, dict[str, Any]()
 
     def beside(targets: Targets) -> Consumer:
-        consumers: list[Consumer] = []
         if options.labelled and only is None:
-            classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
-            consumers.append(classes[0])
+            special = not options.reading.among_words
+            others["classes"] = ClassScorer(targets.batch, special=special, units=targets.units)
         if ALIGNED in options.patterns:
-            aligners.append(AlignmentScorer(targets.batch, halves))
-            consumers.append(aligners[0])
-        return partial(each, consumers)
+            halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
+            others["links"] = AlignmentScorer(targets.batch, halves)
+        return partial(each, list(others.values()))
 
     sums = dict(scanner.score(inputs, helps, beside, only))
-    for of_classes in classes:
-        sums |= of_classes.sums()
-    if aligners:
-        sums["links"] = aligners[0].sums()
+    if "classes" in others:
+        sums |= others["classes"].sums()
+    if "links" in others:
+        sums["links"] = others["links"].sums()
     if on_pairs is not None:
         on_pairs([encoded.place for encoded in inputs], sums)
     return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)

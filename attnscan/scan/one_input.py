@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import Deferred, HeadScores
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import By, Reading, Signature, Special
+from attnscan.results.signature import By, Reading, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
@@ -73,11 +73,7 @@ def classify(
 
 
 class InputReading:
-    """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do.
-
-    With `in_two`, what takes longest is put off until `finish`: how sure labels are. Until then what that
-    needs is held beside the attention, which has to be kept, and takes about as much room.
-    """
+    """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do."""
 
     def __init__(
         self,
@@ -88,25 +84,23 @@ class InputReading:
         *,
         keep: bool = False,
         chosen: Chosen | None = None,
-        in_two: bool = False,
     ) -> None:
         """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept.
 
         Where that is of some heads, labels by the reading are made without habits.
         """
-        assert keep or not in_two
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
-        self.batch = scanner.collate([encoded])
-        self._targets = targets = Targets(self.batch, scanner.options.patterns, helps)
-        self._in_full = chosen is None or chosen.heads is None
-        self._carries = carries = (keep and self._in_full) or scanner.options.reading.carried
-        self._projections = None if not carries or isinstance(scanner.carrying, str) else scanner.carrying
-        how = {"keep": keep, "in_full": self._in_full}
-        self._by_weight = _Scorers(targets, scanner.options, **how)
-        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, **how)
+        self.batch, options = scanner.collate([encoded]), scanner.options
+        self._targets = Targets(self.batch, options.patterns, helps)
+        in_full = chosen is None or chosen.heads is None
+        carrying = scanner.carrying if (keep and in_full) or options.reading.carried else None
+        self._not_carried = carrying if isinstance(carrying, str) else ""
+        self._projections = None if isinstance(carrying, str) else carrying
+        readings: tuple[By, ...] = ("weight",) if self._projections is None else ("weight", "carried")
+        self._scorers = {by: _Scorers(self._targets, options, keep=keep, in_full=in_full) for by in readings}
         norms = None if self._projections is None else self._projections.of_values
         self._keeper = AttentionKeeper(norms, chosen) if keep else None
-        self._in_two, self._blocks = in_two, list[AttentionBlock]()
+        self._outputs = torch.zeros(0)
 
     def run(
         self,
@@ -123,67 +117,37 @@ class InputReading:
 
     def take(self, block: AttentionBlock) -> None:
         """Take one block of attention while the model runs."""
-        for scorers, own in self._read(block):
-            scorers.words(own)
-            if self._in_full and not self._in_two:
-                scorers.rest(own)
-        if self._carried is not None and self._projections is not None:
-            self._carried.take_outputs(block, self._projections.outputs(block)[0])
+        for consumer in self._scorers["weight"].consumers:
+            consumer(block)
+        if self._projections is not None:
+            carried, outputs = self._projections.carried(block), self._projections.outputs(block)[0]
+            for consumer in self._scorers["carried"].consumers:
+                consumer(carried)
+            if self._outputs.shape[:2] != block.grid.shape:
+                self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
+            self._outputs[block.layer, block.heads, block.rows] = outputs
         if self._keeper is not None:
             self._keeper(block)
-        if self._in_two:
-            if block.layer == block.heads.start == 0:
-                self._blocks.clear()  # all blocks come once more
-            shape_alone = block.weights.new_empty(1).expand(block.weights.shape)
-            self._blocks.append(replace(block, weights=shape_alone, query=None, key=None, output=None))
 
-    def _read(self, block: AttentionBlock) -> Iterator[tuple[_Scorers, AttentionBlock]]:
-        """Who scores a block, by weight and by what is carried, and what of it."""
-        yield self._by_weight, block
-        if self._carried is not None and self._projections is not None:
-            yield self._carried, self._projections.carried(block)
-
-    def finish(self, between: Callable[[], None]) -> HeadScores:
-        """Do what was put off, and call `between` before each part of it; what that raises does no harm."""
-        for block in self._blocks:
-            between()
-            with torch.inference_mode():
-                for scorers, own in self._read(self._with_weights(block)):
-                    scorers.rest(own)
-        self._blocks.clear()
-        return self.result(between)
-
-    def _with_weights(self, block: AttentionBlock) -> AttentionBlock:
-        assert self._keeper is not None
-        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.rows, block.columns])[None]
-        return replace(block, weights=weights.to(block.weights.device))
-
-    def result(self, between: Callable[[], None] = lambda: None) -> HeadScores:
-        """What every head does; not yet how sure that is, if that is put off.
+    def result(self) -> HeadScores:
+        """What every head does; how sure that is, is worked out when it is asked for.
 
         Raises: CaptureError if the model's attention is not finite.
         """
-        scanner, encoded = self._scanner, self._encoded
-        before = None if self._blocks else between
+        scanner, encoded, options = self._scanner, self._encoded, self._scanner.options
         signature = scanner.signature(Seen.of(self._pair, truncated=encoded.truncated))
-        result = _classification(encoded, self._by_weight, signature, scanner.options, before)
-        unmeasured = None if self._helps else scanner.why_no_measure
-        if self._carried is not None:
-            if before is not None:
-                before()
-            result = self._carried.added(result, "carried", scanner.options, in_full=before is not None)
-            result = replace(result, output=self._carried.output(encoded))
+        result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
+        for by, scorers in self._scorers.items():
+            result = scorers.added(result, by, options)
         (related,) = self.batch.related_pairs
-        notes = (
-            *(help_of_words.description for help_of_words in self._helps),
-            *([scanner.carrying] if self._carries and isinstance(scanner.carrying, str) else []),
-            *_named(related, encoded.units),
-        )
-        unmeasured_patterns = _not_measured(scanner.options, unmeasured)
+        descriptions = [help_of_words.description for help_of_words in self._helps]
+        notes = (*descriptions, *filter(None, [self._not_carried]), *_named(related, encoded.units))
+        not_measured = _not_measured(options, None if self._helps else scanner.why_no_measure)
         if not (links := unit_links(encoded)):
-            linked = (pattern.id for pattern in scanner.options.patterns if pattern in LINKED_PATTERNS)
-            unmeasured_patterns |= dict.fromkeys(linked, "no gold links of these words are known")
-        result = replace(result, not_measured=unmeasured_patterns, notes=notes, related=related, links=links)
+            linked = (pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS)
+            not_measured |= dict.fromkeys(linked, "no gold links of these words are known")
+        output = None if self._projections is None else _shares_of_output(self._outputs, encoded)
+        result = replace(result, not_measured=not_measured, notes=notes, related=related, links=links, output=output)
         return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 
 
@@ -231,8 +195,8 @@ def classify_weights(
         visible = visible if source else same_or(visible, visible_keys(weights, seen))
         given = (grid, layer, everything, everything, weights, visible, None, None, None, None)
         block = AttentionBlock(*given, kind=options.kind)
-        scorers.words(block)
-        scorers.rest(block)
+        for consumer in scorers.consumers:
+            consumer(block)
     signature = signed(
         options,
         model=name,
@@ -245,7 +209,8 @@ def classify_weights(
         predictive="off",
         pairs_read=1,
     )
-    result = _classification(encoded, scorers, signature, options)
+    result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
+    result = scorers.added(result, "weight", options)
     result = replace(result, not_measured=_not_measured(options, "there is no model to ask"))
     if not keep:
         return result
@@ -269,67 +234,35 @@ class _Scorers:
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
-        self.words, batch, units = Scorer(targets, by_query=True), targets.batch, targets.units
-        self._in_full, self._readings = in_full, get_args(Special) if keep else (options.reading.special,)
-        self._classes: dict[Special, ClassScorer] = {
-            which: ClassScorer(batch, special=which == "in", by_query=True, units=units)
-            for which in (self._readings if in_full else ())
-        }
+        self.words, self._classes = Scorer(targets, by_query=True), dict[Special, ClassScorer | None]()
+        for special in get_args(Special) if keep else (options.reading.special,):
+            how: Any = {"special": special == "in", "by_query": True, "units": targets.units}
+            self._classes[special] = ClassScorer(targets.batch, **how) if in_full else None
+        self.consumers: list[Consumer] = [self.words, *filter(None, self._classes.values())]
 
-    def rest(self, block: AttentionBlock) -> None:
-        """Take one block for all but the scores."""
-        for classes in self._classes.values():
-            classes(block)
-
-    def added(self, result: HeadScores, by: By, options: ScanOptions, *, in_full: bool) -> HeadScores:
-        """Add scores and labels to a result; without `in_full`, neither habits nor how sure labels are."""
-        layers = result.signature.layers
-        scores = scores_of(self.words.sums(), [pattern.scored for pattern in options.patterns], options.kind, layers)
+    def added(self, result: HeadScores, by: By, options: ScanOptions) -> HeadScores:
+        """Add scores and labels to a result."""
+        layers, scored = result.signature.layers, [pattern.scored for pattern in options.patterns]
+        scores = scores_of(self.words.sums(), scored, options.kind, layers)
         words, labels_by = self.words.word_sums(), dict(result.labels_by)
-        for special in self._readings:
-            reading, known = Reading(by, special), in_full and special in self._classes
-            units = units_of(words | self._classes[special].sums(), reading) if known else {}
+        for special, classes in self._classes.items():
+            reading = Reading(by, special)
+            units = {} if classes is None else units_of(words | classes.sums(), reading)
             work = partial(labels_of, scores, units, reading, options.threshold, options.seed, of_pairs=False)
             labels_by[reading] = Deferred(work)
         return replace(result, scores_by={**result.scores_by, by: scores}, labels_by=labels_by)
 
 
-class _CarriedScorers(_Scorers):
-    """Consumers of what heads carry, which also note how much heads put out."""
+def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:
+    """How much each head puts out, as a share of its layer's; of a word, the mean of its pieces.
 
-    _outputs = torch.zeros(0)
-
-    def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
-        """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
-        if self._outputs.shape[:2] != block.grid.shape:
-            self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
-        self._outputs[block.layer, block.heads, block.rows] = outputs
-
-    def output(self, encoded: EncodedInput) -> FloatArray:
-        """How much each head puts out, once every block has come; of a word, the mean of its pieces.
-
-        Shape: [layer, head].
-        """
-        unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
-        lengths = self._outputs.cpu().numpy().astype(np.float64)
-        together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
-        with np.errstate(invalid="ignore"):
-            output: FloatArray = together / together.sum(-1, keepdims=True)
-        return output
-
-
-def _classification(
-    encoded: EncodedInput,
-    scorers: _Scorers,
-    signature: Signature,
-    options: ScanOptions,
-    before: Callable[[], None] | None = lambda: None,
-) -> HeadScores:
-    """What heads do by their weights; `before` is called before what takes longest, which is left out without."""
-    if before is not None:
-        before()
-    result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
-    return scorers.added(result, "weight", options, in_full=before is not None)
+    Shape: `lengths` [layer, head, query] -> [layer, head].
+    """
+    unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
+    together = (lengths.cpu().numpy().astype(np.float64) * (of_word / np.bincount(unit)[unit])).sum(-1)
+    with np.errstate(invalid="ignore"):
+        output: FloatArray = together / together.sum(-1, keepdims=True)
+    return output
 
 
 def _not_measured(options: ScanOptions, why: str | None) -> dict[str, str]:

@@ -29,7 +29,6 @@ from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
 
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
-_FORMAT = 6  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -103,14 +102,9 @@ class Seen:
         return {**asdict(self), "sample": drawn}
 
     @classmethod
-    def loaded(
-        cls, *, read: int, truncated: int, skipped: int, tokens: int, digest: str, sample: list[list[Any]]
-    ) -> Seen:
-        """Read what `dumped` made. Raises: ValueError for counts or places of another type."""
-        counts = read, truncated, skipped, tokens
-        if not all(type(count) is int and count >= 0 for count in counts) or type(digest) is not str:
-            raise ValueError("counts of another type")
-        return cls(read, truncated, skipped, tokens, digest, tuple(_drawn(*dumped) for dumped in sample))
+    def loaded(cls, *, sample: list[list[Any]], **counts: Any) -> Seen:
+        """Read what `dumped` made."""
+        return cls(**counts, sample=tuple(_drawn(*dumped) for dumped in sample))
 
 
 def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
@@ -118,8 +112,6 @@ def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
 
 
 def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | list[Any]) -> Drawn:
-    if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
-        raise ValueError("a place of another type")
     known = (Sentence(*dumped) if isinstance(dumped, list) else dumped for dumped in sentences)
     return key, Place(file, row, name), Pair(*known)
 
@@ -203,14 +195,7 @@ class ScanState:
             pattern if pattern in ALL_PATTERNS else replace(pattern, target=_elsewhere)
             for pattern in self.options.patterns
         ]
-        return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Raises: EngineError for what another version pickled."""
-        state = dict(state)
-        if state.pop("format", None) != _FORMAT:
-            raise EngineError("the shard was pickled by another version of attnscan", "make it anew")
-        vars(self).update(state)
+        return {**vars(self), "options": replace(self.options, patterns=tuple(patterns))}
 
     def __add__(self, other: ScanState) -> ScanState:
         """Both together. Raises: EngineError if they are not of the same model and options."""

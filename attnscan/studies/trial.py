@@ -28,7 +28,7 @@ from attnscan.model.tap import Tap
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
 from attnscan.results.head_weights import check_drawn
-from attnscan.results.heads import Deferred, HeadScores
+from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, Restore, as_it_comes, shuffled, why_no_segments, with_segments
@@ -253,7 +253,7 @@ class Trials:
 
 
 class Trial:
-    """One input tried: the result at once, and the rest when it is asked for."""
+    """One input tried."""
 
     def __init__(self, trials: Trials, scanner: Scanner, pair: Pair, change: Change) -> None:
         self._trials, self._change = trials, change
@@ -272,30 +272,16 @@ class Trial:
         if scanner.measure is not None and change.of_model:
             self._notes += ("predictive words are those of the unchanged model",)
         helps = scanner.helps([encoded])
-        self._reading: InputReading | None = InputReading(scanner, pair, encoded, helps, keep=True, in_two=True)
-        self._inputs = self._reading.batch.model_inputs
+        reading = InputReading(scanner, pair, encoded, helps, keep=True)
+        self._inputs = reading.batch.model_inputs
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as (inputs, restore, _):
-            self._reading.run(inputs, _switch_off(change), restore)
-        self.result = self._told(self._reading.result())
-        """With its attention kept; without how sure labels are, and without habits."""
-        self._predictions: list[Prediction] = []
+            reading.run(inputs, _switch_off(change), restore)
+        self.result = self._told(reading.result())
+        """With its attention kept."""
 
-    def finished(self, between: Callable[[], None] = lambda: None) -> tuple[HeadScores, tuple[Prediction, ...]]:
-        """The result with all that `classify` says, and what the model predicts.
-
-        `between` is called before each part that takes long; if it raises, the trial can be finished later.
-        Raises: ModelError if the model fails.
-        """
-        if self._reading is not None:
-            for way in self._trials.ways[len(self._predictions) :]:
-                self._predictions.append(self._predicted(way, between))
-            result = self._told(self._reading.finish(between))
-            for deferred in result.labels_by.values():
-                between()
-                if isinstance(deferred, Deferred):
-                    _ = deferred.labels  # worked out, and kept
-            self.result, self._reading = result, None
-        return self.result, tuple(self._predictions)
+    def finished(self) -> tuple[HeadScores, tuple[Prediction, ...]]:
+        """The result with all that `classify` says, and what the model predicts. Raises: ModelError if it fails."""
+        return self.result, tuple(map(self._predicted, self._trials.ways))
 
     def _told(self, result: HeadScores) -> HeadScores:
         """A result that says what was changed."""
@@ -305,14 +291,12 @@ class Trial:
         signature = replace(result.signature, input_hash=digest)
         return replace(result, notes=(*self._notes, *result.notes), signature=signature)
 
-    def _predicted(self, way: _Says, between: Callable[[], None]) -> Prediction:
+    def _predicted(self, way: _Says) -> Prediction:
         change = self._change
         if (nothing := way.why_none(self._written, change)) is not None:
             return nothing
-        between()
         after = before = self._answer(way, Change(hidden=change.hidden))
         if change.of_model:
-            between()
             after = self._answer(way, change)
         return way.prediction(self._written, change, before, after)
 

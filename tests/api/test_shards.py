@@ -17,7 +17,6 @@ import attnscan
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.scan import scanner as scanners
-from attnscan.scan.state import ScanState
 
 TEXTS = [(str(pair.a), str(pair.b)) for pair in PAIRS]
 CUTS = ((0, 3), (3, 3), (3, 4), (4, 40))
@@ -94,10 +93,6 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
         one + attnscan.shard(TEXTS[:2], model=other, **asking)
     with pytest.raises(EngineError, match="differ: fingerprint"):
         attnscan.finish(one, model=other)
-    state = one.__getstate__()
-    for old in ({**state, "format": 0}, {name: value for name, value in state.items() if name != "format"}):
-        with pytest.raises(EngineError, match="another version"):
-            object.__new__(ScanState).__setstate__(old)
 
 
 def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:

@@ -151,30 +151,25 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
                 assert_equal_sums(load_state(path, scanner).sums.told, state.sums.told, 0)
         about = json.loads(str(dict(np.load(io.BytesIO(whole)))["about"]))
         others = [{name: value for name, value in about.items() if name != missing} for missing in about]
-        for name, value in (("read", 3.5), ("digest", 1), ("skipped", -1)):
-            others.append({**about, "seen": {**about["seen"], name: value}})
         for other in others:
             path.write_bytes(whole)
             rewritten(path, {"about": lambda _, other=other: np.array(json.dumps(other))})
             with pytest.raises(StateError, match="not a valid state file"):
                 load_state(path, scanner)
-        name = "sums.told.sums.every_key.n"
-        for damage in (lambda n: n[:-1], lambda n: n * np.nan, lambda n: n.astype("<f4"), lambda n: n.astype(str)):
+        name = "told.sums.every_key.n"
+        for damage in (lambda n: n[:-1], lambda n: n * np.nan, lambda n: n.astype(str)):
             path.write_bytes(whole)
             rewritten(path, {name: damage})
             with pytest.raises(StateError, match="not a valid state file"):
                 load_state(path, scanner)
 
 
-@pytest.mark.parametrize("content", [b'{"format": 11, "sha256": "x"}', None])
-def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: Path, content: bytes | None) -> None:
+def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: Path) -> None:
     path = tmp_path / "state"
     with Scanner(options) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
         about = json.loads(str(dict(np.load(path))["about"]))
         rewritten(path, {"about": lambda _: np.array(json.dumps({**about, "format": 1}))})
-        if content is not None:
-            path.write_bytes(content)
         with pytest.raises(StateError, match="written by another version of attnscan"):
             load_state(path, scanner)
 

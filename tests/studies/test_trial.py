@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,15 +192,8 @@ def _equals_classify(directory: Path | str, unit: Any) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
     with Scanner(ScanOptions(model=str(directory), predictive="off", unit=unit)) as scanner:
         expected = work.classify(scanner, pair, keep=True)
-        trial = Trials(scanner).run(pair)
-        first = trial.result
-        assert first.labels.stays is None
-        assert_array_equal(first.labels.follows, expected.labels.follows)
-        assert first.to_frame().columns.tolist() == expected.to_frame().columns.tolist()
-        assert expected.labels.stays is not None and expected.labels.statements is not None
-        result, _ = trial.finished()
+        result, _ = Trials(scanner).run(pair).finished()
         _same(result, expected)
-        assert trial.finished()[0] is result
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -426,23 +418,6 @@ def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, P
         assert trials.available["hidden"] == "the model has no mask token"
         with pytest.raises(OptionError, match="hidden cannot be changed: the model has no mask token"):
             trials.run(PAIR, Change(hidden=(1,)))
-
-
-def test_whoever_waits_can_break_in_anywhere_and_the_trial_is_finished_later(directories: dict[str, Path]) -> None:
-    change = Change(hidden=(2,), off=(Head(0, 1),))
-    with trials_of(directories["bert"]) as trials:
-        calls: list[int] = []
-        expected, predictions = trials.run(PAIR, change).finished(lambda: calls.append(0))
-        assert len(calls) > 4
-        trial, found = trials.run(PAIR, change), None
-        for most in range(len(calls)):  # parts of it until something else is to be done
-            with suppress(StopIteration):
-                found = trial.finished(partial(next, iter(range(most))))
-                break
-            assert trials.run(Pair("a cat")).result.attention is not None
-        result, again = found or trial.finished()
-        _same(result, expected)
-        assert again == predictions
 
 
 def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[str, Path]) -> None:
