@@ -172,7 +172,7 @@ _OUT_OF_MEMORY = (
     "can't allocate memory",  # by torch
     "failed to map segment from shared object",
     "can't start new thread",
-    "CUDA out of memory",
+    "out of memory",  # by CUDA and MPS
 )
 
 

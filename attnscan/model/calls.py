@@ -8,16 +8,16 @@ run. A layer's number is that of its module: in Jamba or Qwen3-Next only some la
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnscan.errors import AttnscanError
 from attnscan.model.running import (
     ATTENTION,
     MODIFIERS,
@@ -65,7 +65,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class _Probed:
+class _Call:
     """One call in a probe run."""
 
     layer: int
@@ -75,7 +75,8 @@ class _Probed:
     """How many queries and keys it has."""
     modified: bool = False
     """Whether something that the tap does not know is added to its logits."""
-    watched: Call | None = None
+    weights: Tensor | None = None
+    """Where it is watched. Shape: [batch, head, query, key]."""
 
 
 def calls_of(model: Any, kind: AttentionKind) -> Calls:
@@ -84,10 +85,10 @@ def calls_of(model: Any, kind: AttentionKind) -> Calls:
     Raises: CaptureError if the model fails, or computes no such softmax attention.
     """
     inputs = probe(model, kind)
-    tapped = _tapped(_probed(model, inputs, ATTENTION), kind)
+    tapped = _tapped(_probed(model, inputs, watched=False), kind)
     if tapped is not None and tapped.grid.shape[0] == _layers(model, kind):
         return tapped
-    watched = _watched(model, kind, _probed(model, inputs, "eager"))
+    watched = _watched(model, kind, _probed(model, inputs, watched=True))
     return watched if tapped is None or tapped.grid.shape[0] != watched.grid.shape[0] else tapped
 
 
@@ -108,56 +109,45 @@ def probe(model: Any, kind: AttentionKind) -> dict[str, Any]:
     return accepted(model, inputs)
 
 
-class _Noting:
-    """A run that notes its calls of attention, of our function or of a watch."""
+def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
+    """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
+    calls, layer, numbered = list[_Call](), [-1], re.compile(r"(?:^|\.)(\d+)(?=\.|$)")
 
-    def __init__(self) -> None:
-        self.layer, self.calls = -1, list[_Probed]()
-
-    def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
-    ) -> Tensor:
-        """Note a call of our function."""
+    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
         modified = any(rest.get(name) is not None for name in MODIFIERS)
-        self.calls.append(_Probed(self.layer, query.shape[1], (query.shape[2], key.shape[2]), modified))
+        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), modified))
         return fused(module, query, key, value, mask, **rest)
 
-    def watched(self, call: Call) -> None:
-        """Note a call that a watch has seen."""
-        weights = call.weights
-        self.calls.append(_Probed(self.layer, weights.shape[1], tuple(weights.shape[-2:]), watched=call))
+    def note(call: Call) -> None:
+        shape = tuple(call.weights.shape[-2:])
+        calls.append(_Call(layer[0], call.weights.shape[1], shape, weights=call.weights))
 
-    def enters(self, layer: int) -> Callable[..., None]:
-        """A hook that notes which layer runs."""
-        return lambda *_: setattr(self, "layer", layer)
+    def enter(number: int, *_: Any) -> None:
+        layer[0] = number
 
-
-def _probed(model: Any, inputs: dict[str, Any], attention: str) -> list[_Probed]:
-    """The calls of attention in a run under our function or, as the watch sees them, under eager attention."""
-    run, numbered = _Noting(), re.compile(r"(?:^|\.)(\d+)(?=\.|$)")
-    layers = [(module, number[1]) for name, module in model.named_modules() if (number := numbered.search(name))]
-    hooks = [module.register_forward_pre_hook(run.enters(int(number))) for module, number in layers]
+    found = [(module, numbered.search(name)) for name, module in model.named_modules()]
+    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in found if number]
     try:
-        with torch.inference_mode(), attention_of(model, attention) as took, attended_by(run):
-            if took and attention == ATTENTION:
-                model(**inputs)
-            elif attention == "eager":
-                if not took:
-                    before = model.config._attn_implementation
-                    raise refused(model, f"cannot be turned from {before} to eager attention once it is loaded")
-                with Watch(run.watched, 1):
+        with (
+            attention_of(model, "eager" if watched else ATTENTION) as took,
+            torch.inference_mode(),
+            attended_by(attend),
+        ):
+            if took or not watched:
+                with Watch(note, 1) if watched else nullcontext():
                     model(**inputs)
-    except AttnscanError:
-        raise
     except Exception as error:
         raise failed(model, error) from error
     finally:
         for hook in hooks:
             hook.remove()
-    return run.calls
+    if watched and not took:
+        before = model.config._attn_implementation
+        raise refused(model, f"cannot be turned from {before} to eager attention once it is loaded")
+    return calls
 
 
-def _tapped(calls: Sequence[_Probed], kind: AttentionKind) -> Calls | None:
+def _tapped(calls: Sequence[_Call], kind: AttentionKind) -> Calls | None:
     """The calls of the tap; None if it does not do for this model."""
     known = {_SHAPES[kind]} if kind is AttentionKind.ONLY else set(_SHAPES.values())
     own = [number for number, call in enumerate(calls) if call.shape == _SHAPES[kind]]
@@ -166,12 +156,12 @@ def _tapped(calls: Sequence[_Probed], kind: AttentionKind) -> Calls | None:
     return _arranged(calls, own, kind, tapped=True)
 
 
-def _watched(model: Any, kind: AttentionKind, calls: Sequence[_Probed]) -> Calls:
+def _watched(model: Any, kind: AttentionKind, calls: Sequence[_Call]) -> Calls:
     """The calls as the watch sees them. Raises: CaptureError if there are none, or no softmax over all tokens."""
     every = [number for number, call in enumerate(calls) if call.shape == _SHAPES[kind]]
     if not every or (kind is AttentionKind.ONLY and len(every) < len(calls)):
         raise refused(model, _why_not(calls, kind))
-    weights = {number: call.watched.weights for number, call in enumerate(calls) if call.watched is not None}
+    weights = {number: call.weights for number, call in enumerate(calls) if call.weights is not None}
     # LiLT and DiffLlama multiply the same weights with each part of their values: the first call stands for the layer.
     own = every[:1] + [
         number
@@ -194,7 +184,7 @@ def _watched(model: Any, kind: AttentionKind, calls: Sequence[_Probed]) -> Calls
 
 
 def _arranged(
-    calls: Sequence[_Probed], own: Sequence[int], kind: AttentionKind, *, tapped: bool, whole: bool = True
+    calls: Sequence[_Call], own: Sequence[int], kind: AttentionKind, *, tapped: bool, whole: bool = True
 ) -> Calls:
     """The calls of one kind, given their numbers. Layers of encoder-decoders all have attention, and are counted."""
     layers = tuple(calls[number].layer for number in own)
@@ -205,7 +195,7 @@ def _arranged(
     return Calls(tuple(map(place.get, range(len(calls)))), grid, tapped, whole)
 
 
-def _why_not(calls: Sequence[_Probed], kind: AttentionKind) -> str:
+def _why_not(calls: Sequence[_Call], kind: AttentionKind) -> str:
     """Why a model's attention is none that is read."""
     if not calls:
         return "computes no softmax attention over all tokens"

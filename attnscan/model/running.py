@@ -10,13 +10,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
-from attnscan.inputs.library_calls import WhileInside
 from attnscan.results.terms import counted
 
 BLOCK_SPARSE = "block_sparse"
@@ -33,61 +32,40 @@ Item = TypeVar("Item")
 R = TypeVar("R")
 
 
-def _silence() -> tuple[int, bool]:
-    from transformers.utils import logging
-
-    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    return before
-
-
-def _speak(before: tuple[int, bool]) -> None:
-    from transformers.utils import logging
-
-    logging.set_verbosity(before[0])
-    if before[1]:
-        logging.enable_progress_bar()
-
-
-_quiet = WhileInside(_silence, _speak)
-
-
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
-    with _quiet:
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
         yield
-
-
-class Attends(Protocol):
-    """Computes the attention of a run."""
-
-    def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
-    ) -> Tensor:
-        """Shape: [batch, head, token, dimension] each, `mask` as transformers makes it -> [batch, token, head, d]."""
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 _runs = threading.local()
 
 
 @contextmanager
-def attended_by(run: Attends) -> Iterator[None]:
-    """Let a run compute the attention of models that are turned to `ATTENTION`, in this thread."""
-    _runs.run = run
+def attended_by(attend: Callable[..., Tensor]) -> Iterator[None]:
+    """Let a function like `fused` compute the attention of models that are turned to `ATTENTION`, in this thread."""
+    _runs.attend = attend
     try:
         yield
     finally:
-        del _runs.run
+        del _runs.attend
 
 
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
 ) -> tuple[Tensor, None]:
     """What transformers calls in place of the model's own attention."""
-    run: Attends | None = getattr(_runs, "run", None)
-    return (fused if run is None else run.attend)(module, query, key, value, attention_mask, **rest), None
+    return getattr(_runs, "attend", fused)(module, query, key, value, attention_mask, **rest), None
 
 
 def fused(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
@@ -109,9 +87,8 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
     # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
     AttentionInterface.register(ATTENTION, _attend)
     AttentionMaskInterface.register(ATTENTION, eager_mask)
-    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    configs = {i: config for i, config in configs.items() if hasattr(config, "_attn_implementation_internal")}
-    before = [(config, config._attn_implementation_internal) for config in configs.values()]
+    configs = [getattr(module, "config", None) for module in model.modules()]
+    before = [(c, c._attn_implementation_internal) for c in configs if hasattr(c, "_attn_implementation_internal")]
     try:
         model.set_attn_implementation(name)
         yield model.config._attn_implementation == name
@@ -144,7 +121,6 @@ def at_rest(model: Any) -> Iterator[None]:
             module.training = mode
 
 
-@quiet_transformers()
 @torch.inference_mode()
 def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
     """Run a model and return its output. Raises: CaptureError if it fails on this input."""
@@ -156,7 +132,7 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 
 def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
-    if out_of_memory(error) or isinstance(error, torch.OutOfMemoryError):
+    if out_of_memory(error):
         return MemoryFullError(
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
             "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
@@ -247,15 +223,15 @@ def in_halves(
     work: Callable[[Sequence[Item]], R],
     tokens: Callable[[Item], int],
     device: torch.device | str,
-) -> Iterator[R]:
+) -> list[R]:
     """Work on some items: on all at once, or in halves where the device's memory does not hold them.
 
     Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
     """
     try:
-        result = work(items)
+        return [work(items)]
     except (RuntimeError, MemoryError, MemoryFullError) as error:
-        if not (out_of_memory(error) or isinstance(error, torch.OutOfMemoryError)):
+        if not out_of_memory(error):
             raise
         if len(items) == 1:
             on_cpu = torch.device(device).type == "cpu"
@@ -263,13 +239,9 @@ def in_halves(
                 f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
                 "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
             ) from None
-    else:
-        yield result
-        return
     torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
     middle = len(items) // 2
-    yield from in_halves(items[:middle], work, tokens, device)
-    yield from in_halves(items[middle:], work, tokens, device)
+    return in_halves(items[:middle], work, tokens, device) + in_halves(items[middle:], work, tokens, device)
 
 
 def free_memory() -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import cached_property
 from typing import Any, Self
 
@@ -41,6 +41,8 @@ _ON_DEVICE = 1 << 28  # weights in one elsewhere: 1 GiB of float32
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 _HIDDEN = -9e3  # a key to which less than this is added is not to be seen: older models add -10,000, others more
 _LEAST = torch.finfo(torch.float32).min
+_TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
+"""Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
 
 
 class Tap:
@@ -82,22 +84,27 @@ class Tap:
         if on_output is not None:
             self.check_switchable()
         taken, on_cpu = accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
-        queries, keys = (_lengths(taken, text) for text in _texts(self.kind))
-        sizes = list(zip(queries, keys, strict=True))
-        if not self.calls.tapped:  # without padding, neighbours of one length together: ConvBERT's convolution sees it
-            start = 0
-            for _, alike in itertools.groupby(zip(*(_lengths(taken, text) for text in _given(taken)), strict=True)):
-                part = slice(start, start := start + len(list(alike)))
-                run = _Run(self, sizes, consume, on_output, part.start)
-                self._forward(self.model, _without_padding(taken, part), run)
+        lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
+        queries, keys = _TEXTS.get(self.kind, ("", ""))
+        sizes = list(zip(lengths[queries], lengths[keys], strict=True))
+        if self.calls.tapped:
+            if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than the wait for its length
+                sizes = [(inputs["input_ids"].shape[1],) * 2] * len(inputs["input_ids"])
+            copies = -(-_LEAST_ROWS // min(taken[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
+            if copies > 1:
+                taken = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in taken.items()}
+            self._forward(self.model, taken, _Run(self, sizes, consume, on_output))
             return
-        if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than the wait for its length
-            sizes = [(inputs["input_ids"].shape[1],) * 2] * len(inputs["input_ids"])
-        fewest = min(taken[f"{text}input_ids"].numel() for text in _given(taken))
-        if on_cpu and fewest < _LEAST_ROWS:
-            copies = -(-_LEAST_ROWS // fewest)
-            taken = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in taken.items()}
-        self._forward(self.model, taken, _Run(self, sizes, consume, on_output))
+        start = 0  # without padding, neighbours of one length together: ConvBERT's convolution reaches it
+        for stops, alike in itertools.groupby(zip(*lengths.values(), strict=True)):
+            part, stop = slice(start, start + len(list(alike))), dict(zip(lengths, stops, strict=True))
+            of_part = {
+                name: values[part, : stop["decoder_" if name.startswith("decoder_") else ""]]
+                for name, values in taken.items()
+                if isinstance(values, Tensor)
+            }
+            self._forward(self.model, {**taken, **of_part}, _Run(self, sizes, consume, on_output, start))
+            start = part.stop
 
     def output(self, inputs: dict[str, Tensor], on_output: OnOutput, whole: Any = None) -> Any:
         """The output of the model, or of a `whole` one around it, with every layer's heads shown on the way.
@@ -120,19 +127,15 @@ class Tap:
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
+        batch = len(next(values for values in inputs.values() if isinstance(values, Tensor)))
         try:
-            with torch.inference_mode(), attended_by(run):
-                if self.calls.tapped:
-                    output = model(**inputs)
-                else:
-                    with Watch(run.watched, len(next(v for v in inputs.values() if isinstance(v, Tensor)))):
-                        output = model(**inputs)
+            watch = nullcontext() if self.calls.tapped else Watch(run.watched, batch)
+            with torch.inference_mode(), attended_by(run.attend), watch:
+                output = model(**inputs)
         except _Finished:
             return None
-        except CaptureError:
-            raise
         except Exception as error:
-            if run.consumer_failed:
+            if run.consuming or isinstance(error, CaptureError):
                 raise
             raise failed(model, error) from error
         if run.count != len(self.calls.places):
@@ -162,10 +165,12 @@ class _Run:
         """
         self.calls, self.kind, self.sizes, self.first = tap.calls, tap.kind, sizes, first
         self.consume, self.on_output = consume, on_output
-        self.count, self.consumer_failed = 0, False
+        self.count = 0
+        self.consuming = False
+        """Whether the consumer is at work, so that an error is its own."""
         self.masks: dict[int, tuple[Tensor | None, Tensor | None, Tensor, list[bool]]] = {}
-        self.visible = torch.zeros(0)  # what the layer before left visible, where the model is watched
-        self.both_texts = self.visible
+        self.visible = torch.zeros(0)
+        """What the layer before left visible, where the model is watched; of cross attention, of both texts."""
 
     def next_layer(self) -> int | None:
         """Where the layer of the next call stands in the grid; None if it is not to be read."""
@@ -182,25 +187,17 @@ class _Run:
         if layer is None or self.consume is None:
             output = fused(module, query, key, value, mask, **rest)
         else:
-            output = self._read(layer, query, key, value, mask, rest.get("scaling"), rest.get("position_bias"))
+            output = self._read(layer, query, key, value, mask, **rest)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
         return output
 
-    def _read(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        scaling: float | None,
-        bias: Tensor | None,
-    ) -> Tensor:
+    def _read(self, layer: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
         """Compute one layer's attention block by block, in the order of eager attention: equal to the last bits."""
         groups, on_cpu, last = query.shape[1] // key.shape[1], query.device.type == "cpu", self._is_last()
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
-        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+        scaling = query.shape[-1] ** -0.5 if rest.get("scaling") is None else rest["scaling"]
+        bias = rest.get("position_bias")  # T5's, by distance. Shape: [1 or batch, head, query, key]
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
         # On a CPU logits are products in float32 even of half precision: what has to be copied for them is small.
@@ -216,26 +213,15 @@ class _Run:
             logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
-            if bias is not None:  # T5's, by distance. Shape: [1 or batch, head, query, key]
+            if bias is not None:
                 logits += bias[inputs if len(bias) > 1 else slice(None), heads, :rows, :columns]
             if added is not None and not all(empty[inputs]):
                 logits += added[inputs, heads if added.shape[1] > 1 else slice(None), :rows, :columns]
             weights = torch.softmax(logits, dim=-1)
             if not last:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
-            self._show(
-                layer,
-                inputs,
-                heads,
-                weights,
-                visible,
-                query=query[of_queries],
-                key=key[of_keys],
-                scaling=scaling,
-                logits=logits,
-                value=value[of_keys],
-                output=None if last else output[of_queries],
-            )
+            of_block = weights, visible, query[of_queries], key[of_keys], scaling, logits, value[of_keys]
+            self._show(layer, inputs, heads, *of_block, output=None if last else output[of_queries])
         if last:
             raise _Finished
         return output.transpose(1, 2)
@@ -280,58 +266,32 @@ class _Run:
                 f"{self.sizes[self.first][0]} tokens",
                 "use shorter inputs, or a model in which each token looks at each",
             )
-        visible, whole = self._visible(call), self.calls.whole
+        hidden = torch.ones(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
+        hidden = hidden.to(call.weights.device)
+        hidden[self.first : self.first + batch, :rows, :columns] = (call.logits[..., :columns] <= _HIDDEN).all(1)
+        visible = of_both_texts(~hidden, self.sizes) if self.kind is AttentionKind.CROSS else ~hidden
+        self.visible = same_or(self.visible, visible)
         for inputs, some, _ in _blocks([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, some
+            query, key = (None if states is None else states[part] for states in (call.query, call.key))
+            value, output = (states[part] if self.calls.whole else None for states in (call.value, call.output))
+            logits = call.logits[part].float().clip(_LEAST)
+            of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, value
             self._show(
-                layer,
-                slice(self.first + inputs.start, self.first + inputs.stop),
-                some,
-                call.weights[part].float(),
-                visible,
-                query=None if call.query is None else call.query[part],
-                key=None if call.key is None else call.key[part],
-                scaling=None if call.query is None else call.scaling,
-                logits=call.logits[part].float().clip(_LEAST),
-                value=call.value[part] if whole else None,
-                output=call.output[part] if whole else None,
+                layer, slice(self.first + inputs.start, self.first + inputs.stop), some, *of_block, output=output
             )
 
-    def _visible(self, call: Call) -> Tensor:
-        """What each query may see, by the numbers that the model adds to hide keys. Shape: [batch, query, key]."""
-        batch, _, rows, columns = call.weights.shape
-        whole = len(self.sizes), max(queries for queries, _ in self.sizes), max(keys for _, keys in self.sizes)
-        visible = torch.zeros(whole, dtype=torch.bool, device=call.weights.device)
-        visible[self.first : self.first + batch, :rows, :columns] = (call.logits[..., :columns] > _HIDDEN).any(1)
-        if self.visible is not (seen := same_or(self.visible, visible)):
-            self.visible = seen
-            self.both_texts = of_both_texts(seen, self.sizes) if self.kind is AttentionKind.CROSS else seen
-        return self.both_texts
-
-    def _show(self, layer: int, inputs: slice, heads: slice, weights: Tensor, visible: Tensor, **states: Any) -> None:
-        """Hand a block over; whose fault it is if that fails is remembered."""
+    def _show(self, *of_block: Any, output: Tensor | None) -> None:
+        """Hand a block over, given by its fields from the layer to the values."""
         assert self.consume is not None
-        block = AttentionBlock(self.calls.grid, layer, inputs, heads, weights, visible, kind=self.kind, **states)
-        try:
-            self.consume(block)
-        except Exception:
-            self.consumer_failed = True
-            raise
+        block = AttentionBlock(self.calls.grid, *of_block, kind=self.kind, output=output)
+        self.consuming = True
+        self.consume(block)
+        self.consuming = False
 
     def _is_last(self) -> bool:
         """Whether the call is the last whose weights are read."""
         return self.count - 1 == self.calls.last
-
-
-def _texts(kind: AttentionKind) -> tuple[str, str]:
-    """Of which text queries and keys are, by how the names of a model's inputs begin."""
-    queries, keys = kind in (AttentionKind.DECODER, AttentionKind.CROSS), kind is AttentionKind.DECODER
-    return "decoder_" * queries, "decoder_" * keys
-
-
-def _given(inputs: dict[str, Any]) -> list[str]:
-    """Which texts a model is given: the only one or the source, and a target."""
-    return [text for text in ("", "decoder_") if f"{text}input_ids" in inputs]
 
 
 def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
@@ -342,13 +302,6 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
     places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     lengths: list[int] = (places * (present != 0)).amax(1).clip(1).tolist()
     return lengths
-
-
-def _without_padding(inputs: dict[str, Any], part: slice) -> dict[str, Any]:
-    """Some inputs, all of one length, without the padding behind."""
-    stops = {text: _lengths(inputs, text)[part.start] for text in _given(inputs)}
-    texts = {name: "decoder_" if name.startswith("decoder_") else "" for name in inputs}
-    return {n: v[part, : stops[texts[n]]] if isinstance(v, Tensor) else v for n, v in inputs.items()}
 
 
 def _blocks(

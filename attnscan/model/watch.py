@@ -7,6 +7,7 @@ followed by identity: what is computed from a product, of the same size, is stil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,15 +79,16 @@ class Watch(TorchFunctionMode):
             self._weights, self._logits, self._product = result, args[0], self._products.get(id(args[0]))
             self._products.clear()
         elif name in _PRODUCTS:
-            equation, (left, right) = "", args[:2]
+            axes, factors = None, args
             if name == "einsum":
+                axes = re.fullmatch(r"([\w.]+),([\w.]+)->([\w.]+)", args[0].replace(" ", ""))
                 factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
-                equation, (left, right) = args[0].replace(" ", ""), (*factors, None)[:2]
+            left, right = (*factors, None)[:2]
             if weights is not None and left is weights:
                 self._weights = None
-                self._call(weights, *_in_order(equation, right, result))
+                self._call(weights, *_in_order(axes, right, result))
             elif result.ndim >= 3 and isinstance(right, Tensor):
-                self._products[id(result)] = _Product(result, *_by_heads(equation, left, right))
+                self._products[id(result)] = _Product(result, *_by_heads(axes, left, right))
         elif name == "baddbmm":
             left, right = args[1:3] if len(args) > 1 else (kwargs["batch1"], kwargs["batch2"])
             self._products[id(result)] = _Product(result, left, right.mT, kwargs.get("alpha", 1.0))
@@ -120,47 +122,40 @@ class Watch(TorchFunctionMode):
             return values.expand(*weights.shape[:2], *values.shape[2:])
 
         assert self._logits is not None
-        weights, product, query, key, scaling = by_heads(weights), self._product, None, None, 1.0
+        weights, logits, product = by_heads(weights), by_heads(self._logits), self._product
+        value, output, query, key, scaling = of_each(by_heads(value)), by_heads(output), None, None, 1.0
         if product is not None:
             query, key, scaling = by_heads(product.query), by_heads(product.key), product.scaling
-            if query.shape[:3] != weights.shape[:3] or key.shape[2] != weights.shape[3]:
-                query = key = None
-        self._on_call(
-            Call(
-                weights,
-                by_heads(self._logits),
-                of_each(by_heads(value)),
-                by_heads(output),
-                query,
-                None if key is None else of_each(key),
-                scaling,
-            )
-        )
+            fit = query.shape[:3] == weights.shape[:3] and key.shape[2] == weights.shape[3]
+            query, key = (query, of_each(key)) if fit else (None, None)
+        self._on_call(Call(weights, logits, value, output, query, key, scaling))
 
 
-def _by_heads(equation: str, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _by_heads(axes: re.Match[str] | None, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Queries and keys of a product. Shape: each [batch, head, token, dimension], or heads folded in."""
-    if not equation:
+    if axes is None:
         return left, right.mT if right.ndim >= 2 else right
-    (of_left, of_right), of_result = equation.split("->")[0].split(","), equation.split("->")[1]
-    summed = next((letter for letter in of_left if letter not in of_result), "")
-    if not summed or {len(of_result), len(of_left), len(of_right), left.ndim, right.ndim} != {4}:
-        return left, left
-    batch, head, query, key = of_result
-    if not set(of_left) >= {batch, head, query} or not set(of_right) >= {batch, head, key}:
-        return left, left
-    queries = left.permute([of_left.index(letter) for letter in (batch, head, query, summed)])
-    return queries, right.permute([of_right.index(letter) for letter in (batch, head, key, summed)])
+    of_left, of_right, of_result = axes.groups()
+    summed = "".join(set(of_left) - set(of_result))
+    return (
+        _permuted(left, of_left, of_result[:3] + summed),
+        _permuted(right, of_right, of_result[:2] + of_result[3:] + summed),
+    )
 
 
-def _in_order(equation: str, value: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The values and outputs of a product with weights, as [batch, head, token, dimension] where it says which is."""
-    if not equation:
+def _in_order(axes: re.Match[str] | None, value: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
+    """The values and outputs of a product with weights, as [batch, head, token, dimension]."""
+    if axes is None:
         return value, output
-    (of_weights, of_value), of_output = equation.split("->")[0].split(","), equation.split("->")[1]
-    *common, query, key = of_weights
-    last = next((letter for letter in of_value if letter not in of_weights), "")
-    if sorted(of_value) != sorted([*common, key, last]) or value.ndim != len(of_value):  # a `...` stands for several
-        return value, output
-    values = value.permute([of_value.index(letter) for letter in (*common, key, last)])
-    return values, output.permute([of_output.index(letter) for letter in (*common, query, last)])
+    of_weights, of_value, of_output = axes.groups()
+    last = "".join(set(of_value) - set(of_weights))
+    return (
+        _permuted(value, of_value, of_weights[:-2] + of_weights[-1] + last),
+        _permuted(output, of_output, of_weights[:-1] + last),
+    )
+
+
+def _permuted(values: Tensor, axes: str, wanted: str) -> Tensor:
+    """Values with their axes in another order; as they are where they have others, as behind a `...`."""
+    known = sorted(axes) == sorted(wanted) and values.ndim == len(axes)
+    return values.permute([axes.index(letter) for letter in wanted]) if known else values

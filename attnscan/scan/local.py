@@ -80,7 +80,7 @@ class Stream:
             if not batch:
                 return []
             with one_at_a_time if is_too_long(tokens_of(batch[0]), workers) else nullcontext():
-                return list(in_halves(batch, work, tokens_of, self.scanner.device))
+                return in_halves(batch, work, tokens_of, self.scanner.device)
 
         pieces = _pieces(itertools.chain([first], windows))
         with closing(side_by_side(workers, pieces, on_piece)) as worked:

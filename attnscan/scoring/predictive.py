@@ -276,7 +276,7 @@ class _Asker:
         That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
         """
         ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
-        return torch.cat(list(in_halves(batch, ask, lambda hidden: self._inputs[hidden[0]].length, loaded.device)))
+        return torch.cat(in_halves(batch, ask, lambda hidden: self._inputs[hidden[0]].length, loaded.device))
 
     def _hidden_states(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
         places, units = self._places(batch)

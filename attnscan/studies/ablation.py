@@ -250,7 +250,7 @@ class _Answerer:
             return answers
 
         rows, length = range(len(piece.questions) * len(piece.off)), piece.inputs["input_ids"].shape[1]
-        answers = torch.cat(list(in_halves(rows, of_rows, lambda _: length, self._device)))
+        answers = torch.cat(in_halves(rows, of_rows, lambda _: length, self._device))
         return answers.view(len(piece.questions), len(piece.off), -1)
 
 
