@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import os
 from dataclasses import replace
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -31,6 +33,8 @@ Model: TypeAlias = "str | os.PathLike[str] | LoadedModel | PreTrainedModel | Non
 memory."""
 Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"
 """Of a model that is in memory."""
+_in_use: WeakKeyDictionary[torch.nn.Module, Any] = WeakKeyDictionary()
+"""Held by whoever runs a caller's model, which is in one mode and has one attention at a time."""
 _INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
 """Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
 
@@ -74,7 +78,7 @@ def renewed(loaded: LoadedModel, attention: AttentionName = "encoder") -> Loaded
     Raises: as `adopted`.
     """
     now = _in_place(loaded.given, loaded.tokenizer, attention)
-    return replace(now, in_use=loaded.in_use, _related=loaded._related)
+    return replace(now, _related=loaded._related)
 
 
 def _in_place(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedModel:
@@ -89,7 +93,8 @@ def _in_place(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedMod
         where = ", ".join(sorted(map(str, devices))) or "nowhere"
         raise DeviceError(f"the model's weights are not on one device, but on {where}", "move them: model.to('cpu')")
     note = f"{source.name}: {READ_IN_FULL}" if block_sparse_part(model) is not None else ""
-    loaded = LoadedModel(source, encoder, None, tokenizer, devices.pop(), encoder.dtype, None, given=model, note=note)
+    given = {"given": model, "note": note, "in_use": _in_use.setdefault(model, RLock())}
+    loaded = LoadedModel(source, encoder, None, tokenizer, devices.pop(), encoder.dtype, None, **given)
     config = encoder.config
     if attention != "encoder" or config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         return loaded

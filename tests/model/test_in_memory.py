@@ -6,6 +6,7 @@ import copy
 import gc
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,23 @@ def test_a_model_in_the_midst_of_its_training_is_left_as_it_was(bert: tuple[Any,
     assert same(scored(adopted(model, tokenizer)), plain)
     assert state(model, tokenizer) == before
     assert model.noted is output.logits and model.config._attn_implementation == "eager" and ran
+
+
+def test_a_callers_threads_take_turns_with_it(bert: tuple[Any, Any]) -> None:
+    model, tokenizer = bert
+    model.train()
+    before = state(model, tokenizer)
+    sentences = [f"the cat sat on the mat {'the cat ran ' * number}" for number in range(6)]
+
+    def scores(sentence: str) -> np.ndarray[Any, Any]:
+        return attnscan.classify(sentence, model=model, tokenizer=tokenizer, predictive="off").table.score
+
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(scores, sentences))
+    after = state(model, tokenizer)
+    assert after == before | {"random": after["random"]}
+    for sentence, found in zip(sentences, together, strict=True):
+        np.testing.assert_allclose(found, scores(sentence), atol=1e-6)
 
 
 @pytest.mark.parametrize("raised", [RuntimeError, KeyboardInterrupt])
