@@ -125,8 +125,8 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
     def enter(number: int, *_: Any) -> None:
         layer[0] = number
 
-    found = [(module, numbered.search(name)) for name, module in model.named_modules()]
-    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in found if number]
+    modules = [(module, numbered.search(name)) for name, module in model.named_modules()]
+    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in modules if number]
     try:
         with (
             attention_of(model, "eager" if watched else ATTENTION) as took,
