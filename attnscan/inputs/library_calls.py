@@ -20,33 +20,13 @@ R = TypeVar("R")
 _left_alone: list[str] = []
 
 
-class NoAnswer(Exception):
-    """Work that did not end in time; its thread goes on."""
-
-
-def within(seconds: float, work: Callable[[], R], name: str) -> R:
-    """Run some work in a thread and return its result.
-
-    Raises: NoAnswer if that takes longer, or the work raises.
-    """
-    results: list[R] = []
-    thread = threading.Thread(target=lambda: results.append(work()), daemon=True, name=f"attnscan-{name}")
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        _left_alone.append(name)
-    if not results:
-        raise NoAnswer(name)
-    return results[0]
-
-
 def distrust(name: str) -> None:
     """Have `leave` end the process at once, because a library may crash in its own clean-up."""
     _left_alone.append(name)
 
 
 def leave(code: object) -> None:
-    """End the process at once if some work still runs: a library's clean-up may wait for it, as pyarrow's does."""
+    """End the process at once if a library was distrusted."""
     if not _left_alone:
         return
     with suppress(OSError, ValueError, AttributeError):

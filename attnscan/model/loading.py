@@ -20,7 +20,7 @@ import torch
 
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
-from attnscan.inputs.library_calls import asked
+from attnscan.inputs.library_calls import is_panic
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
@@ -99,7 +99,9 @@ def _explained(source: Source) -> Iterator[None]:
         yield
     except AttnscanError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         if out_of_memory(error):
             what = f"the model {source.name} does not fit into memory"
             raise MemoryFullError(what, "free some, or use a smaller model") from error
@@ -117,7 +119,7 @@ def _load_tokenizer(source: Source) -> Any:
     location, revision = source.location, source.asked_for
     if source.adapter and has_tokenizer(Path(source.adapter)):
         location, revision = source.adapter, "main"
-    tokenizer = asked(AutoTokenizer.from_pretrained, location, revision=revision, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(location, revision=revision, trust_remote_code=False)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
     return tokenizer

@@ -18,21 +18,15 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
 
     A classifier is one that tells one of several classes: neither a regression nor several labels at a time.
     """
-    import transformers
+    import transformers as t
 
     if kind == "masked-lm" and loaded.masked_lm is None:
         return "the checkpoint has no trained masked-LM head"
     if kind == "masked-lm":
         return loaded.masked_lm if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
     mapping, auto = {
-        "next-sentence": (
-            transformers.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING,
-            transformers.AutoModelForNextSentencePrediction,
-        ),
-        "classifier": (
-            transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
-            transformers.AutoModelForSequenceClassification,
-        ),
+        "next-sentence": (t.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING, t.AutoModelForNextSentencePrediction),
+        "classifier": (t.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, t.AutoModelForSequenceClassification),
     }[kind]
     config = loaded.model.config
     if type(config) not in mapping or config.is_encoder_decoder:
@@ -43,8 +37,7 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     if loaded.given is not None:
         return with_head(loaded, mapping[type(config)]) or f"the model has no {kind} head"
     with quiet_transformers():
-        sound = deepcopy(config)
-        whole, info = from_checkpoint(auto, loaded.source, config=sound, dtype=loaded.dtype)
+        whole, info = from_checkpoint(auto, loaded.source, config=deepcopy(config), dtype=loaded.dtype)
     if info["missing_keys"] or info["mismatched_keys"]:
         return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
     if (sparse := block_sparse_part(whole)) is not None:

@@ -230,7 +230,7 @@ class Scanner:
         for pair in whole:
             read = next(encoded) if isinstance(pair, Pair) else pair
             if isinstance(read, EncodedInput):
-                loaded.check_ids(read.model_inputs["input_ids"])
+                loaded.check_ids(read.model_inputs["input_ids"] + read.model_inputs["decoder_input_ids"])
             yield read
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
