@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from attnscan.errors import WeightsError
 from attnscan.results.behaviour import CLASSES, MOST_HEADS, Labels
-from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike, Heads
+from attnscan.results.grid import AttentionKind, Grid, HeadLike, Heads
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
@@ -65,25 +64,20 @@ class Profile:
     @property
     def average(self) -> FloatArray:
         """The average head's share. Shape: [class]; NaN where no head has one."""
-        known = ~np.isnan(self.share)
-        with np.errstate(invalid="ignore"):
-            average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(known.any((0, 1)), known.sum((0, 1)), np.nan)
+        known = (~np.isnan(self.share)).sum((0, 1))
+        average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(known, known, np.nan)
         return average
 
     def strongest(self, named: HeadLike, least: float = 0.0) -> list[tuple[str, float]]:
         """A head's classes with their shares of at least so much, largest first; special tokens are not among them."""
-        share = self.share[self.grid.head(named).place].tolist()
-        known = [
-            (name, value)
-            for name, value in zip(self.classes, share, strict=True)
-            if name not in SPECIAL_CLASSES and value > 0 and value >= least
-        ]
-        return sorted(known, key=lambda entry: -entry[1])
+        shares = zip(self.classes, self.share[self.grid.head(named).place].tolist(), strict=True)
+        known = [(name, share) for name, share in shares if name not in SPECIAL_CLASSES and share > 0]
+        return sorted((entry for entry in known if entry[1] >= least), key=lambda entry: -entry[1])
 
     def special(self, named: HeadLike) -> float:
         """A head's share of all attention on special tokens."""
         share = self.share[self.grid.head(named).place]
-        return float(sum(share[self.classes.index(name)] for name in SPECIAL_CLASSES))
+        return float(share[[self.classes.index(name) for name in SPECIAL_CLASSES]].sum())
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some heads; with `top`, so many of each head, largest first.
@@ -92,23 +86,12 @@ class Profile:
         """
         import pandas as pd
 
-        rows, average = [], self.average
+        parts, numbers = [], {"share": self.share, "se": self.se, "chance": self.chance}
         for head in self.grid if heads is None else self.grid.select(heads):
-            share = self.share[head.place]
-            order: Sequence[int] = range(len(self.classes))
-            if top is not None:
-                order = np.argsort(-np.nan_to_num(share, nan=-1.0), kind="stable")[:top].tolist()
-            rows += [(*self._about(head), *self._numbers(head, number), average[number]) for number in order]
-        columns = ["model", "kind", "layer", "head", "name", "class", "share", "se", "chance", "average"]
-        frame = pd.DataFrame(rows, columns=columns)
-        if self.kind is AttentionKind.ONLY:
-            frame = frame.drop(columns="kind")
+            of_head = {name: values[head.place] for name, values in numbers.items()}
+            about = {"model": self.signature.model, **head.columns, "name": head.table_name, "class": self.classes}
+            rows = pd.DataFrame(about | of_head | {"average": self.average})
+            parts.append(rows if top is None else rows.sort_values("share", ascending=False, kind="stable")[:top])
+        frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {"signature": asdict(self.signature)}
         return frame
-
-    def _about(self, head: Head) -> tuple[object, ...]:
-        return self.signature.model, head.kind.word, head.layer, head.head, head.table_name
-
-    def _numbers(self, head: Head, number: int) -> tuple[object, ...]:
-        place = (*head.place, number)
-        return self.classes[number], self.share[place], self.se[place], self.chance[place]

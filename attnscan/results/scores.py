@@ -144,25 +144,20 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
     """
     names = [pattern.id for pattern in scored]
     above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
+    parts: list[tuple[int, int, NDArray[np.bool_]]] = []
     for p, pattern in enumerate(scored):
         if pattern.of_others:
             above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         if among_words and pattern.id == DELIMITER:
             above[..., p] = -np.inf
-    parts: list[tuple[int, int, NDArray[np.bool_]]] = []
     for p, pattern in enumerate(scored):
         if pattern.part_of in names:
             whole = names.index(pattern.part_of)
             parts.append((whole, p, (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)))
             above[..., whole] = np.maximum(above[..., whole], above[..., p])
             above[..., p] = -np.inf
-    best, place = above[..., 0].copy(), np.zeros(above.shape[:-1], dtype=np.int64)
-    for p in range(1, len(names)):  # argmax over a short last axis takes longer than all else
-        better = above[..., p] > best
-        np.copyto(best, above[..., p], where=better)
-        place[better] = p
-    winner = place.copy()
+    place: IntArray = above.argmax(-1)
+    winner = np.where(above.max(-1) >= threshold, place, -1)
     for whole, part, is_part in parts:
-        winner[(place == whole) & is_part] = part
-    winner[~(best >= threshold)] = -1
+        winner[(winner == whole) & is_part] = part
     return winner

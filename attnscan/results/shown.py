@@ -69,11 +69,9 @@ def shaped(what: Any) -> str:
     >>> shaped(Scored("delimiter"))
     "Scored(id='delimiter', part_of=None, of_others=False)"
     """
-    shown = (f"{field.name}={_brief(getattr(what, field.name))}" for field in fields(what) if field.repr)
-    return f"{type(what).__name__}({', '.join(shown)})"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"<{list(value.shape)} {value.dtype}>"
-    return repr(value) if not isinstance(value, str | tuple) else short(repr(value))
+    texts = []
+    for field in fields(what):
+        value = getattr(what, field.name)
+        text = f"<{list(value.shape)} {value.dtype}>" if isinstance(value, np.ndarray) else repr(value)
+        texts += [f"{field.name}={short(text) if isinstance(value, str | tuple) else text}"] if field.repr else []
+    return f"{type(what).__name__}({', '.join(texts)})"
