@@ -12,19 +12,17 @@ from attnscan.results.ablation import LEVEL, Ablation, Effect, HeadSet, Quantity
 from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import counted
 from attnscan.views.palette import COLORS
+from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import (
     color_of,
-    columns,
     decimals,
-    fitted,
     model_line,
     named,
-    with_bars,
     wrapped,
 )
 
-_TEXTS, _NUMBERS = ("switched off",), ("heads", "without", "others", "spread", "effect", "± se", "rank", "p")
-_DROPPED = "spread", "rank", "others", "heads", "without", "p"  # where the screen is narrow
+_NUMBERS = {"heads": 3, "without": 2, "others": 4, "spread": 6, "effect": 0, "± se": 0, "rank": 5, "p": 1}
+"""The columns of numbers, and which go first where the screen is narrow."""
 _WIDE = 100  # on a narrower screen, columns are one space apart
 _SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
@@ -60,11 +58,12 @@ def _rows(shown: list[Effect], effects: list[Effect], width: int) -> RenderableT
     """A row for each effect that is shown, with a bar where its rank says that it costs more and there is room."""
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     digits = 3 if most >= _SMALL else 5
-    grid = columns(_TEXTS, _NUMBERS, apart=2 if width >= _WIDE else 1)
+    columns = [Column("switched off"), *(Column(name, ">", drop) for name, drop in _NUMBERS.items())]
+    rows = []
     for effect in shown:
-        grid.add_row(*_cells(effect, digits))
-    bars = [_bar(effect, most) for effect in shown]
-    return with_bars(fitted(grid, width, *_DROPPED), "", bars, width)
+        bar = abs(effect.loss) / most if effect.leads else 0.0, color_of(effect.set.name)
+        rows.append([*_cells(effect, digits), bar])
+    return Table([*columns, Column("", "bar")], rows).screen(width, apart=2 if width >= _WIDE else 1)
 
 
 def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
@@ -78,11 +77,6 @@ def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
     texts = ["" if np.isnan(value) else f"{value:{sign}.{digits}f}" for value, sign in numbers]
     rank = f"{effect.rank:.0f}/{effect.controls + 1}"
     return (name, count, *texts, rank, f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001")
-
-
-def _bar(effect: Effect, most: float) -> tuple[float, Text]:
-    length = abs(effect.loss) / most if effect.leads else 0.0
-    return length, Text("█", style=color_of(effect.set.name))
 
 
 def _notes(ablation: Ablation) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from attnscan.results.card import DISTANCES, Card, Cards, Example
@@ -16,7 +16,8 @@ from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import does, how_sure
-from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, render, wrapped
+from attnscan.views.table import Column, Table
+from attnscan.views.terminal.parts import model_line, named, number, render, wrapped
 from attnscan.views.terminal.syntax import relations_table
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -55,13 +56,13 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
     yield ""
     scores, linked = _scores(card), _links(card, links)
     if width >= _BESIDE:
-        both = Table.grid(padding=(0, 4, 0, 0))
-        both.add_row(scores, linked)
+        both = RichTable.grid(padding=(0, 4, 0, 0))
+        both.add_row(scores.screen(width), linked.screen(width))
         yield both
     else:
-        yield fitted(scores, width, "95 % interval", "chance")
+        yield scores.screen(width)
         yield ""
-        yield fitted(linked, width, "times", "average")
+        yield linked.screen(width)
     yield ""
     yield from _distances(card, width)
     yield from wrapped(_profile(card), width, style="")
@@ -84,24 +85,26 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
 def _scores(card: Card) -> Table:
     """The score of each pattern, by the scan's reading, with its rank."""
     table, ranking = card.ranking.table, card.ranking
-    grid = columns(("pattern",), ("score", "95 % interval", "chance", "rank"))
+    rows = []
     for p, pattern in enumerate(ranking.scores.patterns):
         place, rank = (*card.head.place, p), card.rank(pattern)
         low, high = (bound[place] for bound in table.interval)
         interval = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
         interval = "switched off" if pattern == "predictive" and ranking.signature.predictive == "off" else interval
-        told = (decimals(table.score[place]), interval, decimals(table.chance[place]))
-        grid.add_row(named(pattern), *told, "" if rank is None else f"{rank} of {len(ranking.scores.grid)}")
-    return grid
+        of_all = "" if rank is None else f"{rank} of {len(ranking.grid)}"
+        rows.append([named(pattern), table.score[place], interval, table.chance[place], of_all])
+    columns = [Column("pattern"), Column("score", ">.3f"), Column("95 % interval", ">", 2), Column("chance", ">.3f", 1)]
+    return Table([*columns, Column("rank", ">")], rows)
 
 
 def _links(card: Card, count: int) -> Table:
-    grid = columns((f"links most, from → to{card.looked_at}",), ("share", "average", "times"))
+    rows = []
     for link in card.look.links[:count]:
         words = Text(f"{plain(link.query)} → {plain(link.key)}")
         words.truncate(30, overflow="ellipsis")
-        grid.add_row(words, number(link.share), number(link.average), f"{link.count:,}")
-    return grid
+        rows.append([words, link.share, link.average, link.count])
+    columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
+    return Table([Column(f"links most, from → to{card.looked_at}"), *columns], rows)
 
 
 def _distances(card: Card, width: int) -> Iterator[Text]:
@@ -178,8 +181,7 @@ def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[Rend
         f"Syntax: {plain(said)}. Trees: {trees} ({of}; gain over the offset, * by Holm).", width, style=""
     )
     if rows := syntax.rows_of(head)[:count]:
-        table = relations_table(syntax, [(row, head) for row in rows], _OF_RELATIONS)
-        yield fitted(table, width, "weight")
+        yield relations_table(syntax, [(row, head) for row in rows], _OF_RELATIONS).screen(width, apart=1)
 
 
 def _example(example: Example, width: int, lines: int) -> Text:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
@@ -15,20 +14,16 @@ from attnscan.results.similarity import Similarity
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
+from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import (
     color_of,
-    columns,
-    decimals,
-    fitted,
     flowed,
     model_line,
     named,
-    number,
     wrapped,
 )
 
 _ROOM_FOR_ERRORS = 90  # columns
-_DROPPED = "rank", "B", "heads A", "falls most"  # where the screen is narrow
 _CLOSEST = 10
 
 
@@ -55,7 +50,7 @@ def comparison_view(
     changed = heads is None and top is None
     blocks += [
         "",
-        fitted(_table(comparison, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
+        _table(comparison, patterns, with_errors=width >= _ROOM_FOR_ERRORS).screen(width),
         "",
         *(_changed(comparison, width) if changed else _differences(comparison, patterns, heads, top)),
     ]
@@ -77,13 +72,19 @@ def _notes(comparison: Comparison, patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _table(comparison: Comparison, patterns: Sequence[str], *, with_errors: bool) -> Table:
-    grid = columns(("pattern",), ("heads A", "B", "rank", "survive"), ("rises most", "falls most"))
+    rows = []
     for pattern in patterns:
-        counts = [str(int((label == pattern).sum())) for label in comparison.labels]
-        survivors = str(int(comparison.survives[..., comparison.patterns.index(pattern)].sum()))
+        counts = [(label == pattern).sum() for label in comparison.labels]
+        survivors = comparison.survives[..., comparison.patterns.index(pattern)].sum()
         up, down = (_extreme(comparison, pattern, head, with_errors) for head in comparison.extremes(pattern))
-        grid.add_row(named(pattern), *counts, number(comparison.correlation(pattern)), survivors, up, down)
-    return grid
+        rows.append([named(pattern), *counts, comparison.correlation(pattern), survivors, up, down])
+    counted_columns = [
+        Column("heads A", ">", 2),
+        Column("B", ">", 3),
+        Column("rank", ">.2f", 4),
+        Column("survive", ">"),
+    ]
+    return Table([Column("pattern"), *counted_columns, Column("rises most"), Column("falls most", drop=1)], rows)
 
 
 def _extreme(comparison: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
@@ -98,18 +99,18 @@ def _differences(
     comparison: Comparison, patterns: Sequence[str], heads: Sequence[Head] | None, top: int | None
 ) -> Iterator[RenderableType]:
     """Some heads' differences, pattern by pattern; those that survive are bold."""
-    grid = columns(("pattern", "head"), ("A", "B", "B − A", "± se"))
+    rows = []
     for pattern in patterns:
         p = comparison.patterns.index(pattern)
         for i, head in enumerate(comparison.chosen(pattern, heads, top)):
             place = (*head.place, p)
-            scores = (decimals(float(table.score[place])) for table in comparison.tables)
+            scores = (table.score[place] for table in comparison.tables)
             value = comparison.difference[place]
             difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if comparison.survives[place] else "")
-            error = decimals(float(comparison.se[place]))
-            grid.add_row(named(pattern) if i == 0 else Text(), head.name, *scores, difference, error)
+            rows.append(["" if i else named(pattern), head.name, *scores, difference, comparison.se[place]])
+    columns = [Column("pattern"), Column("head"), Column("A", ">.3f"), Column("B", ">.3f"), Column("B − A", ">")]
     yield Text("Head by head; bold: the difference survives", style="bold")
-    yield grid
+    yield Table([*columns, Column("± se", ">.3f")], rows).screen(80)
 
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
@@ -171,9 +172,15 @@ def _named(similarity: Similarity, head: int) -> Text:
     return Text(similarity.heads[head].name + " ").append(mark, style=color_of(label))
 
 
-def _pairs(similarity: Similarity, pairs: list[tuple[int, int]]) -> Table:
-    grid = columns(("head", "nearest"), ("divergence", "± se"))
-    for head, other in pairs:
-        value, error = float(similarity.divergence[head, other]), float(similarity.se[head, other])
-        grid.add_row(_named(similarity, head), _named(similarity, other), decimals(value), decimals(error))
-    return grid
+def _pairs(similarity: Similarity, pairs: list[tuple[int, int]]) -> RenderableType:
+    rows = [
+        [
+            _named(similarity, head),
+            _named(similarity, other),
+            similarity.divergence[head, other],
+            similarity.se[head, other],
+        ]
+        for head, other in pairs
+    ]
+    columns = Column("head"), Column("nearest"), Column("divergence", ">.3f"), Column("± se", ">.3f")
+    return Table(columns, rows).screen(80)

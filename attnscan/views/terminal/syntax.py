@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.grid import Head
@@ -14,7 +13,8 @@ from attnscan.results.intervals import half_width
 from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
-from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, number, wrapped
+from attnscan.views.table import Column, Table
+from attnscan.views.terminal.parts import flowed, model_line, number, wrapped
 
 _LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
 _AROUND = 9  # lines at most: names of two treebanks, a blank line, the table's head and end, and what to try next
@@ -36,7 +36,7 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
             order = result.order(row)
             shown = order if every else order[:_RANKED]
             table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_row)
-            blocks += ["", Text(_row_name(result, row), style="bold"), fitted(table, width, "weight")]
+            blocks += ["", Text(_row_name(result, row), style="bold"), table.screen(width, apart=1)]
             blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
@@ -49,7 +49,7 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     ]
     kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
     table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *_OF_HEAD, *last))
-    blocks += ["", fitted(table, width, "weight")]
+    blocks += ["", table.screen(width, apart=1)]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
     return Group(*blocks, *below)
@@ -113,7 +113,7 @@ def _gain(result: Syntax, head: Head, row: int) -> float:
 def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Sequence[str]) -> Table:
     """Heads held against rows, by the columns of those names."""
     texts = ("relation", "head")
-    table = columns(*([name for name in names if (name in texts) == is_text] for is_text in (True, False)), apart=1)
+    rows_of_cells = []
     of_rows, held, clusters = result.of_rows, result.of_held("gain"), max(2, result.clusters)
     for row, head in rows:
         place = (*head.place, row)
@@ -128,8 +128,9 @@ def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Seq
             "weight": number(result.weight[place]),
             "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",
         }
-        table.add_row(*(cells[name] for name in names))
-    return table
+        rows_of_cells.append([cells[name] for name in names])
+    columns = [Column(name, "" if name in texts else ">", int(name == "weight")) for name in names]
+    return Table(columns, rows_of_cells)
 
 
 def _map(result: Syntax, width: int) -> Iterator[RenderableType]:
