@@ -56,8 +56,6 @@ class LoadedModel:
     """`model` again in bfloat16, where heads are to be scored in it on a CPU; None elsewhere."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
-    modules: str | None = None
-    """What its modules were when it was loaded by its name, as the fingerprint has it."""
     note: str = ""
     """What to tell a user of how it was loaded; empty if there is nothing."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)

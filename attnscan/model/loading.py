@@ -21,7 +21,6 @@ import torch
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import is_panic
-from attnscan.model.fingerprint import of_modules
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import (
@@ -87,7 +86,6 @@ def load(
         dtype=number,
         fast=None if asked_for == number else copy.deepcopy(encoder).to(asked_for),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
-        modules=of_modules(encoder if masked_lm is None else masked_lm),
         note="" if sparse is None else f"{source.name}: {READ_IN_FULL}",
     )
 

@@ -1,15 +1,14 @@
 """What a model has said of predictive words before, so that it is not asked again.
 
-An answer is found by a hash of all that decides it: weights and config as they are now, and what was asked. A model in
-memory is asked each time, as is one that was loaded by its name and then given other modules or hooks. Answers are kept
-in the user's cache, without any text.
+An answer is found by a hash of all that decides it: the model as it is now, and what was asked. A model in memory is
+asked each time. Answers are kept in the user's cache, without any text.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -20,7 +19,7 @@ import torch
 
 from attnscan.errors import OutputError
 from attnscan.hashing import hashed
-from attnscan.model.fingerprint import fingerprint, of_modules
+from attnscan.model.fingerprint import fingerprint
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.results.files import write_file
@@ -29,8 +28,6 @@ from attnscan.scoring.predictive import Questions
 
 VERSION = 1
 """Of what the numbers mean, and of how they are found: raise it when either changes."""
-_WORTH = 1 << 15  # tokens: to ask fewer takes a GPU less time than to hash the model
-_OFF = ("off", "0", "no", "false")
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Answers:
         """The answers of a model as it is now; none if $ATTNSCAN_CACHE is `off`."""
         import transformers
 
-        if (place := cache_directory()) is None or not _is_as_loaded(loaded):
+        if (place := cache_directory()) is None or loaded.given is not None:
             return cls()
         parts = (
             *(str(VERSION), str(fingerprint(loaded.whole, loaded.tokenizer)), measure),
@@ -84,43 +81,18 @@ class Answers:
 
     def prune(self) -> None:
         """Remove what has not been used for longest, as far as it is too much. Files of others stay."""
-        kept: list[tuple[float, int, Path]] = []
-        with suppress(OSError, ValueError):  # of a place that cannot be
-            for path in self.place.glob("?" * 64 + ".npz") if self.place is not None else ():
-                with suppress(OSError):  # another process has removed it
-                    kept.append(((about := path.stat()).st_mtime, about.st_size, path))
-        total = sum(size for _, size, _ in kept)
-        for _, size, path in sorted(kept):
-            if total > self.most_bytes:
-                with suppress(OSError):
-                    path.unlink()
-                total -= size
+        with suppress(OSError, ValueError):  # of a place that cannot be; another process may have removed a file
+            files = [] if self.place is None else [*self.place.glob("?" * 64 + ".npz")]
+            kept = [((about := path.stat()).st_mtime, about.st_size, path) for path in files]
+            total = sum(size for _, size, _ in kept)
+            for _, size, path in sorted(kept):
+                if total > self.most_bytes:
+                    path.unlink(missing_ok=True)
+                    total -= size
 
     def _path(self, questions: Questions) -> Path:
         assert self.place is not None
         return self.place / f"{hashed(self.origin.encode(), questions.digest.encode())}.npz"
-
-
-def _is_as_loaded(loaded: LoadedModel) -> bool:
-    """Whether a model was loaded by its name, and nobody has since given it modules, functions or hooks."""
-    return (
-        loaded.given is None
-        and of_modules(loaded.whole) == loaded.modules
-        and not torch.nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
-        and all(_runs_its_own_code(module) for module in loaded.whole.modules())
-    )
-
-
-def _runs_its_own_code(module: torch.nn.Module) -> bool:
-    """Whether a module is in evaluation mode, with its class's `forward` and no hooks but transformers' own."""
-    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    own = all(str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
-    return own and not module.training and "forward" not in vars(module)
-
-
-def worth_keeping(loaded: LoadedModel, inputs: Sequence[Questions]) -> bool:
-    """Whether it takes longer to ask than to look up."""
-    return loaded.device.type == "cpu" or sum(questions.count * questions.length for questions in inputs) >= _WORTH
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path | None:
@@ -128,17 +100,13 @@ def cache_directory(environment: Mapping[str, str] = os.environ, platform: str =
 
     None if $ATTNSCAN_CACHE is `off`, or there is no home directory.
     """
-    asked = environment.get("ATTNSCAN_CACHE", "")
-    if asked.lower() in _OFF:
-        return None
+    asked, xdg = environment.get("ATTNSCAN_CACHE", ""), environment.get("XDG_CACHE_HOME", "")
     if asked:
-        return Path(asked)
-    xdg = environment.get("XDG_CACHE_HOME", "")
+        return None if asked.lower() == "off" else Path(asked)
     if Path(xdg).is_absolute():  # the standard tells to ignore any other
         return Path(xdg) / "attnscan"
-    try:
+    with suppress(RuntimeError):
         if platform == "win32":
             return Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "attnscan" / "cache"
         return Path.home() / ("Library/Caches" if platform == "darwin" else ".cache") / "attnscan"
-    except RuntimeError:
-        return None
+    return None

@@ -32,7 +32,7 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
-from attnscan.scan.answers import Answers, worth_keeping
+from attnscan.scan.answers import Answers
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.blocks import PairSums
@@ -249,21 +249,18 @@ class Scanner:
     def answering(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
-        answers = self.answers if worth_keeping(self.loaded, questions) else Answers()
-        known = {
-            asked.digest: answer for asked in questions if (answer := answers.get(asked, self.measure)) is not None
-        }
-        rest = list({asked.digest: asked for asked in questions if asked.digest not in known}.values())
+        known = {asked.digest: self.answers.get(asked, self.measure) for asked in questions}
+        rest = list({asked.digest: asked for asked in questions if known[asked.digest] is None}.values())
         asking = help_between_words(self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens)
         for done, total, complete in asking:
             for index, answer in complete:
                 known[rest[index].digest] = answer
-                answers.put(rest[index], answer)
+                self.answers.put(rest[index], answer)
             if total:
                 self.tell(doing or "predictive words: hidden sequences", done, total)
         if rest:
-            answers.prune()
-        return [known[asked.digest] for asked in questions]
+            self.answers.prune()
+        return [answer for asked in questions if (answer := known[asked.digest]) is not None]
 
     @cached_property
     def answers(self) -> Answers:

@@ -94,22 +94,14 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
         lambda: weight.data.copy_(weight.flip(0)),  # the same numbers elsewhere
     ]
     layer = model.model.encoder.layer[0]
-    original, activation, norm = weight.detach().clone(), layer.intermediate.intermediate_act_fn, layer.output.LayerNorm
     changes += [
         lambda: setattr(layer.intermediate, "intermediate_act_fn", torch.nn.ReLU()),
-        lambda: setattr(layer.attention.self, "scaling", layer.attention.self.scaling * 4),
-        lambda: setattr(norm, "eps", 1.0),
+        lambda: setattr(layer.output.LayerNorm, "eps", 1.0),
     ]
     for change in changes:
         asked.clear()
         change()
         assert not _same(_help(model), before) and asked
-    weight.data.copy_(original)
-    layer.intermediate.intermediate_act_fn = activation
-    layer.attention.self.scaling /= 4
-    norm.eps = model.model.config.layer_norm_eps
-    asked.clear()
-    assert _same(_help(model), before) and not asked
 
 
 @pytest.mark.parametrize(
@@ -159,33 +151,6 @@ def test_a_model_in_memory_is_asked_each_time(model: LoadedModel, asked: list[in
         _help(given)
         assert asked
     assert not place.exists()
-
-
-class _Louder(torch.nn.Linear):
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return 2 * super().forward(input)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda layer: setattr(layer.output.dense, "__class__", _Louder),
-        lambda layer: setattr(layer.output, "forward", lambda _, residual: residual),
-        lambda layer: layer.register_forward_hook(lambda *_: None),
-    ],
-    ids=["own class", "own forward", "hook"],
-)
-def test_what_others_have_written_is_asked_each_time(
-    model: LoadedModel, asked: list[int], place: Path, change: Callable[[Any], None]
-) -> None:
-    _help(model)
-    kept = sorted(place.iterdir())
-    change(model.model.encoder.layer[0])
-    for _ in range(2):
-        asked.clear()
-        _help(model)
-        assert asked
-    assert sorted(place.iterdir()) == kept
 
 
 def test_no_text_is_kept(model: LoadedModel, place: Path) -> None:
@@ -243,7 +208,6 @@ def test_a_place_that_cannot_be_written_is_no_trouble(bad: str, monkeypatch: pyt
         ({"ATTNSCAN_CACHE": "/there", "XDG_CACHE_HOME": "/var/mine"}, "linux", "/there"),
         ({"ATTNSCAN_CACHE": "off", "XDG_CACHE_HOME": "/var/mine"}, "linux", None),
         ({"ATTNSCAN_CACHE": "OFF"}, "darwin", None),
-        ({"ATTNSCAN_CACHE": "0"}, "win32", None),
         ({"ATTNSCAN_CACHE": ""}, "linux", "/home/me/.cache/attnscan"),
     ],
 )
