@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError, nearest
 from attnscan.inputs.sentence import NO_WORD, Pair, Place, Sentence, Span, Tag
@@ -48,8 +49,8 @@ class EncodedInput:
     words: tuple[int, ...] = ()
     """The number of the given word that each token belongs to, from 0 in each sentence, or NO_WORD; empty where no
     words were given."""
-    merged: tuple[str, ...] = ()
-    """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
+    units: tuple[str, ...] = ()
+    """The text of each unit; where it is not given, its tokens' texts joined."""
     source: int = 0
     """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
     truncated: bool = False
@@ -59,16 +60,18 @@ class EncodedInput:
     place: Place = Place()
     """Where its own scores belong."""
 
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", _joined(self.tokens, self.unit))
+
     @property
     def merges(self) -> bool:
         """Whether any unit has several tokens."""
         return self.unit[-1] + 1 < len(self.unit)
 
     @property
-    def first_tokens(self) -> Sequence[int]:
+    def first_tokens(self) -> list[int]:
         """The index of each unit's first token."""
-        if not self.merges:
-            return range(len(self.unit))
         return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
 
     @property
@@ -82,16 +85,6 @@ class EncodedInput:
         """The text of sentence A and, of a pair, B; empty for saved weights."""
         return () if self.pair is None else self.pair.texts
 
-    @property
-    def units(self) -> tuple[str, ...]:
-        """The text of each unit, its pieces joined."""
-        if self.merged:
-            return self.merged
-        if not self.merges:
-            return self.tokens
-        starts = self.first_tokens
-        return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
-
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
         """The units with any of the characters from `start` up to `end` of sentence 0 or 1; none if they were cut off.
 
@@ -100,77 +93,73 @@ class EncodedInput:
         if not self.spans:
             what = "the characters of tokens are unknown: the tokenizer gives no offsets"
             raise InputError(what, "use a model with a fast tokenizer")
-        touched = (
-            unit
-            for unit, of, (first, last) in zip(self.unit, self.sentence, self.spans, strict=True)
-            if of == sentence and first < end and start < last
-        )
-        return list(dict.fromkeys(touched))
+        places = zip(self.unit, self.sentence, self.spans, strict=True)
+        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
 
     @property
     def unit_sentence(self) -> tuple[int, ...]:
         """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return self.sentence if not self.merges else tuple(self.sentence[i] for i in self.first_tokens)
+        return tuple(self.sentence[i] for i in self.first_tokens)
 
     @property
     def unit_words(self) -> tuple[int, ...]:
         """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
-        return tuple(self.words[i] for i in self.first_tokens) if self.words else (NO_WORD,) * (self.unit[-1] + 1)
+        return tuple(self.words[i] if self.words else NO_WORD for i in self.first_tokens)
 
     def tags(self, name: str) -> list[Tag]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
 
         Raises: InputError if the words of a sentence have no such tag.
         """
-        values: dict[int, Sequence[Tag]] = {}
-        for number, sentence in enumerate(self.pair.sentences if self.pair else [Sentence("")]):
+        sentences = self.pair.sentences if self.pair else (Sentence(""),)
+        for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
-                which = f"sentence {'AB'[number]}{f' of pair {self.number}' if self.number else ''}"
-                known = (
-                    f"its tags are {', '.join(sentence.tags)}"
-                    if sentence.tags
-                    else f'give Sentence(..., tags={{"{name}": ...}})'
-                )
-                raise InputError(f"{which} has no tag '{name}'", nearest(name, sentence.tags, known))
-            values[number] = sentence.tags[name]
+                known, given = ", ".join(sentence.tags), f'Sentence(..., tags={{"{name}": ...}})'
+                remedy = nearest(name, sentence.tags, f"its tags are {known}" if known else f"give {given}")
+                which = f"sentence {letter}{f' of pair {self.number}' if self.number else ''}"
+                raise InputError(f"{which} has no tag '{name}'", remedy)
         units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [None if word == NO_WORD else values[sentence][word] for sentence, word in units]
+        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
 
     @property
     def segments(self) -> tuple[int, ...]:
         """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
         if self.source:
             return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
-        result, following = list[int](), [*self.sentence]  # the sentence of the word that is or comes next
-        for i in reversed(range(len(following) - 1)):
-            following[i] = following[i] if following[i] >= 0 else following[i + 1]
-        for i, sentence in enumerate(self.sentence):
-            closes = sentence < 0 and i > 0 and self.sentence[i - 1] >= 0
-            result.append((result or [0])[-1] if closes or following[i] < 0 else following[i])
-        return tuple(result)
+        segments: list[int] = []
+        for i, own in enumerate(self.sentence):
+            if own < 0:
+                following = next((sentence for sentence in self.sentence[i:] if sentence >= 0), None)
+                closes = i > 0 and self.sentence[i - 1] >= 0
+                own = (segments or [0])[-1] if closes or following is None else following
+            segments.append(own)
+        return tuple(segments)
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
         """The input with the mask token, of that number and text, at some tokens' places.
 
         Raises: InputError if one of them is no word's.
         """
+        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
         for place in places:
-            if not 0 <= place < len(self.tokens):
-                what = f"there is no token {place} to hide: the input has {len(self.tokens)}"
-                raise InputError(what, "hide words of the input")
+            if not 0 <= place < len(tokens):
+                raise InputError(f"there is no token {place} to hide: the input has {len(tokens)}", "hide its words")
             if self.sentence[place] < 0:
                 what = f"the special token {self.tokens[place]} ({place}) cannot be hidden"
                 raise InputError(what, "hide words of the input")
-        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
-        for place in places:
             tokens[place], ids[place], punctuation[place] = mask, mask_id, False
+        units, changed = list(self.units), _joined(tokens, self.unit)
+        for unit in {self.unit[place] for place in places}:
+            units[unit] = changed[unit]
         inputs = {**self.model_inputs, "input_ids": ids}
-        changed = replace(self, tokens=tuple(tokens), punctuation=tuple(punctuation), model_inputs=inputs, merged=())
-        if not self.merged:
-            return changed
-        touched = {self.unit[place] for place in places}
-        texts = zip(changed.units, self.merged, strict=True)
-        return replace(changed, merged=tuple(new if unit in touched else old for unit, (new, old) in enumerate(texts)))
+        texts = {"tokens": tuple(tokens), "units": tuple(units)}
+        return replace(self, punctuation=tuple(punctuation), model_inputs=inputs, **texts)
+
+
+def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
+    """The text of each unit, joined from its tokens'. Shape: both [token]."""
+    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
+    return tuple(join([text for _, text in pieces]) for _, pieces in units)
 
 
 @dataclass(frozen=True)
@@ -236,16 +225,14 @@ class EncodedBatch:
     @property
     def delimiters(self) -> tuple[Tensor, Tensor, Tensor]:
         """Special tokens before the first word, between words, and after the last. Shape: [batch, unit] each, bool."""
-        place, keys = torch.arange(self.word.shape[1], device=self.word.device).expand_as(self.word), self.key_word
-        first = place.where(keys, self.word.shape[1]).amin(1, keepdim=True)
-        last = place.where(keys, -1).amax(1, keepdim=True)
-        start, end = self.special & (place < first), self.special & (place > last)
+        before, after = self.key_word.cumsum(1), self.key_word.flip(1).cumsum(1).flip(1)
+        start, end = self.special & (before == 0), self.special & (after == 0)
         return start, self.special & ~start & ~end, end
 
     @cached_property
     def same_sentence(self) -> Tensor:
         """Both are words, of one sentence, and the query may see the key. Shape: [batch, query, key], bool."""
-        return self._seen(self._equal(self.sentence, self.word))
+        return self._equal(self.sentence, self.word)
 
     @cached_property
     def alike(self) -> Tensor:
@@ -257,8 +244,9 @@ class EncodedBatch:
         alike = self._equal(self.text_id, content)
         if self.related is not None:
             related = self.related[:, self.queries, self.keys]
-            alike |= related & content[:, self.queries, None] & content[:, None, self.keys]
-        return self._seen(alike)
+            related = related & content[:, self.queries, None] & content[:, None, self.keys]
+            alike |= related if self.visible is None else related & self.visible
+        return alike
 
     @cached_property
     def recurs(self) -> Tensor:
@@ -271,7 +259,7 @@ class EncodedBatch:
         others: special tokens, padding, and pieces of no word. Shape: [batch, unit].
         """
         width = self.word.shape[1]  # that of a whole batch, of which these inputs may be a part
-        rows = [[*encoded.unit_words, *[NO_WORD] * (width - len(encoded.unit_words))] for encoded in self.inputs]
+        rows = [[*encoded.unit_words, *[NO_WORD] * (width - len(encoded.units))] for encoded in self.inputs]
         return torch.tensor(rows, device=self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
@@ -284,51 +272,48 @@ class EncodedBatch:
         rows = [encoded.tags(name) for encoded in self.inputs]
         return [[*row, *[None] * (width - len(row))] for row in rows]
 
-    def _seen(self, cells: Tensor) -> Tensor:
-        return cells if self.visible is None else cells & self.visible
-
     def _equal(self, numbers: Tensor, mask: Tensor) -> Tensor:
-        """Where query and key are of the mask, and of one number from 0 on: all else is made unequal."""
-        queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
-        return queries[:, self.queries, None] == keys[:, None, self.keys]
+        """Where query and key are of the mask and of one number, and the query may see the key."""
+        equal = numbers[:, self.queries, None] == numbers[:, None, self.keys]
+        equal &= mask[:, self.queries, None] & mask[:, None, self.keys]
+        return equal if self.visible is None else equal & self.visible
 
     def under(self, visible: Tensor) -> EncodedBatch:
         """The batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
 
         Shape: `visible` [batch, query token, key token], bool.
         """
+        return self.of_range(slice(None), slice(None), slice(None), visible)
+
+    def of_range(self, inputs: slice, rows: slice, columns: slice, visible: Tensor) -> EncodedBatch:
+        """Some inputs with a range of their tokens for queries, and one for keys, under a layer's mask.
+
+        Shape: `visible` [input, query token of the range, key token of the range], bool. Where words have several
+        tokens, ranges other than all are of one input, and cut none in two.
+        """
+        queries, keys = (self.units(inputs.start or 0, tokens) for tokens in (rows, columns))
         if self.unit is not None:
-            width = self.word.shape[1]
-            into = (self.unit[..., None] == torch.arange(width, device=self.unit.device)).float()
-            visible = into.transpose(1, 2) @ visible.float() @ into > 0
-        return replace(self, visible=visible)
+            by_keys = self._seen_by_units(visible, inputs, columns, keys)
+            visible = self._seen_by_units(by_keys.mT, inputs, rows, queries).mT
+        own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
+        return replace(self, **own, queries=queries, keys=keys)
 
     def units(self, number: int, tokens: slice) -> slice:
         """The units of a range of an input's tokens. The range must cut no word in two."""
         if self.unit is None or tokens == slice(None):
             return tokens
         unit = self.unit[number]
-        start, stop = tokens.start or 0, len(unit) if tokens.stop is None else tokens.stop
-        assert start == 0 or unit[start - 1] != unit[start]
-        assert stop >= len(unit) or unit[stop - 1] != unit[stop]
-        return slice(int(unit[start]), int(unit[:stop].max()) + 1)
+        return slice(int(unit[tokens.start or 0]), int(unit[: tokens.stop].max()) + 1)
 
-    def of_range(self, inputs: slice, rows: slice, columns: slice, visible: Tensor) -> EncodedBatch:
-        """Some inputs with a range of their tokens for queries, and one for keys, under a layer's mask.
-
-        Shape: `visible` [input, query token of the range, key token of the range], bool. Where words have several
-        tokens, it is of one input, and the ranges cut none in two.
-        """
-        queries, keys = (self.units(inputs.start, tokens) for tokens in (rows, columns))
-        if self.unit is not None:
-            unit = self.unit[inputs.start]
-            of_queries = unit[rows] - queries.start
-            of_keys = (unit[columns] - keys.start).clip(0)  # padding, which nothing sees, goes with the first
-            seen = torch.zeros(1, visible.shape[1], keys.stop - keys.start, dtype=torch.int32, device=unit.device)
-            seen.index_add_(2, of_keys, visible.int())
-            visible = seen.new_zeros(1, queries.stop - queries.start, seen.shape[2]).index_add_(1, of_queries, seen) > 0
-        own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
-        return replace(self, **own, queries=queries, keys=keys)
+    def _seen_by_units(self, cells: Tensor, inputs: slice, tokens: slice, units: slice) -> Tensor:
+        """Whether any cell of a unit's tokens is true. Shape: [input, any, token] -> [input, any, unit]."""
+        assert self.unit is not None
+        width = self.word.shape[1]
+        unit = self.unit[inputs].where(self.unit[inputs] >= 0, width)
+        numbers = torch.arange(units.start or 0, (units.stop or width) + 1, device=unit.device)
+        bounds = torch.searchsorted(unit, numbers.expand(len(unit), -1).contiguous()) - (tokens.start or 0)
+        before = torch.nn.functional.pad(cells.cumsum(-1, dtype=torch.int32), (1, 0))
+        return before.gather(2, bounds[:, None].expand(-1, cells.shape[1], -1)).diff(dim=-1) > 0
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """What `do` makes of every tensor, by the names of the fields."""
@@ -340,12 +325,11 @@ class EncodedBatch:
         """Of each input, the units that count as related and are not identical, the earlier one first."""
         pairs: list[list[tuple[int, int]]] = [[] for _ in range(len(self))]
         if self.related is not None:
-            number, query, key = self.related.nonzero().T
             content = self.word & ~self.punctuation
-            both = content[number, query] & content[number, key] & (query < key)
-            both &= self.text_id[number, query] != self.text_id[number, key]
-            for row, *pair in torch.stack([number, query, key])[:, both].T.tolist():
-                pairs[row].append((pair[0], pair[1]))
+            cells = self.related & content[:, :, None] & content[:, None, :]
+            cells &= self.text_id[:, :, None] != self.text_id[:, None, :]
+            for row, query, key in cells.triu(1).nonzero().tolist():
+                pairs[row].append((query, key))
         return tuple(map(tuple, pairs))
 
     def to(self, device: torch.device) -> EncodedBatch:
@@ -363,58 +347,40 @@ def collate(
 
     `relation` tells which words are related, `vocabulary` which are frequent.
     """
-    sentence = padded([encoded.unit_sentence for encoded in inputs], PADDING)
-    punctuation = padded([_unit_punctuation(encoded) for encoded in inputs], 0).bool()
+    sentence = _padded([encoded.unit_sentence for encoded in inputs], PADDING)
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
     first = torch.tensor([encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs])
     frequent = None
     if vocabulary is not None:
         frequent = torch.from_numpy(np.isin(vocabulary.of_units(units), list(vocabulary.frequent)))
+    texts = [[bare(text) for text in encoded.units] for encoded in inputs]
+    number_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in texts for text in row))}
+    punctuation = []
+    for encoded in inputs:  # a unit is punctuation if all of its tokens are
+        content = {unit for unit, mark in zip(encoded.unit, encoded.punctuation, strict=True) if not mark}
+        punctuation.append([unit not in content for unit in range(len(encoded.units))])
     return EncodedBatch(
         word=sentence >= 0,
         special=sentence == SPECIAL,
-        punctuation=punctuation & (sentence >= 0),
+        punctuation=_padded(punctuation, 0).bool() & (sentence >= 0),
         sentence=sentence,
-        text_id=padded(_text_ids(inputs), -1),
+        text_id=_padded([[number_of[text] for text in row] for row in texts], -1),
         frequent=frequent,
         related=None if relation is None else relation.related(units),
-        unit=padded([encoded.unit for encoded in inputs], -1) if any(encoded.merges for encoded in inputs) else None,
+        unit=_padded([encoded.unit for encoded in inputs], -1) if any(encoded.merges for encoded in inputs) else None,
         asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
-            name: padded(
-                [encoded.model_inputs[name] for encoded in inputs], pad_id if name.endswith("input_ids") else 0
-            )
+            name: _padded([own.model_inputs[name] for own in inputs], pad_id if name.endswith("input_ids") else 0)
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),
     )
 
 
-def _text_ids(inputs: Sequence[EncodedInput]) -> list[list[int]]:
-    """Of each input's units, numbers that are equal where their bare texts are."""
-    numbers: dict[str, int] = {}
-    written = dict.fromkeys(chain.from_iterable(encoded.units for encoded in inputs))
-    of_text = {text: numbers.setdefault(bare(text), len(numbers)) for text in written}
-    return [[of_text[text] for text in encoded.units] for encoded in inputs]
-
-
-def _unit_punctuation(encoded: EncodedInput) -> Sequence[int]:
-    """A unit is punctuation if all of its tokens are."""
-    if not encoded.merges:
-        return encoded.punctuation
-    result = [1] * (encoded.unit[-1] + 1)
-    for unit, punctuation in zip(encoded.unit, encoded.punctuation, strict=True):
-        result[unit] &= punctuation
-    return result
-
-
-def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
     """Rows of numbers side by side, as long as the longest. Shape: [row, number]."""
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    numbers = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
-    table = np.full((len(rows), lengths.max()), value, np.int64)
-    table[np.arange(table.shape[1]) < lengths[:, None]] = numbers
-    return torch.from_numpy(table)
+    numbers = [torch.tensor(row, dtype=torch.long) for row in rows]
+    return pad_sequence(numbers, batch_first=True, padding_value=value)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ most frequent words are never related, for what these have in common is that the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnscan.inputs.tokens import NO_WORD, Units, WholeWords
+from attnscan.inputs.sentence import NO_WORD
+from attnscan.inputs.tokens import Units, WholeWords
 
 _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
@@ -64,36 +64,34 @@ class Relatedness:
     def related(self, inputs: Sequence[Units]) -> Tensor:
         """As `Relation.related`, where the embeddings are. A word of several tokens is related to none."""
         words = self.words.of_units(inputs)
-        pairs = self._near(words)
-        self._seek({word for _, *pair in pairs for word in pair})
-        related = np.zeros((*words.shape, words.shape[1]), dtype=bool)
-        for row, word, other in pairs:
-            if self._is_related(word, other):
-                cells = (words[row] == word)[:, None] & (words[row] == other)
-                related[row] |= cells | cells.T
-        return torch.from_numpy(related).to(self.embedding.device)
+        known = np.where(words < len(self.embedding), words, NO_WORD)
+        ids, numbers = np.unique(known, return_inverse=True)
+        places = torch.from_numpy(numbers.reshape(words.shape)).to(self.embedding.device)
+        table = self._related(torch.from_numpy(ids).to(self.embedding.device), places)
+        return table[places[:, :, None], places[:, None, :]]
 
-    def _near(self, words: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-        """The words of an input, two by two, that are near enough, by all but rounding, and not both frequent.
+    def _related(self, ids: Tensor, places: Tensor) -> Tensor:
+        """Which of some words are related, if an input has both.
 
-        Shape: [input, unit] -> rows of an input and two words.
+        Shape: `ids` [word], in order; `places` [input, unit], of words in `ids` -> [word, word], bool.
         """
-        table = _distinct(np.where(words < len(self.embedding), words, NO_WORD))
-        if table.shape[1] < 2 or self.threshold > 1:
-            return []
-        unique, inverse = np.unique(table, return_inverse=True)
-        device = self.embedding.device
-        ids, places = torch.from_numpy(unique).to(device), torch.from_numpy(inverse.reshape(table.shape)).to(device)
-        known, frequent = (ids != NO_WORD)[places], self._is_frequent[ids.clip(0)][places]
-        directions = self._directions(ids.clip(0))[places]
-        near = directions @ directions.transpose(1, 2) >= self.threshold - _ROUNDING
-        near &= known[:, :, None] & known[:, None, :] & ~(frequent[:, :, None] & frequent[:, None, :])
-        row, first, second = near.triu(1).nonzero().T.cpu().numpy()
-        return list(zip(row.tolist(), table[row, first].tolist(), table[row, second].tolist(), strict=True))
-
-    def _is_related(self, word: int, other: int) -> bool:
-        there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
-        return min(there, back) >= self.threshold
+        related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=ids.device)
+        if self.threshold > 1:
+            return related
+        directions, frequent = self._directions(ids.clip(0)), self._is_frequent[ids.clip(0)]
+        # only words that are near enough, by all but rounding, have their neighbours sought
+        near = directions @ directions.T >= self.threshold - _ROUNDING
+        near &= (ids != NO_WORD) & (ids != NO_WORD)[:, None] & ~(frequent & frequent[:, None])
+        inside = torch.zeros(len(ids), len(places), device=ids.device)
+        inside[places, torch.arange(len(places), device=ids.device)[:, None]] = 1
+        near &= inside @ inside.T > 0
+        pairs = near.triu(1).nonzero()
+        self._seek(set(ids[pairs].flatten().tolist()))
+        for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
+            there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
+            if min(there, back) >= self.threshold:
+                related[first, second] = related[second, first] = True
+        return related
 
     @cached_property
     def threshold(self) -> float:
@@ -139,9 +137,9 @@ class Relatedness:
         Shape: [direction, dimension] -> [direction, vocabulary].
         """
         mean, scale = self._centre
-        parts = [rows.float() @ directions.T for rows in _parts(self.embedding)]  # this way round, the faster one
+        parts = [rows.float() @ directions.T for rows in self.embedding.split(_ROWS)]  # this way round, the faster one
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
-        return cosine.masked_fill_(~self._is_word, -2)
+        return cosine.masked_fill_(~self._mask(self._ids), -2)
 
     def _directions(self, ids: Tensor) -> Tensor:
         mean, _ = self._centre
@@ -151,11 +149,6 @@ class Relatedness:
     def _ids(self) -> Tensor:
         ids = [number for number in self.words.ids.values() if number < len(self.embedding)]
         return torch.tensor(ids, dtype=torch.long, device=self.embedding.device)
-
-    @cached_property
-    def _is_word(self) -> Tensor:
-        """Shape: [vocabulary], bool."""
-        return self._mask(self._ids)
 
     @cached_property
     def _is_frequent(self) -> Tensor:
@@ -169,19 +162,7 @@ class Relatedness:
     @cached_property
     def _centre(self) -> tuple[Tensor, Tensor]:
         """The mean word, and one over every row's distance from it. Shape: [dimension] and [vocabulary]."""
-        parts = [self.embedding[ids].float().sum(0) for ids in _parts(self._ids)]
+        parts = [self.embedding[ids].float().sum(0) for ids in self._ids.split(_ROWS)]
         mean = torch.stack(parts).sum(0) / len(self._ids)
-        lengths = [(rows.float() - mean).norm(dim=-1) for rows in _parts(self.embedding)]
+        lengths = [(rows.float() - mean).norm(dim=-1) for rows in self.embedding.split(_ROWS)]
         return mean, 1 / torch.cat(lengths).clamp_min(1e-12)
-
-
-def _distinct(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each input's words in order, each once, then NO_WORD. Shape: [input, unit] -> [input, the most words of one]."""
-    words = -np.sort(-words, axis=1)
-    words[:, 1:][words[:, 1:] == words[:, :-1]] = NO_WORD
-    words = -np.sort(-words, axis=1)
-    return words[:, : max(1, int((words != NO_WORD).sum(1).max()))]
-
-
-def _parts(rows: Tensor, size: int = _ROWS) -> Iterator[Tensor]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))

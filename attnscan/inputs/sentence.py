@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from operator import index
-from typing import Any
 
 from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
@@ -46,17 +45,33 @@ class Sentence:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise InputError(f"the text of a sentence is of the class {type(self.text).__name__}", "give text")
-        if self.words is not None:
-            object.__setattr__(self, "words", _checked_words(self.words, len(self.text)))
-        if self.tags or self.words is not None:
-            object.__setattr__(self, "tags", _checked_tags(self.tags, self.words))
-
-    @property
-    def parts(self) -> Iterator[bytes]:
-        """What equal sentences have alike, for hashes: the text and, if there are words, these with their tags."""
-        yield self.text.encode()
-        if self.words is not None:  # no text has a NUL character
-            yield b"\0" + json.dumps([self.words, self.tags], sort_keys=True).encode()
+        if self.words is None:
+            if self.tags:
+                remedy = "give words=[(start, end), ...], one value of a tag each"
+                raise InputError("tags are given and words are not", remedy)
+            return
+        try:
+            words = tuple((index(first), index(last)) for first, last in self.words)
+        except (TypeError, ValueError):
+            remedy = "give each word as (start, end), two whole numbers"
+            raise InputError(f"words is {self.words!r:.60}", remedy) from None
+        bounds = pairwise([0, *chain.from_iterable(words), len(self.text)])
+        if (wrong := next((place for place, (low, high) in enumerate(bounds) if low > high), None)) is not None:
+            number = min(wrong // 2, len(words) - 1)
+            remedy = "give words as (start, end), slices of the text, in its order and without overlap"
+            raise InputError(f"words[{number}] is {words[number]}, in a text of {len(self.text)} characters", remedy)
+        if not isinstance(self.tags, Mapping):
+            raise InputError("tags do not go by their names", 'give a dict: {"upos": [...]}')
+        tags = {}
+        for name, values in self.tags.items():
+            listed = values if isinstance(values, Iterable) and not isinstance(values, str) else ()
+            plain = tuple(value.item() if hasattr(value, "item") else value for value in listed)  # of numpy, plain ones
+            if len(plain) != len(words) or not all(isinstance(value, Tag) for value in plain):
+                remedy = "give a list of text, numbers or None, one a word"
+                raise InputError(f"tags[{name!r}] is {values!r:.60}, for {len(words)} words", remedy)
+            tags[name] = plain
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "tags", tags)
 
     @property
     def by_spaces(self) -> Sentence:
@@ -90,12 +105,10 @@ class Sentence:
         starts, ends = zip(*self.words, strict=True) if self.words else ((), ())
         numbers = []
         for first, last in pieces:
-            shared = {
-                number: min(last, ends[number]) - max(first, starts[number])
-                for number in range(bisect_right(ends, first), bisect_left(starts, last))
-            }
-            best = max(shared, key=shared.__getitem__, default=NO_WORD)
-            numbers.append(best if shared.get(best, 0) > 0 else NO_WORD)
+            near = range(bisect_right(ends, first), bisect_left(starts, last))
+            shared = [min(last, ends[number]) - max(first, starts[number]) for number in near]
+            most = max(shared, default=0)
+            numbers.append(near[shared.index(most)] if most > 0 else NO_WORD)
         return numbers
 
 
@@ -113,10 +126,9 @@ class Pair:
     sentences: tuple[Sentence, ...]
     """The one or two sentences."""
 
-    def __init__(self, a: str | Sentence, b: str | Sentence | None = None) -> None:
-        given = (a,) if b is None else (a, b)
-        sentences = tuple([text if isinstance(text, Sentence) else Sentence(text) for text in given])
-        object.__setattr__(self, "sentences", sentences)
+    def __init__(self, a: Text, b: Text | None = None) -> None:
+        sentences = [text if isinstance(text, Sentence) else Sentence(text) for text in (a, b) if text is not None]
+        object.__setattr__(self, "sentences", tuple(sentences))
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
@@ -125,7 +137,10 @@ class Pair:
             try:
                 text.encode()
             except UnicodeEncodeError as error:
-                raise _not_unicode(name, text[error.start], error.start + 1) from None
+                is_byte = "\udc80" <= text[error.start] <= "\udcff"  # what Python makes of it (PEP 383)
+                kind = "a byte that is not UTF-8" if is_byte else "half of a pair"
+                what = f"sentence {name} is not valid Unicode: its character {error.start + 1} is {kind}"
+                raise InputError(what, "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8") from None
 
     @property
     def source(self) -> Pair:
@@ -150,7 +165,7 @@ class Pair:
     @property
     def texts(self) -> tuple[str, ...]:
         """The text of the one or two sentences."""
-        return tuple([sentence.text for sentence in self.sentences])
+        return tuple(sentence.text for sentence in self.sentences)
 
     @property
     def key(self) -> str:
@@ -159,19 +174,12 @@ class Pair:
 
     def key_after(self, *texts: str) -> str:
         """Hash the pair together with texts before it: a seed to draw by, or the hash of all pairs read so far."""
-        parts = (part for sentence in self.sentences for part in sentence.parts)
-        return hashed(*(text.encode() for text in texts), *parts)
-
-
-def _not_unicode(name: str, character: str, place: int) -> InputError:
-    what = f"sentence {name} is not valid Unicode: its character {place} is"
-    if not "\udc80" <= character <= "\udcff":
-        return InputError(f"{what} half of a pair", "save or paste the text as UTF-8")
-    encoding = sys.getfilesystemencoding()
-    if encoding == "utf-8":
-        return InputError(f"{what} a byte that is not UTF-8", "save or paste the text as UTF-8")
-    # Python keeps bytes that the locale cannot decode as U+DC80 to U+DCFF (PEP 383)
-    return InputError(f"{what} not known to the locale, which is {encoding}", "set LC_ALL=C.UTF-8 or PYTHONUTF8=1")
+        parts = [text.encode() for text in texts]
+        for sentence in self.sentences:
+            parts.append(sentence.text.encode())
+            if sentence.words is not None:  # no text has a NUL character
+                parts.append(b"\0" + json.dumps([sentence.words, sentence.tags], sort_keys=True).encode())
+        return hashed(*parts)
 
 
 @dataclass(frozen=True, order=True)
@@ -201,46 +209,3 @@ class Record:
 def bad_record(where: str, why: str) -> PairsError:
     """The error for a record that `--skip-bad` would skip."""
     return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
-
-
-def _checked_words(words: Any, length: int) -> tuple[Span, ...]:
-    """The spans as tuples of numbers. Raises: InputError."""
-    spans: list[Span] = []
-    try:
-        for word in words:
-            first, last = map(index, word)
-            spans.append((first, last))
-    except (TypeError, ValueError):
-        where = f"words[{len(spans)}]" if isinstance(words, Sequence) else "words"
-        wrong = words[len(spans)] if isinstance(words, Sequence) else words
-        raise InputError(f"{where} is {wrong!r:.60}", "give each word as (start, end), two whole numbers") from None
-    before = 0
-    for number, (first, last) in enumerate(spans):
-        if not 0 <= first <= last <= length:
-            what = f"words[{number}] is ({first}, {last}), and the text has {length} characters"
-            raise InputError(what, "give each word as (start, end), the slice of the text that it is")
-        if first < before:
-            what = f"words[{number}] starts at {first}, before words[{number - 1}] ends, at {before}"
-            raise InputError(what, "give words in the order of the text, without overlap")
-        before = last
-    return tuple(spans)
-
-
-def _checked_tags(tags: Any, words: Sequence[Span] | None) -> dict[str, tuple[Tag, ...]]:
-    """The values as tuples, scalars of numpy as plain ones. Raises: InputError."""
-    if words is None:
-        raise InputError("tags are given and words are not", "give words=[(start, end), ...], one value of a tag each")
-    if not isinstance(tags, Mapping) or not all(isinstance(name, str) for name in tags):
-        raise InputError("tags do not go by their names", 'give a dict: {"upos": [...]}')
-    checked: dict[str, tuple[Tag, ...]] = {}
-    for name, values in tags.items():
-        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-            raise InputError(f"tags[{name!r}] is {values!r:.60}", "give a list with a value for each word")
-        plain = tuple(value.item() if hasattr(value, "item") else value for value in values)
-        if len(plain) != len(words):
-            raise InputError(f"tags[{name!r}] has {len(plain)} values, and words has {len(words)}", "give one a word")
-        if (number := next((i for i, value in enumerate(plain) if not isinstance(value, Tag)), None)) is not None:
-            what = f"tags[{name!r}][{number}] is of the class {type(plain[number]).__name__}"
-            raise InputError(what, "give text, a number or None")
-        checked[name] = plain
-    return checked

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from itertools import chain, pairwise
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from attnscan.errors import SelectionError, nearest
+from attnscan.inputs.sentence import NO_WORD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,19 +41,12 @@ Words = Literal["tokenizer", "spaces"]
 QuerySide = Literal["predicts", "reads"]
 """Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 
-_BYTE_INSIDE = re.compile(
-    "<0x[89AB][0-9A-F]>"
-)  # a byte behind the first one of a character, as SentencePiece writes it
+_BYTE_INSIDE = re.compile("<0x[89AB][0-9A-F]>")  # a byte behind the first one of a character, in SentencePiece
 _JOINER = "\u200d"
 _TIED = frozenset((_JOINER, *map(chr, range(0x1F3FB, 0x1F400))))  # and shades of skin
 _FREQUENT = 100
 _ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
-NO_WORD = -1
-"""In place of a word's id."""
 _START = WORD_STARTS[0]  # stands for every mark of a word's start
-# What a token says of its neighbours, as bits: that any token goes on with its word, that one without a mark does, and
-# that it goes on with the word of one that leaves that open.
-_IS_UNFINISHED, _MAY_GO_ON, _MAY_FOLLOW, _FACTS = 1, 2, 4, 3
 
 Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
 """An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
@@ -66,15 +61,12 @@ def bare(token: str) -> str:
     return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
 
 
-@lru_cache(1 << 16)
 def is_punctuation(text: str) -> bool:
     """Whether `text` has neither letter nor digit.
 
     >>> is_punctuation("..."), is_punctuation("Ġ,"), is_punctuation("##s"), is_punctuation("語")
     (True, True, False, False)
     """
-    if text.isalnum() and not text.startswith(WORD_STARTS):
-        return False
     return not any(character.isalnum() for character in bare(text))
 
 
@@ -147,7 +139,8 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
     """
     if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
         return int(text)
-    for name, number in _readings(text):
+    numbered = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)  # `#2` can be a token's own end, too
+    for name, number in [(text, 1), *([(numbered[1], int(numbered[2]))] if numbered else [])]:
         places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
         if places and number > len(places):
             raise SelectionError(f"there is no {name}#{number}: the input has {len(places)} of them", f"try {name}#1")
@@ -155,12 +148,6 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
             return places[number - 1]
     hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
     raise SelectionError(f"the input has no token '{text}'", hint)
-
-
-def _readings(text: str) -> list[tuple[str, int]]:
-    """A token's text and which of that text; `#2` can be a token's own end, too."""
-    match = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)
-    return [(text, 1), *([(match[1], int(match[2]))] if match else [])]
 
 
 @dataclass(frozen=True)
@@ -181,11 +168,22 @@ class WholeWords:
         >>> WholeWords.of({7: "▁the", 5: "s", 6: "▁Cat"}).ids
         {'Cat': 6, 'the': 7}
         """
-        mark = _mark_of(texts.values())
+        bearing = {
+            _CONTINUES: sum(text.startswith(_CONTINUES) for text in texts.values()),
+            _START: sum(text.startswith(WORD_STARTS) for text in texts.values()),
+            _GOES_ON: sum(text.endswith(_GOES_ON) for text in texts.values()),
+            WORD_END: sum(text.endswith(WORD_END) for text in texts.values()),
+        }
+        most = max(bearing, key=bearing.__getitem__)
+        mark = most if bearing[most] else ""
         ids: dict[str, int] = {}
         for number, text in sorted(texts.items()):
+            if mark == _START and not text.startswith(WORD_STARTS):
+                continue
             word = _without(mark, text)
-            if word is not None and _is_word(word):
+            # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
+            letters = word.isalpha() or all(unicodedata.category(letter)[0] in "LM" for letter in word)
+            if len(word) > 1 and word[0].isalpha() and letters:
                 ids.setdefault(word, number)
         return cls(ids, mark)
 
@@ -210,77 +208,26 @@ class WholeWords:
         """
         import numpy as np  # not above: help reads this module, too
 
-        tokens, sentences, units = zip(*inputs, strict=True)
-        row = np.repeat(np.arange(len(inputs)), list(map(len, tokens)))
-        known, sentence, unit = (
-            np.fromiter(chain.from_iterable(parts), np.int64, len(row))
-            for parts in ((map(self._known.__getitem__, own) for own in tokens), sentences, units)
-        )
-        follows = (np.diff(row, prepend=-1) == 0) & (np.diff(sentence, prepend=0) == 0)
-        before = np.roll(known, 1)
-        goes_on = (before & _IS_UNFINISHED > 0) | ((before & _MAY_GO_ON > 0) & (known & _MAY_FOLLOW > 0))
-        alone = np.bincount(place := row * (unit.max() + 1) + unit)[place] == 1
-        numbers = np.full((len(inputs), unit.max() + 1), NO_WORD)
-        word = np.where(alone & (sentence >= 0) & ~(follows & goes_on), (known >> _FACTS) + NO_WORD, NO_WORD)
-        numbers[row[alone], unit[alone]] = word[alone]
+        starts, ends = self.mark == _START, self.mark == WORD_END
+        numbers = np.full((len(inputs), 1 + max(unit[-1] for *_, unit in inputs)), NO_WORD)
+        for row, (tokens, sentence, unit) in enumerate(inputs):
+            pieces = Counter(unit)
+            for i, token in enumerate(tokens):
+                word = self.ids.get(_without(self.mark, token), NO_WORD)
+                if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
+                    continue
+                follows = i > 0 and sentence[i - 1] == sentence[i]
+                if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
+                    numbers[row, unit[i]] = word
         return numbers
 
-    @cached_property
-    def _known(self) -> _Known:
-        return _Known(self)
 
+def _without(mark: str, token: str) -> str:
+    """What a token that may be a whole word says; empty for one that lacks the mark of a word's end.
 
-class _Known(dict[str, int]):
-    """Cache: token → (word id + 1) << 3 | flags, which say what it says of its neighbours."""
-
-    def __init__(self, words: WholeWords) -> None:
-        super().__init__()
-        self._words = words
-
-    def __missing__(self, token: str) -> int:
-        mark, ids = self._words.mark, self._words.ids
-        continues = partial(continues_word, marks_starts=mark == _START, marks_ends=mark == WORD_END)
-        text = token.lstrip("".join(WORD_STARTS)) if mark == _START else _without(mark, token)
-        facts = (
-            _IS_UNFINISHED * continues(token, f"{_START}x")
-            + _MAY_GO_ON * continues(token, "x")
-            + _MAY_FOLLOW * continues("x", token)
-        )
-        known = (ids.get(text or "", NO_WORD) - NO_WORD << _FACTS) + facts
-        return self.setdefault(token, known)
-
-
-def _mark_of(texts: Collection[str]) -> str:
-    bearing = {
-        _CONTINUES: sum(text.startswith(_CONTINUES) for text in texts),
-        _START: sum(text.startswith(WORD_STARTS) for text in texts),
-        _GOES_ON: sum(text.endswith(_GOES_ON) for text in texts),
-        WORD_END: sum(text.endswith(WORD_END) for text in texts),
-    }
-    most = max(bearing, key=lambda mark: bearing[mark])
-    return most if bearing[most] else ""
-
-
-def _without(mark: str, token: str) -> str | None:
-    """What a token that may be a whole word says; None for one that goes on, or goes on with another.
-
-    >>> _without("##", "s"), _without("##", "##s"), _without("Ġ", "▁the"), _without("</w>", "straw")
-    ('s', None, 'the', None)
+    >>> _without("##", "s"), _without("Ġ", "▁the"), _without("</w>", "the</w>"), _without("</w>", "straw")
+    ('s', 'the', 'the', '')
     """
-    if mark == _START:
-        return token.lstrip("".join(WORD_STARTS)) if token.startswith(WORD_STARTS) else None
     if mark == WORD_END:
-        return token.removesuffix(WORD_END) if token.endswith(WORD_END) else None
-    piece = token.startswith(_CONTINUES) if mark == _CONTINUES else token.endswith(_GOES_ON) and mark == _GOES_ON
-    return None if piece else token
-
-
-def _is_word(text: str) -> bool:
-    """Whether a text is of two letters or more, and of nothing else; a letter may be a vowel sign.
-
-    >>> _is_word("the"), _is_word("में"), _is_word("a"), _is_word("2nd"), _is_word("it's")
-    (True, True, False, False, False)
-    """
-    if len(text) < 2:
-        return False
-    return text.isalpha() or (text[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in text))
+        return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
+    return token.lstrip("".join(WORD_STARTS)) if mark == _START else token

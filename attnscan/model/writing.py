@@ -126,7 +126,7 @@ def _together(
         pair=pair,
         spans=source.spans + target.spans if source.spans and target.spans else (),
         words=source.words + target.words if source.words and target.words else (),
-        merged=source.units + target.units if source.merged or target.merged else (),
+        units=source.units + target.units,
         source=len(source.tokens),
         truncated=truncated,
     )
@@ -143,7 +143,7 @@ def _read_by_decoder(target: EncodedInput, start: str) -> EncodedInput:
         punctuation=(False, *target.punctuation[:-1]),
         spans=((0, 0), *target.spans[:-1]) if target.spans else (),
         words=(NO_WORD, *target.words[:-1]) if target.words else (),
-        merged=(start, *target.merged)[: unit[-1] + 1] if target.merged else (),
+        units=(start, *target.units)[: unit[-1] + 1],
     )
 
 

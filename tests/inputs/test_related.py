@@ -15,7 +15,8 @@ from transformers import AutoTokenizer
 
 from attnscan.inputs.encode import whole_words
 from attnscan.inputs.related import Both, Relatedness
-from attnscan.inputs.tokens import NO_WORD, Units, WholeWords
+from attnscan.inputs.sentence import NO_WORD
+from attnscan.inputs.tokens import Units, WholeWords
 
 SIZE = 2000
 FIRST = 10  # id of the first word

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers_of_kinds import KINDS
 
 from attnscan.errors import SelectionError
 from attnscan.inputs.encode import encode_pair, whole_words
-from attnscan.inputs.sentence import Pair
-from attnscan.inputs.tokens import NO_WORD, Unit, WholeWords, continues_word, token_named
+from attnscan.inputs.sentence import NO_WORD, Pair
+from attnscan.inputs.tokens import Unit, WholeWords, token_named
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]
 
@@ -65,40 +62,26 @@ def _of_units(words: WholeWords, tokens: list[str], unit: list[int]) -> list[int
     return words.of_units([(tokens, [0] * len(tokens), unit)])[0].tolist()
 
 
-MARKED = {
-    "##": ["cat", "##s", "dog", "##", ".", "the", "rain@@", "[CLS]"],
-    "Ġ": ["cat", " cat", "▁dog", "s", ".", " .", "Ġ", "the"],
-    "@@": ["cat", "rain@@", "@@", "dog", "."],
-    "</w>": ["cat</w>", "cat", "dog</w>", ".</w>", "</w>"],
-    "": ["cat", "dog", ".", "##s", "the"],
-}
-
-
-@pytest.mark.parametrize("mark", MARKED)
-@given(data=st.data())
-def test_the_words_of_many_inputs_are_those_of_each_token_beside_the_one_before_it(mark: str, data: Any) -> None:
+@pytest.mark.parametrize(
+    ("mark", "tokens", "sentence", "unit", "ids"),
+    [
+        ("##", "cat ##s dog ## . the", "000000", "012345", [5, -1, 3, -1, -1, 0]),
+        ("##", "[CLS] cat dog [SEP] the", "sAAsB", "01234", [-1, 5, 3, -1, 0]),
+        ("##", "cat cat dog", "AAA", "001", [-1, 3]),  # a word of two tokens
+        ("Ġ", "cat ▁cat cat ▁the dog", "AAAAB", "01234", [5, 5, -1, 0, 3]),  # a sentence begins without the mark
+        ("Ġ", ". cat", "AA", "01", [-1, 5]),  # and so does what follows punctuation
+        ("@@", "rain@@ cat dog", "AAA", "012", [-1, -1, 3]),
+        ("</w>", "cat cat</w> dog</w>", "AAA", "012", [-1, -1, 3]),
+        ("", "cat dog ##s", "AAA", "012", [5, 3, -1]),
+    ],
+)
+def test_words_by_their_marks_and_neighbours(mark: str, tokens: str, sentence: str, unit: str, ids: list[int]) -> None:
     words = WholeWords({"cat": 5, "dog": 3, "the": 0}, mark)
-    inputs = []
-    for _ in range(data.draw(st.integers(1, 4))):
-        tokens = data.draw(st.lists(st.sampled_from(MARKED[mark]), min_size=1, max_size=12))
-        sentence = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(tokens), max_size=len(tokens)))
-        starts = data.draw(st.lists(st.booleans(), min_size=len(tokens), max_size=len(tokens)))
-        inputs.append((tokens, sentence, [count - starts[0] for count in accumulate(starts)]))
-    table = words.of_units(inputs)
-    assert len(table) == len(inputs)
-    for (tokens, sentence, unit), row in zip(inputs, table.tolist(), strict=True):
-        plain = [NO_WORD] * len(row)
-        for i, (token, of, number) in enumerate(zip(tokens, sentence, unit, strict=True)):
-            before = tokens[i - 1] if i and sentence[i - 1] == of else None
-            whole = before is None or not continues_word(before, token, mark == "Ġ", mark == "</w>")
-            text = token.removesuffix("</w>") if mark == "</w>" and token.endswith("</w>") else token
-            if mark == "Ġ":
-                text = token.lstrip("Ġ▁ ")
-            elif mark == "</w>" and not token.endswith("</w>"):
-                whole = False
-            if of >= 0 and unit.count(number) == 1 and whole:
-                plain[number] = words.ids.get(text, NO_WORD)
-        assert row == plain
+    of_sentence = ["AB".find(letter) if letter.isalpha() else 0 for letter in sentence]
+    row = (tokens.split(), of_sentence, list(map(int, unit)))
+    longer = (["the"] * 9, [0] * 9, list(range(9)))
+    assert words.of_units([row])[0].tolist() == ids
+    assert words.of_units([longer, row])[1].tolist() == ids + [NO_WORD] * (9 - len(ids))
 
 
 def test_wordpiece_words_bear_no_mark() -> None:
