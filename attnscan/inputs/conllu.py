@@ -7,44 +7,21 @@ sentence's tags are `upos`, `deprel`, `head` (the number of a word, from 0; None
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
-from typing import NamedTuple
 
-from attnscan.errors import PairsError
+from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
-from attnscan.inputs.sentence import Sentence, Span, Tag, bad_record
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence, Span, Tag, bad_record
 
 _COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)\b(?:\s+id)?(?:\s*=\s*(.*))?")
 _COLUMNS = 10
 
 
-class Tree(NamedTuple):
-    """A sentence of a treebank."""
-
-    number: int
-    """Which of the file's sentences it is, from 1, bad ones counted."""
-    line: int
-    """Where it starts."""
-    sentence: Sentence
-    sent_id: str | None
-
-
-class _Line(NamedTuple):
-    """The line of a word or of a multiword token."""
-
-    where: str
-    """The file and the number of the line."""
-    cells: list[str]
-
-    @property
-    def id(self) -> str:
-        return self.cells[0]
-
-    @property
-    def form(self) -> str:
-        return self.cells[1]
+_Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel deps misc")
+"""A line of a word or of a multiword token: the file and the number of the line, and its cells."""
 
 
 def is_conllu(line: str) -> bool:
@@ -56,21 +33,23 @@ def is_conllu(line: str) -> bool:
     return _COMMENT.match(line) is not None or (line.startswith("1\t") and line.count("\t") == _COLUMNS - 1)
 
 
-def trees_of(lines: Iterator[str], name: str) -> Iterator[Tree | PairsError]:
+def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
     """The sentences of a file, with blank lines between; a PairsError in the place of a bad one."""
     document = None
     numbered = ((number, line.strip("\r\n")) for number, line in enumerate(lines, 1))
     blocks = (list(block) for is_full, block in groupby(numbered, lambda line: line[1] != "") if is_full)
     for number, block in enumerate(blocks, 1):
+        where = f"{name}:{block[0][0]}"
         comments = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
         if "newdoc" in comments:  # one without an id goes by its first sentence, wherever the file lies
             document = comments["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
         try:
-            yield Tree(
-                number, block[0][0], _sentence(block, name, comments.get("text"), document), comments.get("sent_id")
-            )
+            pair = Pair(_sentence(block, name, comments.get("text"), document))
+            yield Record(pair, where, place=Place(name, number, comments.get("sent_id")))
         except PairsError as error:
             yield error
+        except InputError as error:
+            yield bad_record(where, error.what)
 
 
 def _sentence(block: Sequence[tuple[int, str]], name: str, text: str | None, document: str | None) -> Sentence:
@@ -80,9 +59,10 @@ def _sentence(block: Sequence[tuple[int, str]], name: str, text: str | None, doc
     for number, content in block:
         if content.startswith("#"):
             continue
-        line = _Line(f"{name}:{number}", content.split("\t"))
-        if len(line.cells) != _COLUMNS:
-            raise bad_record(line.where, f"its number of columns is {len(line.cells)}, where CoNLL-U has {_COLUMNS}")
+        cells = content.split("\t")
+        if len(cells) != _COLUMNS:
+            raise bad_record(f"{name}:{number}", f"its number of columns is {len(cells)}, where CoNLL-U has {_COLUMNS}")
+        line = _Line(f"{name}:{number}", *cells)
         covered = surface[-1][1] if surface else 0
         if re.fullmatch(r"\d+\.\d+", line.id):
             continue
@@ -101,11 +81,11 @@ def _sentence(block: Sequence[tuple[int, str]], name: str, text: str | None, doc
     if surface[-1][1] > len(words):
         raise bad_record(surface[-1][0].where, f"the token {surface[-1][0].id} has words that are not there")
     if text is None:
-        glued = ["SpaceAfter=No" in line.cells[9].split("|") for line, _ in surface]
+        glued = ["SpaceAfter=No" in line.misc.split("|") for line, _ in surface]
         text = "".join(line.form + " " * (not glue) for (line, _), glue in zip(surface, glued, strict=True)).strip()
     tags: dict[str, Sequence[Tag]] = {
-        "upos": [word.cells[3] for word in words],
-        "deprel": [word.cells[7] for word in words],
+        "upos": [word.upos for word in words],
+        "deprel": [word.deprel for word in words],
         "head": _heads(words),
         "document": [document] * len(words),
     }
@@ -116,14 +96,15 @@ def _heads(words: Sequence[_Line]) -> list[int | None]:
     """Of each word the number of its head, from 0; None at the root. Raises: PairsError for what is no tree."""
     heads: list[int] = []
     for word in words:
-        head = word.cells[6]
-        if head == "_":
+        if word.head == "_":
             what = f"{word.where}: word {word.id} ({word.form!r:.30}) has no head"
             raise PairsError(what, "give a treebank with trees, not tagged text alone")
-        if not re.fullmatch("[0-9]{1,6}", head) or int(head) > len(words):
-            what = f"the head of word {word.id} ({word.form!r:.30}) is {head!r:.20}, and words are 1 to {len(words)}"
+        if not re.fullmatch("[0-9]{1,6}", word.head) or int(word.head) > len(words):
+            what = (
+                f"the head of word {word.id} ({word.form!r:.30}) is {word.head!r:.20}, and words are 1 to {len(words)}"
+            )
             raise bad_record(word.where, what)
-        heads.append(int(head) - 1)
+        heads.append(int(word.head) - 1)
     roots = [word for word, head in enumerate(heads) if head < 0]
     if len(roots) != 1:
         where = words[roots[-1] if roots else 0].where

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from attnscan.errors import InputError, PairsError, needs
-from attnscan.inputs.read import Columns, FileReading, good_records, known_among, pick_columns, record_of
-from attnscan.inputs.sentence import Pair, Place, Record, Sentence
+from attnscan.inputs.read import FileReading, good_records, known_among, pick_columns, record_of
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence, Text
 
 _REMEDIES: dict[type, str] = {
     bytes: "decode it: text.decode()",
@@ -121,52 +121,41 @@ def _table_of(frame: Any) -> _Table:
 def _read(items: Iterable[Any], reading: FileReading) -> Iterator[Record | PairsError]:
     """The record of each pair, or the error of a bad one; the first rows decide which columns are read of all.
 
-    Raises: PairsError for a data frame without such columns; InputError for a text where columns were named.
+    Raises: InputError for a text where columns were named.
     """
-    number = 0
-    is_asked = reading.columns is not None or reading.id is not None
+    number, is_asked = 0, reading.columns is not None or reading.id is not None
     for item in map(_plain, items):
+        kind, table, cells = "pair", None, [item]
         if isinstance(item, _Table) or _is_frame(item):
-            table = _table_of(item)
-            columns = pick_columns(reading, table.names)
-            reading = _held_to(reading, columns, table.names)
-            for row in zip(*[table.columns[place] for place in columns.places], strict=True):
-                number += 1
-                by_place = dict(zip(columns.places, map(_plain, row), strict=True))
-                yield columns.record(f"row {number}", "", number, by_place)
-            continue
-        number += 1
-        if isinstance(item, Mapping):
-            where, names, cells, is_row = f"row {number}", list(map(str, item)), list(item.values()), True
+            kind, table = "row", _table_of(item)
+        elif isinstance(item, Mapping):
+            kind, table = "row", _Table(list(map(str, item)), [[cell] for cell in item.values()])
         elif isinstance(item, tuple | list):
-            where, names, cells = f"pair {number}", list(getattr(item, "_fields", ())), list(item)
+            names, cells = list(getattr(item, "_fields", ())), list(item)
             if names[:1] == ["Index"]:  # of DataFrame.itertuples
                 names, cells = names[1:], cells[1:]
-            is_row = is_asked or (bool(names) and known_among(names) is not None)
-            names = names or [str(place) for place in range(1, len(cells) + 1)]
-        elif is_asked and isinstance(item, str | Sentence):
-            raise InputError(f"pair {number} is a text, which has no columns", "leave out columns and id")
-        else:
-            where, names, cells, is_row = f"pair {number}", [], [item], False
-        if not is_row:
+            if is_asked or known_among(names):
+                places = [str(place) for place in range(1, len(cells) + 1)]
+                table = _Table(names or places, [[cell] for cell in cells])
+        elif is_asked and isinstance(item, Text):
+            raise InputError(f"pair {number + 1} is a text, which has no columns", "leave out columns and id")
+        if table is None:
+            number += 1
             cells = cells[:1] if len(cells) == 2 and cells[1] is None else cells  # a B of None stands for none
-            yield record_of(where, Place(row=number), cells)
+            yield record_of(f"pair {number}", Place(row=number), cells)
             continue
         try:
-            columns = pick_columns(reading, names)
+            columns = pick_columns(reading, table.names)
         except PairsError as error:
-            yield PairsError(f"{where}: {error.what}", error.remedy)
+            number += 1
+            yield PairsError(f"{kind} {number}: {error.what}", error.remedy)
             continue
-        if isinstance(item, Mapping):
-            reading = _held_to(reading, columns, names)
-        yield columns.record(where, "", number, cells)
-
-
-def _held_to(reading: FileReading, columns: Columns, names: Sequence[str]) -> FileReading:
-    """The reading for later rows: they must have the columns of this one, and may have others."""
-    if reading.columns is not None:
-        return reading
-    return replace(reading, columns=tuple(names[column[0]] for column in columns.sentences))
+        if kind == "row" and reading.columns is None:  # later rows must have these columns, and may have others
+            reading = replace(reading, columns=tuple(table.names[column[0]] for column in columns.sentences))
+        for row in zip(*[table.columns[place] for place in columns.places], strict=True):
+            number += 1
+            by_place = dict(zip(columns.places, map(_plain, row), strict=True))
+            yield columns.record(f"{kind} {number}", "", number, by_place)
 
 
 def _plain(item: Any) -> Any:

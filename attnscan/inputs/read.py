@@ -351,19 +351,19 @@ def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> 
             raise PairsError(what, "save it again, or pass --encoding NAME") from None
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
         return
-    may_be_windows, is_windows = encoding is None, False
+    may_be_windows, is_told = encoding is None, False
     for line in chain([first.removeprefix(codecs.BOM_UTF8)], stream):
         try:
             text = line.decode(codec)
             may_be_windows = may_be_windows and text.isascii()
         except UnicodeDecodeError:
             text = line.decode("ascii" if encoding else "utf-8", "surrogateescape")
-            if may_be_windows and line.decode(errors="ignore").isascii():
-                with suppress(UnicodeDecodeError):
-                    text = line.decode("cp1252")
-                    if not is_windows:
-                        note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
-                    is_windows = True
+            as_windows = line.decode("cp1252", "replace")
+            if may_be_windows and line.decode(errors="ignore").isascii() and "\ufffd" not in as_windows:
+                text = as_windows
+                if not is_told:
+                    note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
+                is_told = True
         yield text
 
 
@@ -393,22 +393,13 @@ def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReadin
         full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
         return (columns.record(f"{name}:{number}", name, number, _cut(line, "\n")) for number, line in full)
     if suffix == ".conllu":
-        return _tree_rows(lines, name)
+        return trees_of(lines, name)
     if suffix == ".json":
         return _json_rows(_document_records("".join(lines), name), name, reading)
     if suffix in (".csv", ".tsv"):
         return _table_rows(lines, name, suffix, first, reading, note)
     numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
     return _json_rows(((where, _parse_json(line, where)) for where, line in numbered), name, reading)
-
-
-def _tree_rows(lines: Iterator[str], name: str) -> Rows:
-    for tree in trees_of(lines, name):
-        if isinstance(tree, PairsError):
-            yield tree
-        else:
-            number, line, sentence, sent_id = tree
-            yield record_of(f"{name}:{line}", Place(name, number, sent_id), [sentence])
 
 
 Cells = Iterator[tuple[int, list[str]] | PairsError]
@@ -551,19 +542,18 @@ def _is_quoted(sample: Sequence[str], separator: str, width: int) -> bool | None
     are doubled, or all is quoted from the first line on; else it is open: None. The sample's last row may be cut.
     """
     reader = csv.reader(sample, delimiter=separator, strict=True)
-    widths: list[int] = []
+    widths = {width} - {0}
     try:
-        widths.extend(len(row) for row in reader if row)
+        widths.update(len(row) for row in reader if row)
     except csv.Error:
         if reader.line_num < len(sample) or len(sample) <= _SAMPLE:
             return False
-    plain = [_cut(line, separator) for line in sample if line.strip(" \r\n")]
-    expected = {width or (widths or [0])[0]}
-    if set(widths) - expected:
+    if len(widths) > 1:
         return False
+    plain = [_cut(line, separator) for line in sample if line.strip(" \r\n")]
     doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
     all_quoted = not width and all(cell[:1] == '"' for cell in plain[0])
-    return set(map(len, plain)) != expected or doubled or all_quoted or None
+    return set(map(len, plain)) != widths or doubled or all_quoted or None
 
 
 # JSON.
