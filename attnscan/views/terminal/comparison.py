@@ -173,14 +173,7 @@ def _named(similarity: Similarity, head: int) -> Text:
 
 
 def _pairs(similarity: Similarity, pairs: list[tuple[int, int]]) -> RenderableType:
-    rows = [
-        [
-            _named(similarity, head),
-            _named(similarity, other),
-            similarity.divergence[head, other],
-            similarity.se[head, other],
-        ]
-        for head, other in pairs
-    ]
+    alike, se = similarity.divergence, similarity.se
+    rows = [[*(_named(similarity, head) for head in pair), alike[pair], se[pair]] for pair in pairs]
     columns = Column("head"), Column("nearest"), Column("divergence", ">.3f"), Column("± se", ">.3f")
     return Table(columns, rows).screen(80)

@@ -21,7 +21,6 @@ from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
-_SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
 NO_BAR = "No bar: within two standard errors of 0."
 
 
@@ -51,11 +50,8 @@ class _Shown:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         for segment in console.render(self._content, options):
-            yield segment if segment.control else Segment(_lines_of(segment.text), segment.style)
-
-
-def _lines_of(text: str) -> str:
-    return "\n".join(map(plain, text.split("\n")))
+            text = "\n".join(map(plain, segment.text.split("\n")))
+            yield segment if segment.control else Segment(text, segment.style)
 
 
 def model_line(signature: Signature, more: str = "") -> Text:
@@ -111,17 +107,6 @@ def _width(columns: Sequence[Column], apart: int) -> int:
     cells = ([column.header, *column.cells] for column in columns)
     widths = (max(cell_len(line) for cell in column for line in (str(cell).split("\n"))) for column in cells)
     return sum(max(width, column.min_width or 0) + apart for width, column in zip(widths, columns, strict=True)) - apart
-
-
-def with_bars(table: Table, name: str, bars: Sequence[tuple[float, Text]], width: int) -> RenderableType:
-    """A table, and beside its rows bars, if there is room: each is a share of that, and what to fill it with."""
-    room = min(_LONGEST_BAR, width - _width(table.columns, table.padding[1]) - 2)
-    if room < _SHORTEST_BAR or room < cell_len(name):
-        return table
-    drawn = (Text(fill.plain * round(room * share), style=fill.style) for share, fill in bars)
-    both = Table.grid(padding=(0, 2, 0, 0))
-    both.add_row(table, Text("\n").join([Text(name, style="dim"), *drawn]))
-    return both
 
 
 def beyond(value: float, se: float) -> bool:
