@@ -75,10 +75,6 @@ HEAD_COLORS = (
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
 )
 """Where several heads stand beside each other: then a colour is a head, and not a pattern."""
-ITSELF_COLOR, PUNCTUATION_COLOR, PREDICTIVE_SHADE = "#1a1a1a", "#6a3d9a", "#6b4a0d"
-SAME_KEYS_COLOR = "#4a3fe0"
-"""Of kinds that are no patterns, and of `predictive` beside `bag-of-words`, from which its own colour does
-not differ to readers without red cones; no letter tells them apart there."""
 SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7", "C": "#e69f00", "P": "#6a3d9a"} | {
     "D": OTHER_COLOR,
     "·": NO_HABIT_COLOR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_results import ABOVE, PATTERNS, WINNERS, labels_of, result_of
+from small_results import ABOVE, WINNERS, labels_of, result_of
 
 from attnscan.results.grid import Head
 from attnscan.results.signature import Reading
@@ -88,10 +88,3 @@ def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_lit
     unsure = labels_of(winners=WINNERS, stays=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
     assert not labels_of(winners=WINNERS).unsure.any()
-
-
-def test_columns_are_those_of_the_contract_in_order() -> None:
-    columns = labels_of(winners=WINNERS, stays=[1] * 5).columns(PATTERNS)
-    names = ("layer", "head", "name", "label", "label_stays", "among_words", "share", "average", *PATTERNS, "entropy")
-    assert tuple(columns) == names and columns["name"].tolist()[:2] == ["L0H0", "L0H1"]
-    assert columns["delimiter"].tolist() == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6])

@@ -21,8 +21,6 @@ from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
-NO_BAR = "No bar: within two standard errors of 0."
-
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
     """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""

@@ -1,4 +1,4 @@
-"""The order of heads."""
+"""One input and many pairs: the order of heads, leads, frames and readings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_results import SIGNATURE
+from small_results import PATTERNS, SIGNATURE, result_of
 
+from attnscan.errors import OptionError
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
-from attnscan.results.scores import Scores, ScoreTable
+from attnscan.results.scores import Scores, ScoreTable, best_first
 from attnscan.results.terms import Scored
 
 NAN = float("nan")
+FIRST = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
 
 
 def _ranking(
@@ -94,3 +96,37 @@ def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
     assert ranking.leads("next-word").difference.tolist() == pytest.approx([-0.01, 0.3])
     assert frame.attrs["split"] and not _ranking(0.01).to_frame().attrs["split"]
     assert ranking.pairs_to_tell("next-word") is None
+
+
+def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
+    result = result_of([[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4]])
+    frame = result.to_frame()
+    assert frame.columns.tolist() == [*FIRST, *PATTERNS, "entropy"]
+    assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
+    assert result.to_frame(["next-word"]).columns.tolist() == [*FIRST, "next-word", "entropy"]
+
+
+def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:
+    result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [NAN, NAN, NAN, NAN], [0.3, 0, 0, 0.6]])
+    assert result.order("next-word").tolist() == [1, 3, 0]
+    assert result.order().tolist() == [0, 3, 1]
+
+
+def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
+    result = result_of([[0.1, 0, 0, 0]])
+    assert result.with_reading("weight", "out").label.item() == ""
+    with pytest.raises(OptionError, match="by attention weight, among words"):
+        result.with_reading(special="in")
+    with pytest.raises(OptionError, match="what heads carry is not in this result"):
+        result.with_reading("carried")
+
+
+def test_above_chance_is_zero_at_chance_and_one_at_best_and_nan_where_chance_is_all() -> None:
+    nothing = np.full((1, 1, 3), np.nan)
+    table = ScoreTable(np.array([[[0.2, 1, 1]]]), np.array([[[0.2, 0.2, 1]]]), *[nothing] * 6)
+    assert table.above_chance[0, 0, :2].tolist() == pytest.approx([0, 1])
+    assert np.isnan(table.above_chance[0, 0, 2])
+
+
+def test_of_equal_heads_the_first_comes_first_and_those_without_a_score_nowhere() -> None:
+    assert best_first(np.array([[0.5, NAN, 0.7], [0.5, 0.7, NAN]])).tolist() == [2, 4, 0, 3]
