@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
-from attnscan.cli.messages import reported, say, write_apart_from_libraries
+from attnscan.cli.messages import keep_standard_error, reported, say
 from attnscan.inputs.library_calls import leave
 
 LISTED: dict[str, dict[str, tuple[str, str]]] = {
@@ -202,7 +202,7 @@ def main() -> None:
     """Run the command line."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
-    write_apart_from_libraries()
+    keep_standard_error()
     gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
     try:
         app(prog_name="attnscan")

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
-from io import TextIOWrapper
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -82,19 +81,12 @@ def as_typed(line: str, given: Mapping[str, Any]) -> str:
     return f"--{value[1].replace('_', '-')}{line[len(value[1]) :]}" if value and value[1] in given else line
 
 
-def write_apart_from_libraries() -> None:
-    """Let Python write to standard error by a descriptor of its own: what a library writes to 2 can then be hushed.
-
-    Where standard error is closed, 2 leads nowhere: no file that the run opens may become it.
-    """
+def keep_standard_error() -> None:
+    """Where standard error is closed, let it lead nowhere: no file that the run opens may become it."""
     try:
         os.fstat(2)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    if isinstance(sys.stderr, TextIOWrapper) and sys.stderr.fileno() == 2:
-        raw = open(os.dup(2), "wb", buffering=0, closefd=False)  # noqa: SIM115 (it stays open as long as the process)
-        how = {"line_buffering": True, "write_through": True}  # nothing is left to be flushed at exit
-        sys.stderr = TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, **how)  # type: ignore[arg-type]
 
 
 class _Said(logging.Handler):

@@ -13,7 +13,7 @@ from typing import Any
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.library_calls import hushed, is_panic
+from attnscan.inputs.library_calls import is_panic
 from attnscan.inputs.sentence import NO_WORD, Pair, Span
 from attnscan.inputs.tokens import (
     WORD_END,
@@ -42,8 +42,7 @@ None of one that is written in Python."""
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: InputError if it fails."""
     try:
-        with hushed():
-            return tokenizer(*texts, verbose=False, **options)
+        return tokenizer(*texts, verbose=False, **options)
     except BaseException as error:
         if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic(error)):
             raise

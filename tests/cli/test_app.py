@@ -178,7 +178,7 @@ def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
 
 def test_no_file_becomes_the_standard_error_that_is_closed(tmp_path: Path) -> None:
     """What libraries write there, and what turns them off, would go into a result."""
-    program = "from attnscan.cli.messages import *; write_apart_from_libraries(); print(open('result', 'w').fileno())"
+    program = "from attnscan.cli.messages import *; keep_standard_error(); print(open('result', 'w').fileno())"
     done = subprocess.run(
         ["bash", "-c", f'{sys.executable} -c "{program}" 2>&-'], capture_output=True, text=True, cwd=tmp_path
     )
