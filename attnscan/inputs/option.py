@@ -28,18 +28,12 @@ class Option:
     """What the library's documentation says besides."""
     off: str = ""
     """Of what is on by default: what `--no-NAME`, which switches it off, does."""
-    flag: str = ""
-    """Its name on the command line, if that is not the field's own."""
     metavar: str = "N"
     """What stands for its value in help, if that is not one of a few words."""
     least: float | None = None
     most: float | None = None
     decides: bool = True
     """Whether numbers hang on it, and not only where and how fast they are computed."""
-    alias: tuple[str, str] = ("", "")
-    """A flag of earlier versions, which help does not name, and the value that it stands for."""
-    general: bool = True
-    """Whether it stands for whatever is computed, so that commands take it with all others; else by itself."""
 
 
 class Declared(NamedTuple):

@@ -99,7 +99,7 @@ class FileReading:
     ] = None
     id: Annotated[
         str | None,
-        Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN", general=False),
+        Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN"),
     ] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""

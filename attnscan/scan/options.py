@@ -43,35 +43,23 @@ class ScanOptions:
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
-    words: Annotated[
-        Words,
-        Option("With --unit word, words end where the tokenizer says or, as given, at spaces."),
-    ] = "tokenizer"
+    words: Annotated[Words, Option("With --unit word, words end where the tokenizer says or, as given, at spaces.")] = (
+        "tokenizer"
+    )
     by: Annotated[
         By | None,
-        Option(
-            "Read attention weights, or what heads carry: weight times the norm of the value. [default: weight]",
-            alias=("norm", "carried"),
-        ),
+        Option("Read attention weights, or what heads carry: weight times the norm of the value. [default: weight]"),
     ] = None
     special: Annotated[
         Special | None,
-        Option(
-            "Keep special tokens as keys, or remove them and renormalise rows over words. [default: out]",
-            alias=("without_delimiters", "out"),
-        ),
+        Option("Keep special tokens as keys, or remove them and renormalise rows over words. [default: out]"),
     ] = None
     related: Annotated[
-        bool,
-        Option("Count related words as identical ones.", off="Count identical words only, not related ones."),
+        bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
     ] = True
     on_long: Annotated[
         OnLong,
-        Option(
-            "Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse others]",
-            alias=("truncate", "truncate"),
-            general=False,
-        ),
+        Option("Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse others]"),
     ] = "error"
     device: Annotated[Device, Option("Run the model on this device.", decides=False)] = "auto"
     dtype: Annotated[
@@ -119,40 +107,29 @@ class ScanOptions:
         Option(
             "Of an encoder-decoder: read the encoder's attention, the decoder's, or across.",
             "B is then the target; without it, the model writes it.",
-            general=False,
         ),
     ] = "encoder"
     query: Annotated[
-        QuerySide,
-        Option("Of cross attention: name queries by the word that they predict, or that they read.", general=False),
+        QuerySide, Option("Of cross attention: name queries by the word that they predict, or that they read.")
     ] = "predicts"
-    max_target_tokens: Annotated[
-        int, Option("Let the model write at most N tokens of a missing target.", least=1, general=False)
-    ] = _TARGET_TOKENS
+    max_target_tokens: Annotated[int, Option("Let the model write at most N tokens of a missing target.", least=1)] = (
+        _TARGET_TOKENS
+    )
     source_language: Annotated[
         str | None, Option("Of a multilingual translator: the language of A, as its tokenizer names it.", metavar="L")
     ] = None
     target_language: Annotated[
-        str | None,
-        Option("Of a multilingual translator: the language of B, or of what the model writes.", metavar="L"),
+        str | None, Option("Of a multilingual translator: the language of B, or of what the model writes.", metavar="L")
     ] = None
-    split: Annotated[
-        bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
-    ] = False
-    labelled: Annotated[
-        bool,
-        Option("Of many pairs: say what every head does, and how sure that is.", general=False),
-    ] = False
-    engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.", decides=False, general=False)] = (
-        "local"
-    )
+    split: Annotated[bool, Option("Rank heads by one half of the pairs, and score them by the other.")] = False
+    labelled: Annotated[bool, Option("Of many pairs: say what every head does, and how sure that is.")] = False
+    engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.", decides=False)] = "local"
     ray_address: Annotated[
         str | None,
         Option(
             "The Ray cluster to run on. [default: $RAY_ADDRESS, else one that is started here]",
             metavar="ADDRESS",
             decides=False,
-            general=False,
         ),
     ] = None
     ray_workers: Annotated[
@@ -161,7 +138,6 @@ class ScanOptions:
             "Copies of the model on the cluster. [default: one for each GPU or, without GPUs, for each machine]",
             least=1,
             decides=False,
-            general=False,
         ),
     ] = None
     patterns: tuple[Pattern, ...] = PATTERNS

@@ -16,7 +16,7 @@ from tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, TooLongError
+from attnscan.errors import AttnscanError, InputError, OptionError, TooLongError
 from attnscan.results.grid import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
@@ -64,11 +64,6 @@ def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Give
     models = [column for column in ours.columns if column.startswith("model")]
     assert all(column.endswith("(in memory)") for column in ours[models].to_numpy().ravel())
     pd.testing.assert_frame_equal(ours.drop(columns=models), theirs.drop(columns=models), check_exact=True)
-
-
-def test_pages_and_pictures_are_of_it_too(in_memory: Given) -> None:
-    result = attnscan.classify(A, B, **in_memory)
-    assert "(in memory)" in attnscan.report(result).html and b"<svg" in attnscan.plot(result)
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "compare"])
@@ -134,18 +129,6 @@ def test_a_head_may_stand_alone(by_name: Given) -> None:
     assert attnscan.report(result, heads=np.array([1, 0])).html == attnscan.report(result, heads="1-0").html
     profile = attnscan.profile(pairs=PAIRS, **by_name)
     assert profile.to_frame((1, 0)).equals(profile.to_frame("1-0"))
-
-
-@pytest.mark.parametrize(
-    "heads",
-    [5, None, [5], [(0,)], [(0, 1, 2)], [(0, 1.5)], [(True, False)], [("0", "1")], b"0-1", [], [(-1, 0)], "9-9"],
-)
-def test_what_names_no_head(heads: Any, by_name: Given) -> None:
-    refusal(lambda: attnscan.explain(heads, A, B, **by_name), SelectionError)
-    found = attnscan.explain("all", A, B, **by_name)
-    refusal(lambda: found[heads], SelectionError)
-    if heads is not None:
-        refusal(lambda: attnscan.ablate(PAIRS, heads=heads, **by_name), SelectionError)
 
 
 def test_a_window_ends_no_earlier_than_it_begins(by_name: Given) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,25 +171,6 @@ class TestScoresOfPairs:
         numbers = [name for name in read if name not in ("file", "pattern")]
         pd.testing.assert_frame_equal(read[numbers], scores[numbers].reset_index(drop=True), check_exact=True)
         assert frames[0].dtypes["layer"] == written.dtypes["layer"]
-
-
-def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "pairs.csv"
-    FRAME.to_csv(path, index=False)
-    told: list[Any] = []
-    attnscan.heads(path, id="key", model=model, progress=lambda *step: told.append(step))
-    assert ("scoring pairs", 6, 6) in told  # the line of names is no pair
-    *_, (doing, done, total) = told
-    assert doing.startswith("predictive words, ") and doing.endswith(" of 6 pairs: hidden sequences") and done == total
-
-
-def test_an_error_of_the_pairs_own_is_raised_as_it_is(model: Path) -> None:
-    def broken() -> Iterator[str]:
-        yield A
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        attnscan.heads(broken(), model=model)
 
 
 def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:

@@ -183,8 +183,3 @@ def test_no_file_becomes_the_standard_error_that_is_closed(tmp_path: Path) -> No
         ["bash", "-c", f'{sys.executable} -c "{program}" 2>&-'], capture_output=True, text=True, cwd=tmp_path
     )
     assert int(done.stdout) > 2
-
-
-def test_a_mistyped_command_is_told_the_nearest() -> None:
-    result = CliRunner().invoke(app, ["clasify", A])
-    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr

@@ -82,20 +82,3 @@ def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert done.exit_code == 0, done.output
     written = [Path(name) for name in arguments if name.startswith(("page.", "heads.", "head.", "divergence."))]
     assert done.stdout or (all(path.stat().st_size for path in written) and written)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("attnscan ", [*COMMANDS]),
-        ("attnscan ex", ["explain"]),
-        ("attnscan classify --pred", ["--predictive", "--predictive-words"]),
-        ("attnscan classify A --device c", ["cpu", "cuda"]),
-    ],
-)
-def test_shells_complete_commands_options_and_values(words: str, expected: list[str]) -> None:
-    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [sys.executable, "-m", "attnscan"], capture_output=True, text=True, env={**os.environ, **asked}
-    )
-    assert (done.stdout.split(), done.stderr) == (expected, "")

@@ -251,13 +251,3 @@ def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPat
     assert isinstance(result.exception, SystemExit), result.exception
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
     assert result.stderr.startswith("attnscan: ") and "memory ran out; " in result.stderr
-
-
-class TestUsage:
-    def test_an_interruption_exits_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupt(_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("attnscan.model.sources.choose", interrupt)
-        result = run("classify", "the cat")
-        assert (result.exit_code, result.stdout, result.stderr) == (130, "", "attnscan: interrupted\n")

@@ -154,19 +154,6 @@ def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monk
     assert on_gpu.room(100).tokens == 100
 
 
-@pytest.mark.loads_anew
-def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
-    """Torch says so by an error without a class of its own."""
-
-    def huge(*_: Any) -> None:
-        torch.empty(1 << 50)
-
-    with Scanner(options) as scanner:
-        scanner.loaded.model.register_forward_pre_hook(huge)
-        with pytest.raises(DeviceError, match=r"of the cpu; use shorter inputs$"):
-            states_of(scanner, records_of(PAIRS[:3]))
-
-
 def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> None:
     import reference
     from reference import Written

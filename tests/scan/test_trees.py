@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
-from attnscan.scan import local
 from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.syntax import syntax_view
 
@@ -217,31 +215,6 @@ def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syn
     assert frame["held_holds"].tolist() == frame["holds"].tolist() and frame["holds"].any()
 
 
-def test_a_card_has_the_syntax_of_its_head(toy: str, planted: str, result: Syntax) -> None:
-    cards = attnscan.head("0-0,0-1", pairs=["the cat sat .", "a dog ran ."], treebank=planted, model=toy)
-    syntax = cards["0-0"].syntax
-    assert syntax is not None and "determiner → its noun" in repr(cards)
-    first, *_ = syntax.of_head(Head(0, 0)).to_dict(orient="records")
-    assert (first["relation"], first["direction"], first["stated"]) == ("det", HEAD, True)
-    assert_allclose(syntax.gain, result.gain)
-    assert cards.to_frame()["syntax_label"].fillna("").tolist() == ["det dep->head", ""]
-
-
-def test_tables(result: Syntax) -> None:
-    frame = result.to_frame()
-    assert len(frame) == 6 * len(result.rows) and frame.attrs["gains_that_hold"] == result.holds.sum()
-    assert list(frame.columns)[3:8] == ["relation", "direction", "n", "sentences", "accuracy"]
-    one = frame[
-        (frame["relation"] == "det") & (frame["direction"] == HEAD) & (frame["layer"] == 0) & (frame["head"] == 0)
-    ]
-    assert one["syntax_statement"].tolist() == ["determiner → its noun"]
-    assert one["stated"].tolist() == one["holds"].tolist() == [True] and one["held_holds"].isna().all()
-    assert len(result.to_frame("det", "0-0,1-1")) == 4
-    best = result.best().set_index(["relation", "direction"])
-    assert best.loc[("det", HEAD), ["layer", "head", "accuracy"]].tolist() == [0, 0, 1]
-    assert "determiner → its noun" in repr(result)
-
-
 def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_path: Path) -> None:
     text = Path(planted).read_text(encoding="utf-8").split("\n\n")
     (tmp_path / "few.conllu").write_text("\n\n".join(text[:29]) + "\n\n", encoding="utf-8")
@@ -308,22 +281,3 @@ class TestRefusals:
             check_relation("nsbj", ["nsubj", "obj"])
         with pytest.raises(SelectionError, match="there are nsubj, obj"):
             check_relation("xyz", ["nsubj", "obj", "nsubj"])
-
-
-def test_an_interrupted_run_is_gone_on_with(
-    result: Syntax, toy: str, planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
-    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
-    how: dict[str, Any] = {"model": toy, "batch_tokens": 64, "state": tmp_path / "state"}
-    told: list[int] = []
-
-    def interrupt(_: str, done: int | None, total: int | None) -> None:
-        if total == 288 and (done or 0) > 100:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attnscan.syntax(planted, progress=interrupt, **how)
-    again = attnscan.syntax(planted, progress=lambda _, done, total: told.append(done if total == 288 else 288), **how)
-    assert min(done for done in told if done) > 50
-    assert_equal(again, result)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -19,7 +15,6 @@ from command_line import COLUMNS, run
 from toy import save_toy_bert
 from typer.testing import CliRunner
 
-import attnscan
 from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
 from attnscan.scoring.patterns import PATTERNS
@@ -148,54 +143,3 @@ def test_a_state_is_a_file_on_this_machine(tmp_path: Path, place: str) -> None:
     refused = CliRunner().invoke(app, ["heads", "--pairs", str(tmp_path / "pairs.csv"), "--state", place])
     assert refused.exit_code == 1 and "it is not on this machine; name a file on this machine" in refused.stderr
     assert "SECRET" not in refused.stderr
-
-
-def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
-    """Of two files with bad records, as QQP has them: what is written of a pair is found by file and row, and by id."""
-    every, rows = tmp_path / "every.parquet", []
-    for name, sentences in (
-        ("one.tsv", ["He ran to", "\t", "a cat ran"]),
-        ("two.tsv", ["", "She ran", "the cat sat on"]),
-    ):
-        lines = [f"{name}-{row}\t{a}\tthe store." for row, a in enumerate(sentences, 1)]
-        (tmp_path / name).write_text("\n".join(["id\tquestion1\tquestion2", *lines, "broken", f"last\t{name}\tx y"]))
-        rows += [(str(tmp_path / name), row, f"{name}-{row}", a) for row, a in enumerate(sentences, 1) if a.strip()]
-        rows += [(str(tmp_path / name), 5, "last", name)]
-    files = [each for name in ("one.tsv", "two.tsv") for each in ("--pairs", str(tmp_path / name))]
-    options = ["heads", "--model", "bundled", *files, "--skip-bad", "--predictive-pairs", "1"]
-    run(*options, "--id", "id", "--per-pair", str(every))
-    table = pd.read_parquet(every)
-    given = pd.DataFrame(rows, columns=["file", "pair", "id", "a"])
-    joined = table.astype({"file": str}).merge(given, on=["file", "pair", "id"], how="left", indicator=True)
-    assert (joined["_merge"] == "both").all() and joined["a"].nunique() == len(given) == 6
-    assert table.loc[table["pattern"] == "predictive", "id"].nunique() == 1
-    (one,) = (
-        joined[(joined["id"] == "two.tsv-2") & (joined["pattern"] == "next-word")]
-        .query("layer == 1 and head == 8")
-        .score
-    )
-    alone = attnscan.heads([("She ran", "the store.")], model="bundled", predictive="off").scores
-    assert one == pytest.approx(alone.every_key.score[1, 8, alone.patterns.index("next-word")], abs=1e-6)
-    plain = tmp_path / "plain.parquet"
-    run(*options, "--per-pair", str(plain))
-    assert "id" not in pd.read_parquet(plain)
-    for arguments in ([*options, "--id", "id"], ["heads", "--id", "id", "--per-pair", str(plain)]):
-        refused = CliRunner().invoke(app, arguments)
-        assert refused.exit_code == 2 and "--id copies a column of --pairs to --per-pair" in refused.stderr
-
-
-@pytest.mark.long
-def test_interrupted_heads_says_how_to_go_on(toy: str, tmp_path: Path) -> None:
-    """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
-    pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
-    pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
-    script = "from attnscan.cli import app; from attnscan.api import many_pairs; many_pairs._SAVE_EVERY = 0; app.main()"
-    options = ["--model", toy, "-p", "next-word", "--no-related", "--state", str(state)]
-    command = [sys.executable, "-c", script, "heads", "--pairs", str(pairs), *options]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not state.exists() and running.poll() is None:
-        time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=300)
-    assert running.returncode == 130, err
-    assert (out, err) == ("", "attnscan: interrupted; run the same command to resume\n")
