@@ -54,7 +54,9 @@ def compare(
     else:
         raise ModelError(
             f"the two models have {grids[0]} and {grids[1]} heads, which have no places in common",
-            "--match nearest finds the most similar head of each",
+            "--match nearest finds the most similar head of each"
+            if _read_alike(scanner_a, scanner_b)
+            else "compare models of one size, or of one tokenizer",
         )
     sums_a, sums_b, states = _scan_both(scanners, pairs(), on_bad)
     in_place = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in sums_b.items()}
@@ -127,7 +129,7 @@ def nearest_heads(
         raise ModelError(
             f"{scanner_a.loaded.source.name} and {scanner_b.loaded.source.name} use different tokens, "
             "so their weights cannot be compared",
-            "leave out --match nearest",
+            "leave out --match nearest" if scanner_a.grid() == scanner_b.grid() else "compare models of one tokenizer",
         )
 
     def compare_heads(inputs: Sequence[EncodedInput]) -> dict[str, FloatArray]:

@@ -164,7 +164,7 @@ class Classifier:
         """The class that a label names, or counts. Raises: InputError if the model has no such class."""
         record = self._records.get(encoded.number)
         label = "" if record is None or record.label is None else record.label.strip()
-        if record is None or label in ("", str(_NO_LABEL)):
+        if record is None or label in ("", "-", str(_NO_LABEL)):  # SNLI writes - where annotators disagree
             return ()
         number = self._classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
         if not 0 <= number < self.whole.config.num_labels:
