@@ -132,7 +132,7 @@ def report_bad() -> Callable[[InputError], None]:
 
     def tell(error: InputError) -> None:
         for _ in islice(numbers, 1):
-            say(f"skipped: {error}")
+            say(f"skipped: {error.line}")
 
     return tell
 

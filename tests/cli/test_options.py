@@ -10,6 +10,7 @@ import typer
 
 from attnscan.cli.options import arguments_of, pattern_name
 from attnscan.cli.output import Output, output_of
+from attnscan.errors import InputError
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
 
@@ -21,7 +22,7 @@ def given_where(**given: Any) -> dict[str, Any]:
 def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str]) -> None:
     tell = arguments_of("heads", {"skip_bad": True})["on_bad"]
     for number in range(5):
-        tell(ValueError(f"pair {number}"))
+        tell(InputError(f"pair {number}"))
     assert capsys.readouterr().err.splitlines() == [f"attnscan: skipped: pair {n}" for n in range(3)]
 
 
