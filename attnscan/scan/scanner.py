@@ -41,7 +41,7 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
-"""Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+"""Given the places of some pairs and their own sums, as `Scorer.sums` names them."""
 _WORDS = Pair("the the the")  # what a model is tried on, where one word does not tell
 _OF_WATCHED = 4  # of a layer's weights, that a model's own attention and scoring hold at once
 _SHORT = 1024  # tokens: no more can fill a memory

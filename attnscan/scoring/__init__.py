@@ -6,7 +6,7 @@ alignment.py   a consumer of cross attention: links of words, and how many are r
 targets.py     patterns applied to a batch
 scorer.py      a consumer of attention: targets read off weights, one batch to sums
 blocks.py      named sums by blocks of pairs, which add; ratios, errors and resamples of these
-merging.py     a batch by its words, and what is kept of a mask for all layers that have it
+units.py       a batch by its words, what is kept of a mask for all layers that have it, and sums of pairs or words
 profile.py     where attention goes: shares of classes of keys, from sums
 classes.py     a consumer of attention: one batch to sums class by class
 statements.py  the rule by which a head has a habit

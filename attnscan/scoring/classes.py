@@ -7,25 +7,19 @@ common with an even row and with the mean row of the input's other words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.behaviour import CLASSES, COLUMNS
-from attnscan.results.grid import Grid
+from attnscan.results.behaviour import CLASSES
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.merging import LEAST_LEFT, Units, blocks_of_words, exact
+from attnscan.scoring.units import LEAST_LEFT, Part, SumsOfBatch, UnitBlock, Units, exact, input_by_input
 
 _SPECIAL = 3  # the first classes are those of special tokens
-_LINEAR = len(CLASSES) + 2  # the columns that are sums of weights: classes, then frequent and rare words
-_OF_KEYS = [*range(_SPECIAL), len(CLASSES), len(CLASSES) + 1]  # of these, the ones that a key is in whatever the query
-_MOST_CELLS = 1 << 22  # whose classes are laid out side by side; of longer inputs, some queries at a time
+_MOST_CELLS = 1 << 21  # whose classes are laid out side by side
 
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
@@ -65,33 +59,26 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     return classes
 
 
-def _one_hot(classes: Tensor) -> Tensor:
-    """0 or 1: the classes of words that depend on the query. Shape: [...] -> [..., column], float32."""
-    return (classes[..., None] == torch.arange(_SPECIAL, len(CLASSES)).to(classes)).float()
-
-
 @dataclass(frozen=True)
 class _Layout:
-    """What some inputs of one length are summed by, under one mask."""
+    """What some inputs are summed by, under one mask. An input may be a query."""
 
-    is_word: Tensor
-    """Which queries are words. Shape: [batch, query], bool."""
-    is_key: Tensor
-    """Shape: [batch, key], bool."""
+    words: Tensor
+    """0 or 1: which keys are. Shape: [batch, 1, 1, key]."""
+    special: Tensor
+    """0 or 1: which keys are special tokens at the start, in the middle, at the end. Shape: [batch, key, 3]."""
+    marks: Tensor
+    """0 or 1: which keys are frequent words, which rare ones. Shape: [batch, key, 2]."""
     classes: Tensor
-    """Shape: [batch, query, key], int8."""
+    """Of cells without one, the number behind the last. Shape: [batch, query, key], int8."""
     cells: Tensor | None
-    """`_one_hot` of the classes; None of long inputs, for which it is made again.
-
-    Shape: [batch, query, key, column]."""
-    keys: Tensor
-    """0 or 1: the columns `_OF_KEYS`. Shape: [batch, key, column], float32."""
+    """0 or 1: the classes of words, then `marks`; None of long inputs. Shape: [input, query, key, column]."""
     even: Tensor
-    """Even attention of every word. Shape: [batch, query, key], float32."""
+    """Even attention, by the reading. Shape: [batch, 1, query, key]."""
     on_even: Tensor
-    """What that has on each column. Shape: [batch, query, column], float64."""
-    even_special: Tensor
-    """What even attention over all keys has on special tokens. Shape: [batch, query, 3], float64."""
+    """What that has on the classes of words and on `marks`. Shape: [input, query, column]."""
+    on_special: Tensor
+    """What even attention over all keys has on special tokens. Shape: [input, query, 3]."""
 
 
 class ClassScorer:
@@ -105,186 +92,95 @@ class ClassScorer:
         With `by_query`, a batch of one input is summed word by word, or by blocks of neighbours if it has many.
         Scorers of the same batch may share their `units`.
         """
-        assert not by_query or len(batch) == 1
-        self._batch, self._special, self._units = batch, special, Units(batch) if units is None else units
-        self._word_block = blocks_of_words(batch.query_word[0]) if by_query else None
-        self._classes: tuple[EncodedBatch | None, Tensor] = None, batch.word
-        """The batch under a mask whose cells were classed last, and their classes."""
-        self._grid: Grid | None = None
+        self._special, self._by_query = special, by_query
+        self._units = Units(batch) if units is None else units
+        self._sums = SumsOfBatch(batch, by_query=by_query)
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
-        if block.grid != self._grid:
-            self._start(block.grid)
-        for of_tokens, of_units in self._units.blocks(block):
-            self._take(of_tokens, of_units)
+        for of_units in self._units.blocks(block):
+            self._take(of_units)
 
-    def _start(self, grid: Grid) -> None:
-        """Make room for every layer and head."""
-        self._grid, word = grid, self._batch.word
-        units = len(word) if self._word_block is None else int(self._word_block.max()) + 1
-
-        def zeros(columns: int) -> Tensor:
-            return torch.zeros(units, *grid.shape, columns, dtype=exact(word.device), device=word.device)
-
-        self._on, self._even, self._n = zeros(COLUMNS), zeros(COLUMNS), zeros(1)
-        self._rest, self._even_rest, self._all_n = zeros(_SPECIAL), zeros(_SPECIAL), zeros(1)
-
-    def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
+    def _take(self, block: UnitBlock) -> None:
         """Sum some inputs of one length."""
-        weights = block.weights
-        layout = self._units.layouts.of(f"classes {self._special}", block, lambda: self._layout(of_tokens, block))
-        eligible = layout.is_word[:, None].expand(weights.shape[:3])
-        if block.idle is not None:
-            eligible = eligible & ~block.idle
-        self._add_rest(of_tokens, layout, block, eligible)
-        if self._special:
-            rows = weights * eligible[..., None]
-        else:
-            rows = weights * layout.is_key[:, None, None]
-            left = rows.sum(-1)
-            eligible = eligible & (left >= LEAST_LEFT)
-            rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
-        self._add(of_tokens, layout, block, rows, eligible)
-
-    def _add(
-        self, of_tokens: AttentionBlock, layout: _Layout, block: AttentionBlock, rows: Tensor, eligible: Tensor
-    ) -> None:
-        """Sum rows [batch, head, query, key] of the queries that count, [batch, head, query]; others are zero."""
-        words, column = eligible.sum(-1).to(self._on)[..., None], rows.sum(2)
-        common = torch.minimum(rows, layout.even[:, None])
-        like_even = common.sum(-1)
+        layout = block.part.once(f"classes {self._special} {self._by_query}", lambda: self._layout(block.part))
+        rows, eligible = self._rows(block.weights, layout.words, block.takes)
+        on, special = self._on_classes(rows, layout), self._on_special(block.weights, layout, block.takes)
+        counted, takes = (self._by_input(own).to(special) for own in (eligible, block.takes))
+        on_even, even_special = counted @ layout.on_even, takes @ layout.on_special
+        if block.even_carried is not None:
+            even, _ = self._rows(block.even_carried, layout.words, eligible)
+            on_even = self._on_classes(even, layout)
+            even_special = self._on_special(block.even_carried, layout, block.takes)
         # With C the sum of n words' rows, min(a, (C - a) / (n - 1)) is (n min(a, C / n) - a) / (n - 1)
-        mean = (column / words.to(column).clip(1))[:, :, None]
-        like_mean = torch.minimum(rows, mean, out=common).sum(-1).to(self._on) * words
-        counted = eligible.to(self._on)
-        like_others = (like_mean - rows.sum(-1)) / (words - 1).clip(1)
-        common = torch.stack([like_even.to(self._on), like_others], -1) * counted[..., None]
-        even = None if of_tokens.value_norms is None else self._even_carried(of_tokens, block, layout, eligible)
-        if self._word_block is not None:
-            linear = self._linear_of_words(layout, rows)
-            on_even = counted[0].T[..., None] * layout.on_even[0][:, None]
-            if even is not None:
-                on_even = self._linear_of_words(layout, even)
-            self._add_words(block, self._on, torch.cat([linear, common[0].transpose(0, 1)], -1))
-            self._add_words(block, self._even, pad(on_even, (0, COLUMNS - _LINEAR)))
-            self._add_words(block, self._n, counted[0].T[..., None])
-            return
-        place = (block.inputs, block.layer, block.heads)
-        self._on[place] = torch.cat([self._linear_of_pairs(layout, rows, column), common.sum(2)], -1)
-        on_even = counted @ layout.on_even
-        if even is not None:
-            on_even = self._linear_of_pairs(layout, even, even.sum(2))
-        self._even[(*place, slice(_LINEAR))] = on_even
-        self._n[place] = counted.sum(-1, keepdim=True)
+        count = eligible.sum(-1)[..., None]
+        common = torch.minimum(rows, (rows.sum(2) / count.clip(1))[:, :, None])
+        like_others = (common.sum(-1).to(special) * count - rows.sum(-1)) / (count - 1).clip(1) * eligible
+        like_even = torch.minimum(rows, layout.even, out=common).sum(-1).to(special)
+        alike = self._by_input(torch.stack([like_even, like_others], -1)).sum(2)
+        among = 0 if not self._special else 1
+        sums = {
+            "on": torch.cat([special * among, on, alike], -1),
+            "even": torch.cat([even_special * among, on_even, torch.zeros_like(alike)], -1),
+            "n": counted.sum(-1, keepdim=True),
+            "special": special,
+            "even_special": even_special,
+            "all_words": takes.sum(-1, keepdim=True),
+        }
+        self._sums.put(block, sums)
 
-    def _add_rest(self, of_tokens: AttentionBlock, layout: _Layout, block: AttentionBlock, eligible: Tensor) -> None:
-        """Sum what all words give to special tokens, as a share of all their attention.
+    def _by_input(self, values: Tensor) -> Tensor:
+        return input_by_input(values, by_query=self._by_query)
 
-        Shape: `eligible` [batch, head, query].
+    def _rows(self, weights: Tensor, words: Tensor, takes: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows by the reading, zero but for words that have one; and which these are.
+
+        Shape: [batch, head, query, key] and [batch, head, query].
         """
-        counted, keys = eligible.to(self._on), layout.keys[..., :_SPECIAL]
-        pairs = zip(block.weights, keys, strict=True)
-        given = torch.stack([own @ by for own, by in pairs]).to(self._on) * counted[..., None]
-        if of_tokens.value_norms is None:
-            even = layout.even_special[:, None].expand_as(given) * counted[..., None]
-        else:
-            carried = self._units.even_carried(of_tokens, block)
-            even = (carried @ keys[:, None].to(carried)).to(self._on) * counted[..., None]
-        sums = (self._rest, given), (self._even_rest, even), (self._all_n, counted[..., None])
-        for total, values in sums:
-            if self._word_block is None:
-                total[block.inputs, block.layer, block.heads] = values.sum(2)
-            else:
-                self._add_words(block, total, values[0].transpose(0, 1))
+        if self._special:
+            return weights * takes[..., None], takes
+        rows = weights * words
+        left = rows.sum(-1)
+        eligible = takes & (left >= LEAST_LEFT)
+        rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
+        return rows, eligible
 
-    def _even_carried(
-        self, of_tokens: AttentionBlock, block: AttentionBlock, layout: _Layout, eligible: Tensor
-    ) -> Tensor:
-        """What even attention would carry, of queries that count. Shape: [batch, head, query, key]."""
-        even = self._units.even_carried(of_tokens, block)
-        if not self._special:
-            even = even * layout.is_key[:, None, None]
-            even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
-        return even * eligible[..., None]
+    def _on_special(self, weights: Tensor, layout: _Layout, takes: Tensor) -> Tensor:
+        """All attention of words on special tokens. Shape: [batch, head, query, key] -> [input, head, 3]."""
+        given = torch.stack([own @ keys for own, keys in zip(weights, layout.special, strict=True)])
+        return self._by_input(given * takes[..., None]).sum(2, dtype=exact(weights.device))
 
-    def _linear_of_words(self, layout: _Layout, rows: Tensor) -> Tensor:
-        """The sums of weights of each query of one input.
+    def _on_classes(self, rows: Tensor, layout: _Layout) -> Tensor:
+        """Rows on the classes of words and on marked ones. Shape: [batch, head, query, key] -> [input, head, column].
 
-        Shape: `rows` [1, head, query, key] -> [query, head, column].
+        Input by input, since the rounding of a product of several depends on how many there are.
         """
-        of_queries = rows[0].transpose(0, 1)
-        on_cells = [of_queries[some] @ cells for some, cells in self._cells(layout, 0)]
-        return self._linear(torch.cat(on_cells), of_queries @ layout.keys[0])
+        if layout.cells is None:
+            return self._by_input(_by_query(rows, layout.classes, layout.marks)).sum(2, dtype=exact(rows.device))
+        inputs = zip(self._by_input(rows), layout.cells, strict=True)
+        return torch.stack([own.flatten(1) @ cells.flatten(0, 1) for own, cells in inputs]).to(exact(rows.device))
 
-    def _linear_of_pairs(self, layout: _Layout, rows: Tensor, column: Tensor) -> Tensor:
-        """The sums of weights over queries; `column` are the keys' sums.
-
-        Shape: `rows` [batch, head, query, key], `column` [batch, head, key] -> [batch, head, column].
-        """
-        # input by input, since the rounding of a product of several depends on how many there are
-        on_cells = [
-            torch.stack([own[:, some].flatten(1) @ cells.flatten(0, 1) for some, cells in self._cells(layout, place)])
-            for place, own in enumerate(rows)
-        ]
-        on_keys = [own @ by for own, by in zip(column, layout.keys, strict=True)]
-        return self._linear(torch.stack([parts.sum(0) for parts in on_cells]), torch.stack(on_keys))
-
-    @staticmethod
-    def _cells(layout: _Layout, place: int) -> Iterator[tuple[slice, Tensor]]:
-        """Some queries at a time of one of the inputs, and the classes of their cells. Shape: [query, key, column]."""
-        if layout.cells is not None:
-            yield slice(None), layout.cells[place]
-            return
-        classes = layout.classes[place]
-        step = max(1, _MOST_CELLS // classes.shape[1])
-        for start in range(0, len(classes), step):
-            some = slice(start, start + step)
-            yield some, _one_hot(classes[some])
-
-    def _add_words(self, block: AttentionBlock, total: Tensor, values: Tensor) -> None:
-        """Add [query, head, column] to the words, or blocks of words, that the queries are of."""
-        assert self._word_block is not None
-        total[:, block.layer, block.heads].zero_().index_add_(0, self._word_block[block.rows], values)
-
-    def _layout(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Layout:
-        """The columns of some inputs under their mask."""
-        inputs, columns = block.inputs, block.columns
-        view = self._units.view(of_tokens, block)
-        if self._classes[0] is not view.batch:  # of whole inputs it is of the mask's whole batch
-            self._classes = view.batch, class_of_cells(view.batch)
-        classes = self._classes[1][view.own].contiguous()
-        word = self._batch.word[inputs]
-        is_word, is_key = word[:, block.rows], word[:, columns]
-        even = self._units.even(of_tokens, inputs) * is_word[..., None]
-        all_even = even.to(exact(word.device))
-        if not self._special:
-            even = even * is_key[:, None]
-            even = even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
-        keys = torch.stack([*self._batch.delimiters, *self._frequent_and_rare()], -1)[inputs, columns].float()
-        precise = even.to(exact(word.device))
-        on_classes = precise.new_zeros(*precise.shape[:2], 1 + len(CLASSES))
-        on_classes.scatter_add_(2, classes.long() + 1, precise)
-        on_even = self._linear(on_classes[..., 1 + _SPECIAL :], precise @ keys.to(precise))
-        cells = _one_hot(classes) if classes[0].numel() <= _MOST_CELLS else None
-        even_special = all_even @ keys[..., :_SPECIAL].to(all_even)
-        return _Layout(is_word, is_key, classes, cells, keys, even, on_even, even_special)
-
-    def _linear(self, cells: Tensor, keys: Tensor) -> Tensor:
-        """The columns that are sums of weights, in their order. Shape: [..., column] each."""
-        linear = keys.new_zeros(*keys.shape[:-1], _LINEAR, dtype=self._on.dtype)
-        linear[..., _SPECIAL : len(CLASSES)], linear[..., _OF_KEYS] = cells.to(linear), keys.to(linear)
-        return linear
-
-    def _frequent_and_rare(self) -> tuple[Tensor, Tensor]:
-        """Which words are frequent, and which are neither that nor punctuation; none where that is not known.
-
-        Shape: [batch, unit] each, bool.
-        """
-        batch = self._batch
-        if batch.frequent is None:
-            return torch.zeros_like(batch.word), torch.zeros_like(batch.word)
-        return batch.frequent, batch.word & ~batch.frequent & ~batch.punctuation
+    def _layout(self, part: Part) -> _Layout:
+        """The classes of some inputs under their mask."""
+        batch, even = part.batch, part.even()[:, None]
+        classes, word = class_of_cells(batch), batch.word[:, batch.keys]
+        classes = classes.where(classes >= 0, len(CLASSES))
+        frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent[:, batch.keys]
+        rare = word & ~frequent & ~batch.punctuation[:, batch.keys] & (batch.frequent is not None)
+        marks = torch.stack([frequent, rare], -1).float()
+        cells = None
+        if classes[0].numel() <= _MOST_CELLS:
+            cells = (classes[..., None] == torch.arange(_SPECIAL, len(CLASSES), device=word.device)).float()
+            cells = torch.cat([cells, marks[:, None].expand(-1, classes.shape[1], -1, -1)], -1)
+        special = torch.stack(batch.delimiters, -1)[:, batch.keys].float()
+        words, takes = word[:, None, None].float(), torch.ones_like(even[..., 0], dtype=torch.bool)
+        on_special = (even[:, 0] @ special).to(exact(word.device))
+        even, _ = self._rows(even, words, takes)
+        on_even = _by_query(even, classes, marks)[:, 0].to(on_special)
+        if self._by_query:
+            on_special, on_even = on_special.transpose(0, 1), on_even.transpose(0, 1)
+            cells = None if cells is None else cells.transpose(0, 1)
+        return _Layout(words, special, marks, classes, cells, even, on_even, on_special)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.
@@ -292,7 +188,12 @@ class ClassScorer:
         Shape: `on` and `even` [pair, layer, head, column], `n` [pair, layer, head, 1]; of all attention `special` and
         `even_special` [pair, layer, head, 3], `all_words` [pair, layer, head, 1].
         """
-        units = slice(None) if self._word_block is None else slice(1, None)  # before words, all other queries
-        named = {"on": self._on, "even": self._even, "n": self._n}
-        named |= {"special": self._rest, "even_special": self._even_rest, "all_words": self._all_n}
-        return {name: values.cpu().numpy().astype(np.float64, copy=False)[units] for name, values in named.items()}
+        units = slice(1 if self._by_query else 0, None)  # before words, all other queries
+        return {name: values[units] for name, values in self._sums.arrays().items()}
+
+
+def _by_query(rows: Tensor, classes: Tensor, marks: Tensor) -> Tensor:
+    """Rows on the classes of words and on marked ones. Shape: [batch, head, query, key] -> [..., query, column]."""
+    index = classes[:, None].long().expand(-1, rows.shape[1], -1, -1)
+    on = rows.new_zeros(*rows.shape[:3], len(CLASSES) + 1).scatter_add_(3, index, rows)
+    return torch.cat([on[..., _SPECIAL:-1], rows @ marks[:, None]], -1)

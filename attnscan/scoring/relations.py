@@ -23,8 +23,8 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, RULES, Row
-from attnscan.scoring.merging import Units, exact
 from attnscan.scoring.relation_sums import RelationSums, ordered
+from attnscan.scoring.units import Units, exact
 
 _NUMBERS = {rule: number for number, rule in enumerate(RULES)}
 _LEAST_LEFT = 1e-6  # as of all rows that are renormalised over words
@@ -96,12 +96,10 @@ class RelationScorer:
         if block.layer != self._layer:
             self._flush()
             self._layer = block.layer
-        for of_tokens, own in self._merged.blocks(replace(block, idle=None)):
-            even, heads = None, slice(None)
-            if of_tokens.value_norms is not None:
-                even, heads = self._merged.even_carried(of_tokens, own), block.heads
-            elif self._evened.get(own.inputs.start) is not block.visible:  # layers may have masks of their own
-                even = self._merged.even(of_tokens, own.inputs)[:, None]
+        for own in self._merged.blocks(replace(block, idle=None)):
+            even, heads = own.even_carried, block.heads
+            if even is None and self._evened.get(own.inputs.start) is not block.visible:  # layers may differ in masks
+                even, heads = own.part.even()[:, None], slice(None)
             for row, number in enumerate(range(own.inputs.start, own.inputs.stop)):
                 self._keep(self._kept, number, block.heads, own.weights[row])
                 if even is not None:

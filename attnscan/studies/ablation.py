@@ -36,7 +36,7 @@ from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
-from attnscan.scoring.merging import exact
+from attnscan.scoring.units import exact
 from attnscan.studies.losses import Loss, Probe, measures_of
 from attnscan.studies.passes import generator
 

@@ -270,7 +270,7 @@ class _Measurer:
         measure = self._measures[head]
         at = (slice(None), *head.place)
         if measure.labelled:
-            sums, table = self._scorer.pair_sums(), "every_key" if self._special else "words_only"
+            sums, table = self._scorer.sums(), "every_key" if self._special else "words_only"
             p = [known.id for known in self._targets.scored].index(measure.name)
             weight, n, chance = (sums[f"{table}.{name}"][at][:, p] for name in ("weight", "n", "chance"))
             return np.stack([weight, n, chance])

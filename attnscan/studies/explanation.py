@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.inputs.batch import EncodedBatch, EncodedInput
+from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, AttentionKeeper, Consumer
 from attnscan.results.attention import Attention, Chosen
@@ -173,11 +173,8 @@ class NeuronScorer:
             word = self._batch.word[inputs]
             # Across, all keys are of the other text, and no query has words of its own sentence beside them
             other = word[:, rows, None][:, asked] & word[:, None, columns] & ~same & (not across)
-            if not across:
-                whole = self._targets.under(block.visible)
-                matrices = [target.matrix[inputs, rows, columns][:, asked] for target in whole]
-            else:
-                matrices = [target.matrix[:, asked] for target in self._targets.of_block(block, block)]
+            seen = self._batch.of_range(inputs, rows, columns, block.visible[inputs, rows, columns])
+            matrices = [target.matrix[:, asked] for target in self._targets.of(seen)]
             questions = {p: _Queries.of(matrices[p].float(), visible) for p in self._chosen}
             self._parts[key] = _InputPart(
                 visible=block.visible,
@@ -411,14 +408,15 @@ class _Explainer:
             words=None if words is None else units_of(words.word_sums() | classes.sums(), USUAL),
             attention=None if keeper is None else keeper.attention(inputs[0]),
         )
-        return sums + self._changed(scanner, scorer, batch)
+        return sums + self._changed(scanner, scorer.sums(), targets)
 
-    def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
+    def _changed(self, scanner: Scanner, unchanged: PairSums, targets: Targets) -> _Measured:
         """Score a batch with everything changed that can be."""
+        batch = targets.batch
         seed, width, keys = scanner.options.seed, batch.word.shape[1], [own.known_pair.key for own in batch.inputs]
 
         def measure(run: Callable[[Consumer], None]) -> PairSums:
-            again = scorer.fresh()
+            again = Scorer(targets)
             run(again)
             return again.sums()
 
@@ -427,7 +425,7 @@ class _Explainer:
         causes = {"positions": [SHUFFLED], "segments": [*SEGMENTS]}
         orders = (shuffled(batch.inputs, width, seed, n) for n in range(len(measured.get(SHUFFLED, ()))))
         return _Measured(
-            causes={name: cause_sums(keys, scorer.sums(), sums) for name, sums in measured.items()},
+            causes={name: cause_sums(keys, unchanged, sums) for name, sums in measured.items()},
             not_available={cause: why[what] for what in why for cause in causes[what]},
             moved=any(bool((order != torch.arange(width)).any()) for order in orders),
         )

@@ -29,8 +29,8 @@ from attnscan.scan.state import no_pair
 from attnscan.scoring.blocks import Blocks, error, ratio, residuals
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.merging import LEAST_LEFT
 from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import LEAST_LEFT
 from attnscan.studies.passes import drawn, sums_over
 
 

@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from torch import Tensor
-from written import input_of
 
-from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput, collate
 from attnscan.inputs.tokens import WholeWords
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, of_both_texts
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.terms import Scored
-from attnscan.scoring.merging import Units
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Target
+from attnscan.scoring.units import Units
 
 LAYERS, HEADS = 2, 3
 VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
@@ -33,17 +31,16 @@ class BetweenTexts:
     """Targets from the words of one text to those of another, as they are given."""
 
     batch: EncodedBatch
-    is_word: tuple[Tensor, Tensor]
-    targets: list[Target]
+    patterns: list[Target]
     units: Units
 
     @property
     def scored(self) -> tuple[Scored, ...]:
-        return tuple(Scored(target.id, target.part_of) for target in self.targets)
+        return tuple(Scored(target.id, target.part_of) for target in self.patterns)
 
-    def of_block(self, _: AttentionBlock, block: AttentionBlock) -> list[Target]:
-        own = (block.inputs, block.rows, block.columns)
-        return [replace(target, matrix=(target.matrix[own] * block.visible[own])) for target in self.targets]
+    def of(self, batch: EncodedBatch) -> list[Target]:
+        assert batch.visible is not None
+        return [replace(target, matrix=target.matrix * batch.visible) for target in self.patterns]
 
 
 @settings(deadline=None, max_examples=draws(40))
@@ -61,24 +58,22 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     weights = rng.random((HEADS, queries, keys)) ** 3 * visible
     weights /= weights.sum(-1, keepdims=True).clip(1e-9)
     part_of = {"part": "wide"}
-
-    def among_both(values: NDArray[Any]) -> Tensor:
-        """Queries are tokens behind all keys. Shape: [query, key] -> [1, token, token]."""
-        return torch.tensor(np.pad(values, ((keys, 0), (0, queries))))[None]
-
-    targets = [Target(name, among_both(matrix), name == "even", part_of.get(name)) for name, matrix in matrices.items()]
-    batch = collate([input_of(" ".join(["cat"] * keys + ["[CLS]"] + ["cat"] * (queries - 1)))])
-    of_keys = torch.tensor(np.pad(is_key, (0, queries)))[None]
-    given_targets: Any = BetweenTexts(batch, (batch.word, of_keys), targets, Units(batch))
+    targets = [
+        Target(name, torch.tensor(matrix)[None], name == "even", part_of.get(name)) for name, matrix in matrices.items()
+    ]
+    sentence = (*(0 if word else SPECIAL for word in is_key), SPECIAL, *[1] * (queries - 1))
+    size = keys + queries
+    encoded = EncodedInput(("cat",) * size, sentence, tuple(range(size)), (False,) * size, source=keys)
+    batch = collate([encoded])
+    given_targets: Any = BetweenTexts(batch, targets, Units(batch))
     scorer = Scorer(given_targets)
-    given = (among_both(visible), None, None, None, None)
-    rows = torch.tensor(weights)[None]
-    block = AttentionBlock(Grid((1, HEADS)), 0, slice(0, 1), slice(0, HEADS), rows, *given)
+    rows, seen = torch.tensor(weights)[None], of_both_texts(torch.tensor(visible)[None], [(queries, keys)])
+    block = AttentionBlock(Grid((1, HEADS)), 0, slice(0, 1), slice(0, HEADS), rows, seen, None, None, None, None)
     scorer(replace(block, kind=AttentionKind.CROSS))
-    sums = scorer.pair_sums()
+    sums = scorer.sums()
     for kind, mask in (("every_key", np.ones(keys)), ("words_only", is_key)):
         for head, p in np.ndindex(HEADS, len(targets)):
-            seen = targets[p].matrix[0, keys:, :keys].numpy() * visible
+            seen = targets[p].matrix[0].numpy() * visible
             expected = by_loops(weights[head], seen, visible, mask, even=targets[p].even)
             found = [sums[f"{kind}.{name}"][0, 0, head, p] for name in ("weight", "n", "chance", "itself")]
             assert_allclose(found, [*expected, 0], atol=1e-6, err_msg=targets[p].id)

