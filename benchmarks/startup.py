@@ -2,9 +2,8 @@
 
     python benchmarks/startup.py [--runs 9]
 
-The rivals are the least that the same answer could cost: importing the two libraries that any command line of
-this kind imports, and a bare script that loads the bundled model and runs one forward pass. The budgets are
-the project's own.
+Rivals are the least that the answer could cost: an import of Typer and rich, and a bare script that loads the bundled
+model and runs one forward pass.
 """
 
 from __future__ import annotations
