@@ -84,7 +84,7 @@ def encode_translations(
     """Tokenize sources and targets for cross attention or, without a `query`, targets as the decoder reads them.
 
     For cross attention, the target's tokens stand behind the source's: those that its positions predict, or read.
-    Raises: ModelError if the tokenizer comes to no end, or the decoder is not given a target's tokens one later.
+    Raises: ModelError if the decoder is not given a target's tokens one place later.
     """
     sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)
     with _writing_targets(tokenizer):
@@ -113,23 +113,16 @@ def _together(
         target = _read_by_decoder(target, token_texts(tokenizer, read[:1])[0])
     inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
     inputs.pop("token_type_ids", None)
-    truncated = source.truncated or target.truncated
+    about: dict[str, Any] = {"model_inputs": inputs, "pair": pair, "truncated": source.truncated or target.truncated}
     if query is None:
-        return replace(target, model_inputs=inputs, pair=pair, truncated=truncated)
-    units = source.unit[-1] + 1
-    return EncodedInput(
-        tokens=source.tokens + target.tokens,
-        sentence=source.sentence + target.sentence,
-        unit=source.unit + tuple(units + unit for unit in target.unit),
-        punctuation=source.punctuation + target.punctuation,
-        model_inputs=inputs,
-        pair=pair,
-        spans=source.spans + target.spans if source.spans and target.spans else (),
-        words=source.words + target.words if source.words and target.words else (),
-        units=source.units + target.units,
-        source=len(source.tokens),
-        truncated=truncated,
-    )
+        return replace(target, **about)
+    for name in ("tokens", "sentence", "punctuation", "units"):
+        about[name] = getattr(source, name) + getattr(target, name)
+    for name in ("spans", "words"):  # known of both, or of neither
+        first, second = getattr(source, name), getattr(target, name)
+        about[name] = first + second if first and second else ()
+    about["unit"] = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
+    return EncodedInput(**about, source=len(source.tokens))
 
 
 def _read_by_decoder(target: EncodedInput, start: str) -> EncodedInput:
