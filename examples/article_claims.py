@@ -17,8 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 import attnscan
-from attnscan.results.explanation import Explanations
-from attnscan.results.head_explanation import HeadExplanation
+from attnscan.results.explanation import Explanations, HeadExplanation
 
 PAIRS = Path(__file__).parent / "pairs.csv"
 ENOUGH = 0.25

@@ -14,7 +14,6 @@ dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
-head_explanation.py  how one head makes one pattern, by which neurons, and what follows in words
 ablation.py        what heads are worth
 similarity.py      which heads attend alike
 syntax.py          which heads follow which relations of a treebank

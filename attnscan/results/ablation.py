@@ -32,6 +32,30 @@ class Quantity:
 
 
 @dataclass(frozen=True)
+class HeadSet:
+    """Heads that are switched off together."""
+
+    name: str
+    heads: tuple[Head, ...]
+    controls: tuple[tuple[Head, ...], ...] = ()
+    """Distinct sets of as many heads of the same layers; none where no layer has others."""
+    possible: int = 0
+    """How many such sets there are."""
+
+    @property
+    def has_all_controls(self) -> bool:
+        """Whether every possible control is there, so that none was left to chance."""
+        return 0 < self.possible == len(self.controls)
+
+    @property
+    def overlap(self) -> float:
+        """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
+        if not self.controls:
+            return float("nan")
+        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every control
+
+
+@dataclass(frozen=True)
 class Effect:
     """What one set of heads is worth, by one quantity. NaN where nothing was measured."""
 
@@ -88,8 +112,8 @@ class Effect:
         if np.isnan(self.loss):
             return float("nan")
         sign = -1 if self.quantity.larger_is_better else 1
-        own = sign * self.ablated
-        return 1 + sum(sign * other >= own - _ROUNDING * abs(own) for other in self.others)
+        least = sign * self.ablated - _ROUNDING * abs(self.ablated)
+        return 1 + int((sign * np.array(self.others) >= least).sum())
 
     @property
     def p(self) -> float:
@@ -149,14 +173,11 @@ class Ablation:
     """Where the result comes from: model, versions, device, input."""
 
     def __repr__(self) -> str:
-        told = [f"effect beside other heads, by {what.name}: {some(self._told(what))}" for what in self.quantities]
-        return lines(
-            self, self.signature, self.grid, f"switched off by {self.replace}, sets chosen {self.chosen_by}", *told
-        )
-
-    def _told(self, quantity: Quantity) -> list[str]:
-        effects = self.of(quantity)
-        return [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in effects]
+        about = [f"switched off by {self.replace}, sets chosen {self.chosen_by}"]
+        for quantity in self.quantities:
+            told = [f"{one.set.name} {one.effect:+.3f} ± {one.interval:.3f}" for one in self.of(quantity)]
+            about.append(f"effect beside other heads, by {quantity.name}: {some(told)}")
+        return lines(self, self.signature, self.grid, *about)
 
     @property
     def quantities(self) -> list[Quantity]:
@@ -176,7 +197,21 @@ class Ablation:
         """One row for each set and quantity."""
         import pandas as pd
 
-        rows = [self._row(effect) for effect in self.effects]
+        first = ("intact", "ablated", "control", "effect", "se", "spread", "controls", "rank", "p")
+        rows = [
+            {
+                "model": self.signature.model,
+                "set": effect.set.name,
+                "heads": len(effect.set.heads),
+                "measure": effect.quantity.name,
+                **{name: getattr(effect, name) for name in first},
+                "overlap": effect.set.overlap,
+                "n": effect.n,
+                "pairs": effect.pairs,
+                "conclusion": effect.conclusion,
+            }
+            for effect in self.effects
+        ]
         frame = pd.DataFrame(rows).astype({"rank": "Int64"})
         frame.attrs = {
             "signature": asdict(self.signature),
@@ -189,44 +224,3 @@ class Ablation:
             "possible_controls": {effect.set.name: effect.set.possible for effect in self.effects},
         }
         return frame
-
-    def _row(self, effect: Effect) -> dict[str, object]:
-        numbers = {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se", "spread")}
-        return {
-            "model": self.signature.model,
-            "set": effect.set.name,
-            "heads": len(effect.set.heads),
-            "measure": effect.quantity.name,
-            **numbers,
-            "controls": effect.controls,
-            "rank": effect.rank,
-            "p": effect.p,
-            "overlap": effect.set.overlap,
-            "n": effect.n,
-            "pairs": effect.pairs,
-            "conclusion": effect.conclusion,
-        }
-
-
-@dataclass(frozen=True)
-class HeadSet:
-    """Heads that are switched off together."""
-
-    name: str
-    heads: tuple[Head, ...]
-    controls: tuple[tuple[Head, ...], ...] = ()
-    """Distinct sets of as many heads of the same layers; none where no layer has others."""
-    possible: int = 0
-    """How many such sets there are."""
-
-    @property
-    def has_all_controls(self) -> bool:
-        """Whether every possible control is there, so that none was left to chance."""
-        return 0 < self.possible == len(self.controls)
-
-    @property
-    def overlap(self) -> float:
-        """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
-        if not self.controls:
-            return float("nan")
-        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every control

@@ -10,8 +10,8 @@ import numpy as np
 
 from attnscan.results.ablation import Ablation
 from attnscan.results.behaviour import Numbers
+from attnscan.results.explanation import CAUSES, HeadExplanation
 from attnscan.results.grid import Head, HeadLike
-from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -109,9 +109,12 @@ class Look:
         by = why.by or ("not sure" if "uncertain" in effects.values() else "not known")
         if not effects:
             return f"Why: {by}.{missing}"
-        told = ", ".join(f"{_with_error(why.causes[cause], why.fall_se[cause])} {CAUSES[cause]}" for cause in effects)
+        told = []
+        for cause in effects:
+            error = "" if np.isnan(why.fall_se[cause]) else f" ± {why.fall_se[cause]:.2f}"
+            told.append(f"{why.causes[cause]:.2f}{error} {CAUSES[cause]}")
         errors = ", ± standard errors of the change" if why.pairs > 1 else ""
-        return f"Why: {by}. {why.score:.2f} becomes {told} ({counted(why.pairs, 'pair')}{errors}).{missing}"
+        return f"Why: {by}. {why.score:.2f} becomes {', '.join(told)} ({counted(why.pairs, 'pair')}{errors}).{missing}"
 
 
 @dataclass(frozen=True)
@@ -151,42 +154,31 @@ class Card:
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        labels, why = self.ranking.labels, self.look.why
-        told = {name: values for name, values in labels.columns(()).items() if name in _TOLD}
-        explained = {"as_it_is": why.score, **why.causes}
-        explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
-        aligned = {} if self.ranking.alignment is None else {"alignment_error": self.alignment_error}
-        return {
-            **self.head.columns,
-            **{name: values[self.ranking.scores.grid.index(self.head)] for name, values in told.items()},
-            **{name: getattr(self.numbers, name) for name in ("chance", "rank")},
-            **{f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.look.alike, 1)},
-            **{f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.look.alike, 1)},
-            **explained,
-            **aligned,
-            **({} if self.syntax is None else self.syntax.said_of(self.head)),
-        }
+        number, why, alike = self.ranking.scores.grid.index(self.head), self.look.why, self.look.alike
+        columns = self.ranking.labels.columns(())
+        row = {**self.head.columns, **{name: columns[name][number] for name in _TOLD if name in columns}}
+        row |= {"chance": self.numbers.chance, "rank": self.numbers.rank}
+        row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(alike, 1)}
+        row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(alike, 1)}
+        row |= {"as_it_is": why.score, **why.causes}
+        row |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
+        if self.ranking.alignment is not None:
+            row["alignment_error"] = self.alignment_error
+        return row if self.syntax is None else row | self.syntax.said_of(self.head)
 
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
-        scores, place, look, table = self.ranking.scores, self.head.place, self.look, self.ranking.table
-        profile = self.ranking.profile
-        low, high = table.interval
-        patterns = {
-            name: {
-                "score": float(table.score[(*place, p)]),
-                "chance": float(table.chance[(*place, p)]),
-                "low": float(low[(*place, p)]),
-                "high": float(high[(*place, p)]),
-                "rank": self.rank(name),
-            }
-            for p, name in enumerate(scores.patterns)
-        }
+        look, table, profile = self.look, self.ranking.table, self.ranking.profile
+        numbers = {"score": table.score, "chance": table.chance, "low": table.interval[0], "high": table.interval[1]}
+        patterns: dict[str, dict[str, float | None]] = {}
+        for p, pattern in enumerate(self.ranking.scores.patterns):
+            told = {name: float(values[(*self.head.place, p)]) for name, values in numbers.items()}
+            patterns[pattern] = {**told, "rank": self.rank(pattern)}
         return {
             **self.row(),
             "patterns": patterns,
-            "profile": dict(zip(profile.classes, profile.share[place].tolist(), strict=True)),
-            "profile_se": dict(zip(profile.classes, profile.se[place].tolist(), strict=True)),
+            "profile": dict(zip(profile.classes, profile.share[self.head.place].tolist(), strict=True)),
+            "profile_se": dict(zip(profile.classes, profile.se[self.head.place].tolist(), strict=True)),
             "distance": dict(zip(DISTANCES, look.distance.tolist(), strict=True)),
             "average_distance": dict(zip(DISTANCES, look.average_distance.tolist(), strict=True)),
             "links": [asdict(link) for link in look.links],
@@ -228,10 +220,11 @@ class Cards:
         return len(self.cards)
 
     def __repr__(self) -> str:
-        told = (
-            f"{card.head.name}: {card.look.measure.name} {card.numbers.share:.2f}{_in_syntax(card, '; ')}"
-            for card in self.cards
-        )
+        told = []
+        for card in self.cards:
+            syntax = "" if card.syntax is None else card.syntax.statements.get(card.head, "")
+            said = f"{card.head.name}: {card.look.measure.name} {card.numbers.share:.2f}"
+            told.append(f"{said}; {syntax}" if syntax else said)
         return lines(self, self.ranking.signature, self.ranking.scores.grid, *told)
 
     def _repr_html_(self) -> str | None:
@@ -252,15 +245,6 @@ class Cards:
         if (syntax := self.cards[0].syntax) is not None:
             signatures["treebank_signature"] = asdict(syntax.signature)
         return {**signatures, "heads": [card.document() for card in self.cards]}
-
-
-def _in_syntax(card: Card, before: str) -> str:
-    said = "" if card.syntax is None else card.syntax.statements.get(card.head, "")
-    return said and f"{before}{said}"
-
-
-def _with_error(value: float, se: float) -> str:
-    return f"{value:.2f}" if np.isnan(se) else f"{value:.2f} ± {se:.2f}"
 
 
 def measure_of(ranking: HeadScores, head: Head) -> Measure:

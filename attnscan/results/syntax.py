@@ -97,9 +97,14 @@ class Row(NamedTuple):
     """`dep->head` or `head->dep`."""
 
     @property
+    def universal(self) -> str:
+        """The relation without its subtype."""
+        return self.relation.partition(":")[0]
+
+    @property
     def group(self) -> str:
         """The kind of relation, of which several make one statement."""
-        return _GROUP.get(self.relation.partition(":")[0], "dependent")
+        return _GROUP.get(self.universal, "dependent")
 
     @property
     def letter(self) -> str:
@@ -114,18 +119,16 @@ class Row(NamedTuple):
         >>> Row("obj", HEAD).words, Row("det", DEPENDENT).words
         ('object → its verb', 'noun → its determiner')
         """
-        universal = self.relation.partition(":")[0]
-        return self._told(_NAMES.get(universal, universal), universal)
+        head = "verb" if self.universal in _OF_VERBS else "noun" if self.universal in _OF_NOUNS else "head"
+        return self._between(_NAMES.get(self.universal, self.universal), head)
 
     @property
     def group_words(self) -> str:
         """The group in words."""
-        return self._told(self.group, "")
+        return self._between(self.group, "head")
 
-    def _told(self, dependent: str, relation: str) -> str:
-        head = "verb" if relation in _OF_VERBS else "noun" if relation in _OF_NOUNS else "head"
-        ends = (dependent, head) if self.direction == HEAD else (head, dependent)
-        return f"{ends[0]} → its {ends[1]}"
+    def _between(self, dependent: str, head: str) -> str:
+        return f"{dependent} → its {head}" if self.direction == HEAD else f"{head} → its {dependent}"
 
 
 @dataclass(frozen=True)
@@ -199,9 +202,7 @@ class Syntax:
     @property
     def holds(self) -> NDArray[np.bool_]:
         """Which gains are above 0 by Holm's test at 0.05. Shape: [layer, head, row]."""
-        with np.errstate(invalid="ignore"):
-            holds: NDArray[np.bool_] = (self.p_holm < LEVEL) & (self.gain > 0)
-        return holds
+        return np.asarray((self.p_holm < LEVEL) & (self.gain > 0))  # false for NaN
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
@@ -209,55 +210,52 @@ class Syntax:
 
         Punctuation is no relation of grammar, and makes none.
         """
-        of_grammar = np.array([row.relation.partition(":")[0] != "punct" for row in self.rows], dtype=bool)
-        with np.errstate(invalid="ignore"):
-            stated: NDArray[np.bool_] = (
-                self.holds
-                & (self.weight_among_words >= LEAST_WEIGHT)
-                & (self.weight >= LEAST_TIMES * self.chance)
-                & of_grammar
-            )
-        return stated
+        of_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
+        enough = (self.weight_among_words >= LEAST_WEIGHT) & (self.weight >= LEAST_TIMES * self.chance)
+        return np.asarray(self.holds & enough & of_grammar)
 
-    @cached_property
+    @property
     def held_holds(self) -> NDArray[np.bool_]:
         """Which gains that hold do so again in the second treebank. Shape: as `holds`."""
-        return np.zeros_like(self.holds) if self.held is None else self.holds & (self.of_held("holds") == 1)
+        return self.holds & (self.of_held("holds") == 1)
 
     def of_held(self, name: str) -> FloatArray:
         """What the second treebank says, in the rows of the first; NaN where it has no such row. Shape: as `holds`."""
         values = np.full(self.accuracy.shape, np.nan)
-        if self.held is not None:
-            theirs, numbers = getattr(self.held, name), {row: at for at, row in enumerate(self.held.rows)}
-            for place, row in enumerate(self.rows):
-                if row in numbers:
-                    values[..., place] = theirs[..., numbers[row]]
+        for place, row in enumerate(self.rows):
+            if self.held is not None and row in self.held.rows:
+                values[..., place] = getattr(self.held, name)[..., self.held.rows.index(row)]
         return values
 
     def main_row(self, head: Head) -> int | None:
         """The row that states a head: of those that do, the one with the largest gain; single relations come first."""
-        stated = [int(row) for row in np.flatnonzero(self.stated[head.place])]
+        stated = np.flatnonzero(self.stated[head.place]).tolist()
         return max(stated, key=lambda row: (self.rows[row].relation != "all", self.gain[head.place][row]), default=None)
 
     @cached_property
     def statements(self) -> dict[Head, str]:
         """What heads do, in words; heads with nothing to say are left out."""
-        said = {head: self._said(head) for head in self.grid}
-        return {head: text for head, text in said.items() if text}
-
-    def _said(self, head: Head) -> str:
-        best = self.main_row(head)
-        if best is None:
-            return ""
-        row = self.rows[best]
-        others = [self.rows[other] for other in np.flatnonzero(self.stated[head.place]) if other != best]
-        same = (other for other in others if other.direction == row.direction and other.relation != "all")
-        return row.group_words if any(other.group == row.group for other in same) else row.words
+        statements = {}
+        for head in self.grid:
+            if (best := self.main_row(head)) is not None:
+                row, stated = self.rows[best], np.flatnonzero(self.stated[head.place])
+                alike = {
+                    other
+                    for other in (self.rows[place] for place in stated)
+                    if other.direction == row.direction and other.group == row.group and other.relation != "all"
+                }
+                statements[head] = row.group_words if alike - {row} else row.words
+        return statements
 
     def letter(self, head: Head) -> str:
         """A head's mark on a map; `·` for one without a statement."""
         best = self.main_row(head)
         return "·" if best is None else self.rows[best].letter
+
+    def label(self, head: Head) -> str | None:
+        """The relation and direction that state a head, such as `obj dep->head`; None if none does."""
+        best = self.main_row(head)
+        return None if best is None else f"{self.rows[best].relation} {self.rows[best].direction}"
 
     def strongest(self) -> Row | None:
         """The row with the largest gain among those that state a head; None if none does."""
@@ -266,12 +264,10 @@ class Syntax:
 
     def legend(self) -> list[str]:
         """What the letters on a map of the heads say, those that are there."""
-        there = {self.letter(head) for head in self.grid}
-        said = [f"{letter} {name}" for name, (letter, _) in _GROUPS.items() if letter in there]
-        said += [
-            f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items() if letter.lower() in there
-        ]
-        return [*said, "· nothing of these"]
+        marks = {self.letter(head) for head in self.grid}
+        said = {letter: f"{letter} {name}" for name, (letter, _) in _GROUPS.items()}
+        said |= {letter.lower(): f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items()}
+        return [*(text for letter, text in said.items() if letter in marks), "· nothing of these"]
 
     def row_numbers(self, relation: str) -> list[int]:
         """The rows of a relation. Raises: SelectionError if the treebank has none, with the nearest name."""
@@ -288,46 +284,22 @@ class Syntax:
 
         Raises: SelectionError for a relation or a head that is not there.
         """
-        import pandas as pd
-
-        chosen = range(len(self.rows)) if relation is None else self.row_numbers(relation)
+        rows = range(len(self.rows)) if relation is None else self.row_numbers(relation)
         numbers = list(map(self.grid.index, self.grid if heads is None else self.grid.select(heads)))
-        frame = pd.concat([self._of_row(row, numbers) for row in chosen], ignore_index=True)
-        frame.attrs = self._attrs()
-        return frame
+        return self._frame([(row, number) for row in rows for number in numbers])
 
-    def _of_row(self, row: int, numbers: list[int]) -> pd.DataFrame:
-        import pandas as pd
+    def best(self) -> pd.DataFrame:
+        """The best head of each relation and direction."""
+        return self._frame([(row, int(order[0])) for row in range(len(self.rows)) if len(order := self.order(row))])
 
-        def own(values: NDArray[Any]) -> NDArray[Any]:
-            return np.broadcast_to(values, self.accuracy.shape)[..., row].ravel()[numbers]
+    def rows_of(self, head: Head) -> list[int]:
+        """The rows of which a head has a gain: those that state it first, then by gain."""
+        gain, stated = self.gain[head.place], self.stated[head.place]
+        return sorted(np.flatnonzero(~np.isnan(gain)).tolist(), key=lambda row: (not stated[row], -gain[row]))
 
-        known = self.of_rows.sentences[row] >= FEWEST
-        of_rows = asdict(self.of_rows)
-        names: tuple[str, ...] = (
-            "n",
-            "sentences",
-            "accuracy",
-            "weight",
-            "weight_among_words",
-            "chance",
-            "rule",
-            "rule_accuracy",
-            "gain",
-            "se",
-            "p_holm",
-        )
-        columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(numbers)}
-        columns |= {"relation": self.rows[row].relation, "direction": self.rows[row].direction}
-        for name in names:
-            columns[name] = of_rows[name][row] if name in of_rows else own(getattr(self, name))
-        if not known:
-            columns["rule"] = None
-        columns["holds"] = own(self.holds)
-        columns |= {f"held_{name}": own(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
-        columns["stated"] = own(self.stated)
-        said = pd.DataFrame([self.said_of(self.grid[number]) for number in numbers])
-        return pd.concat([pd.DataFrame(columns), said], axis=1).astype({"held_holds": "boolean"})
+    def of_head(self, head: Head) -> pd.DataFrame:
+        """One row a relation and direction of which a head has a gain, in the order of `rows_of`."""
+        return self._frame([(row, self.grid.index(head)) for row in self.rows_of(head)])
 
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""
@@ -339,42 +311,41 @@ class Syntax:
             "chain_uuas": self.chain_uuas,
         }
 
-    def rows_of(self, head: Head) -> list[int]:
-        """The rows of which a head has a gain: those that state it first, then by gain."""
-        gain, stated = self.gain[head.place], self.stated[head.place]
-        return sorted(np.flatnonzero(~np.isnan(gain)).tolist(), key=lambda row: (not stated[row], -gain[row]))
-
-    def of_head(self, head: Head) -> pd.DataFrame:
-        """One row a relation and direction of which a head has a gain, in the order of `rows_of`."""
-        rows = self.rows_of(head)
-        return self.to_frame(heads=[head]).iloc[rows].reset_index(drop=True)
-
-    def label(self, head: Head) -> str | None:
-        """The relation and direction that state a head, such as `obj dep->head`; None if none does."""
-        best = self.main_row(head)
-        return None if best is None else f"{self.rows[best].relation} {self.rows[best].direction}"
-
-    def best(self) -> pd.DataFrame:
-        """The best head of each relation and direction."""
+    def _frame(self, places: list[tuple[int, int]]) -> pd.DataFrame:
+        """One row for each row and number of a head."""
         import pandas as pd
 
-        known = [row for row in range(len(self.rows)) if len(self.order(row))]
-        frames = [self._of_row(row, [int(self.order(row)[0])]) for row in known]
-        if not frames:
-            return self.to_frame().iloc[:0]
-        frame = pd.concat(frames, ignore_index=True)
-        frame.attrs = self._attrs()
-        return frame
+        row, number = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        of_rows = self.of_rows
 
-    def _attrs(self) -> dict[Any, Any]:
-        about: dict[Any, Any] = {
+        def at(values: NDArray[Any]) -> NDArray[Any]:
+            return values.reshape(len(self.grid), -1)[number, row]
+
+        columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(number)}
+        for name in ("relation", "direction"):
+            columns[name] = np.array([getattr(known, name) for known in self.rows], dtype=object)[row]
+        columns |= {"n": of_rows.n[row], "sentences": of_rows.sentences[row]}
+        columns |= {name: at(getattr(self, name)) for name in ("accuracy", "weight", "weight_among_words", "chance")}
+        columns["rule"] = np.where(of_rows.sentences >= FEWEST, of_rows.rule.astype(object), None)[row]
+        columns["rule_accuracy"] = of_rows.rule_accuracy[row]
+        columns |= {name: at(getattr(self, name)) for name in ("gain", "se", "p_holm", "holds")}
+        columns |= {f"held_{name}": at(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
+        columns["stated"] = at(self.stated)
+        of_heads = pd.DataFrame([self.said_of(head) for head in self.grid])
+        frame = pd.concat([pd.DataFrame(columns), of_heads.iloc[number].reset_index(drop=True)], axis=1)
+        frame = frame.astype({"held_holds": "boolean"})
+        frame.attrs = {
             "signature": asdict(self.signature),
             "sentences": self.sentences,
             "clusters": self.clusters,
+            "words": self.words,
+            "words_without_token": self.wordless,
+            "chain_uuas": self.chain_uuas,
+            "gains_that_hold": int(self.holds.sum()),
         }
-        about |= {"words": self.words, "words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
-        held = {} if self.held is None else {"held_signature": asdict(self.held.signature)}
-        return about | {"gains_that_hold": int(self.holds.sum())} | held
+        if self.held is not None:
+            frame.attrs["held_signature"] = asdict(self.held.signature)
+        return frame
 
 
 def check_relation(relation: str, known: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """What single scores do not tell: how heads work, what they are worth, which are alike.
 
-explanation.py    queries, keys, their neurons in this basis or another, and interventions to explanations
+explanation.py    neurons and interventions to explanations, of one input or of many pairs
+neurons.py        queries, keys, and their neurons in this basis and in rotated ones
 trial.py          one input with something changed: at once, then in full, with what the model says of it
 interventions.py  positions and segments changed, and what that makes of the scores
 ablation.py       which heads are switched off, and what these are worth beside their controls

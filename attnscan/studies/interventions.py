@@ -35,6 +35,7 @@ from attnscan.studies.passes import generator
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
 _SAME = 1e-5  # weights that differ by less are the same but for rounding
 _EVEN = 1e-4
+_TEXT = "the cat sat on the mat"
 SHUFFLED = "positions_shuffled"
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}
 """The changes of segment ids, and whether 0 and 1 are exchanged."""
@@ -51,15 +52,25 @@ def as_it_comes(consume: Consumer) -> Consumer:
     return consume
 
 
+def _probe(scanner: Scanner) -> ModelInputs:
+    """A few words, on which changes are tried."""
+    pair = Pair(_TEXT) if scanner.options.kind is AttentionKind.ONLY else Pair(_TEXT, _TEXT)
+    return scanner.collate([scanner.encode(pair)]).model_inputs
+
+
 def positions_of(scanner: Scanner) -> Positions | str:
     """How a scanner's model is read at other positions, tried on a few words; or why it cannot be."""
-    text = "the cat sat on the mat"
-    probe = Pair(text) if scanner.options.kind is AttentionKind.ONLY else Pair(text, text)
-    inputs = scanner.collate([scanner.encode(probe)]).model_inputs
     try:
-        return Positions(scanner.loaded.model, scanner.tap.run, inputs, scanner.options.kind)
+        return Positions(scanner.loaded.model, scanner.tap.run, _probe(scanner), scanner.options.kind)
     except ModelError as error:
         return error.what
+
+
+def why_not_changed(scanner: Scanner, positions: Positions | str) -> dict[str, str]:
+    """Why `positions` or `segments` cannot be changed in this model, if they cannot."""
+    segments = why_no_segments(scanner.loaded.model, _probe(scanner))
+    fixed = {"positions": positions if isinstance(positions, str) else None, "segments": segments}
+    return {what: why for what, why in fixed.items() if why is not None}
 
 
 class Positions:
@@ -124,11 +135,8 @@ class Positions:
         with self.moved(equal, torch.zeros_like(ids)) as (inputs, _):
             for block in _shown(run, inputs):
                 hidden = ~block.visible[:1, : block.rows.stop, : block.columns.stop][:, None]
-                most, least = (
-                    block.weights.masked_fill(hidden, 0).amax(-1),
-                    block.weights.masked_fill(hidden, 1).amin(-1),
-                )
-                if (most - least).amax() > _EVEN:
+                most = block.weights.masked_fill(hidden, 0).amax(-1)
+                if (most - block.weights.masked_fill(hidden, 1).amin(-1)).amax() > _EVEN:
                     raise ModelError("the model knows positions by more than embeddings and position ids")
 
 
@@ -146,35 +154,26 @@ def _reordered(inputs: ModelInputs, order: Tensor) -> ModelInputs:
     return {n: values if n.startswith("decoder_") else values[rows, back] for n, values in inputs.items()}
 
 
+_AXES = {"weights": (2, 3), "logits": (2, 3), "query": (2,), "output": (2,), "idle": (2,)}
+_AXES |= {"key": (2,), "value": (2,), "value_norms": (2,)}
+"""Which axes of a block's tensors are of tokens; in cross attention, words of the source are keys alone."""
+_OF_QUERIES = ("query", "output", "idle")
+
+
 def _restored(consume: Consumer, order: Tensor, kind: AttentionKind) -> Consumer:
     """Put the words of reordered inputs back to their places, before a consumer sees a block."""
 
     def put_back(block: AttentionBlock) -> None:
-        places = order[block.inputs, : block.weights.shape[-1]]
-
-        def moved(values: Tensor, *axes: int) -> Tensor:
-            for axis in axes:
+        places, moved = order[block.inputs, : block.weights.shape[-1]], {}
+        for name, axes in _AXES.items():
+            values = getattr(block, name)
+            if kind is AttentionKind.CROSS:
+                axes = () if name in _OF_QUERIES else axes[-1:]
+            for axis in axes if values is not None else ():
                 index = places.view(len(places), *(places.shape[1] if a == axis else 1 for a in range(1, values.ndim)))
                 values = values.gather(axis, index.expand(*values.shape[:axis], -1, *values.shape[axis + 1 :]))
-            return values
-
-        def known(values: Tensor | None, *axes: int) -> Tensor | None:
-            return None if values is None else moved(values, *axes)
-
-        of_queries = () if kind is AttentionKind.CROSS else (2,)
-        consume(
-            replace(
-                block,
-                weights=moved(block.weights, *of_queries, 3),
-                logits=known(block.logits, *of_queries, 3),
-                query=known(block.query, *of_queries),
-                output=known(block.output, *of_queries),
-                idle=known(block.idle, *of_queries),
-                key=known(block.key, 2),
-                value=known(block.value, 2),
-                value_norms=known(block.value_norms, 2),
-            )
-        )
+            moved[name] = values
+        consume(replace(block, **moved))
 
     return put_back
 
@@ -230,32 +229,27 @@ def under_changes(
     positions: Positions | str,
     shuffles: int,
     measure: Callable[[Callable[[Consumer], None]], T],
-) -> tuple[dict[str, list[T]], dict[str, str]]:
-    """What is measured of a batch under each change, and why `positions` or `segments` cannot be changed.
+) -> dict[str, list[T]]:
+    """What is measured of a batch under each change that is possible, by its name in `CAUSES`; of each shuffle.
 
     `measure` is given what shows a consumer the model's attention under one change, with words at their own places.
-    Each name of `CAUSES` has what it returned, of positions for each shuffle. `positions` may be why there are none.
     """
     measured: dict[str, list[T]] = {}
-    model, inputs, not_available = scanner.loaded.model, batch.model_inputs, dict[str, str]()
+    inputs = batch.model_inputs
 
     def under(name: str, changed: ModelInputs, restore: Restore) -> None:
         result = measure(lambda consume: scanner.run(changed, restore(consume)))
         measured.setdefault(name, []).append(result)
 
-    if isinstance(positions, str):
-        not_available["positions"] = positions
-    else:
+    if isinstance(positions, Positions):
         for number in range(shuffles):
             order = shuffled(batch.inputs, inputs[positions.text].shape[1], scanner.options.seed, number)
             with positions.moved(inputs, order.to(batch.word.device)) as (moved, restore):
                 under(SHUFFLED, moved, restore)
-    if (why := why_no_segments(model, inputs)) is not None:
-        not_available["segments"] = why
-    else:
+    if why_no_segments(scanner.loaded.model, inputs) is None:
         for name, swapped in SEGMENTS.items():
             under(name, with_segments(inputs, swapped=swapped), as_it_comes)
-    return measured, not_available
+    return measured
 
 
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:

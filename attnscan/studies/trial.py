@@ -7,11 +7,11 @@ where `losses.py` asks many inputs what a model is worth, this asks one input, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,144 +22,93 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import Consumer, OnOutput
-from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only
 from attnscan.model.tap import Tap
-from attnscan.model.task_heads import TaskHead, task_head
-from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
+from attnscan.model.task_heads import task_head
+from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction, PredictionKind
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, Restore, as_it_comes, shuffled, why_no_segments, with_segments
 
-Run = Callable[[], Any]
-"""Runs the model on the input, and returns its output."""
-
 _PROBE = Pair("the cat sat on the mat")  # what is tried before anything is asked for
 _NOTHING = Change()
+_NOTHING_TO_SAY: dict[PredictionKind, str] = {
+    "words": "hide a word to see what the model puts there: click it",
+    "next-sentence": "give a second sentence to see whether the model takes it for the next one",
+    "vectors": "switch heads off, or change positions or segments, to see how far the tokens' vectors turn",
+}
 ModelInputs = dict[str, Tensor]
 
 
-class _Says(Protocol):
-    """One way in which a model says something."""
+@dataclass(frozen=True)
+class Way:
+    """One way in which a model says something: by a trained task head or, if it has none, by its vectors."""
 
-    encoder: Any
+    kind: PredictionKind
     whole: Any
-    """The encoder with its task head, if one is needed: what is run."""
+    """What is run: the encoder with its task head, if one is needed."""
+    encoder: Any
+    tokenizer: Any
 
-    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:
-        """Why there is nothing to say of an input under a change, if there is nothing."""
+    def has_something_to_say(self, encoded: EncodedInput, change: Change) -> bool:
+        """Of an input under a change."""
+        if self.kind == "words":
+            return bool(change.hidden)
+        if self.kind == "next-sentence":
+            return 1 in encoded.sentence
+        return self.kind == "classes" or change.of_model
 
-    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:
-        """What is kept of the model's output on the one input, of which each token stands at one of `places`."""
+    def answer(self, change: Change, places: Tensor, run: Callable[[], Any]) -> Tensor:
+        """What is kept of the model's output on the one input, of which each token stands at one of `places`.
+
+        Shape: probabilities [hidden token, vocabulary] or [class], or vectors [token, dimension].
+        """
+        if self.kind == "vectors":
+            states: Tensor = run().last_hidden_state[0, places]
+            return states.cpu().double()
+        if self.kind != "words":
+            logits: Tensor = run().logits[0]
+        else:
+            hidden = places[list(change.hidden)]
+            with head_sees_only(self.encoder, (torch.zeros_like(hidden), hidden)):
+                logits = run().logits[0]
+        return logits.cpu().double().softmax(-1)
 
     def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
         """The answers of the intact model and of the changed one, told; `encoded` is the input with nothing hidden."""
-
-
-class Words:
-    """A masked-LM head says what stands in place of hidden tokens."""
-
-    def __init__(self, loaded: LoadedModel) -> None:
-        self.encoder, self.whole = loaded.model, loaded.masked_lm
-        self._tokenizer = loaded.tokenizer
-
-    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
-        """Where nothing is hidden."""
-        why = "hide a word to see what the model puts there: click it"
-        return None if change.hidden else Prediction("words", why_none=why)
-
-    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:
-        """Probabilities. Shape: [hidden token, vocabulary]."""
-        hidden = places[list(change.hidden)]
-        with head_sees_only(self.encoder, (torch.zeros_like(hidden), hidden)):
-            return _probabilities(run().logits[0])
-
-    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:
-        """What the model puts in each place."""
-        ids = encoded.model_inputs["input_ids"]
-        hidden = [
-            HiddenToken(place, encoded.tokens[place], self._guesses(b, ids[place]), self._guesses(a, ids[place]))
-            for place, b, a in zip(change.hidden, before, after, strict=True)
-        ]
-        return Prediction("words", words=tuple(hidden))
+        if self.kind == "vectors":
+            turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
+            return Prediction("vectors", turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
+        if self.kind == "words":
+            ids = encoded.model_inputs["input_ids"]
+            hidden = [
+                HiddenToken(place, encoded.tokens[place], self._guesses(b, ids[place]), self._guesses(a, ids[place]))
+                for place, b, a in zip(change.hidden, before, after, strict=True)
+            ]
+            return Prediction("words", words=tuple(hidden))
+        names = ["B follows A", "B does not follow A"]
+        if self.kind == "classes":
+            names = [str(self.whole.config.id2label.get(number, number)) for number in range(len(after))]
+        return Prediction(self.kind, classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
 
     def _guesses(self, probabilities: Tensor, truth: int) -> Guesses:
         top, ids = probabilities.topk(min(TOP, len(probabilities)))
-        texts = token_texts(self._tokenizer, ids.tolist())
+        texts = token_texts(self.tokenizer, ids.tolist())
         return Guesses(tuple(zip(texts, top.tolist(), strict=True)), float(probabilities[truth]))
 
 
-class Classes:
-    """A classifier says how probable its classes are."""
-
-    def __init__(self, whole: Any) -> None:
-        self.encoder, self.whole = whole.base_model, whole
-
-    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
-        """It has something to say of any input."""
-        return None
-
-    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:  # noqa: ARG002
-        """Probabilities. Shape: [class]."""
-        return _probabilities(run().logits[0])
-
-    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
-        """All classes by name."""
-        names = [str(self.whole.config.id2label.get(number, number)) for number in range(len(after))]
-        return Prediction("classes", classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
-
-
-class _SentenceOrder(Classes):
-    """A next-sentence head says whether B follows A."""
-
-    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
-        """Where there is no B."""
-        why = "give a second sentence to see whether the model takes it for the next one"
-        return None if 1 in encoded.sentence else Prediction("next-sentence", why_none=why)
-
-    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
-        """Whether it does."""
-        names = ("B follows A", "B does not follow A")
-        return Prediction("next-sentence", classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
-
-
-class Vectors:
-    """A model without a task head says something by its last hidden states: how far a change turns them."""
-
-    def __init__(self, loaded: LoadedModel) -> None:
-        self.encoder = self.whole = loaded.model
-
-    def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
-        """Where nothing is changed that could turn them."""
-        why = "switch heads off, or change positions or segments, to see how far the tokens' vectors turn"
-        return None if change.of_model else Prediction("vectors", why_none=why)
-
-    def answer(self, change: Change, places: Tensor, run: Run) -> Tensor:  # noqa: ARG002
-        """The vectors. Shape: [token, dimension]."""
-        states: Tensor = run().last_hidden_state[0, places]
-        return states.cpu().double()
-
-    def prediction(self, encoded: EncodedInput, change: Change, before: Tensor, after: Tensor) -> Prediction:  # noqa: ARG002
-        """How far each has turned."""
-        turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
-        return Prediction("vectors", turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
-
-
-def _ways_of(loaded: LoadedModel) -> Sequence[_Says]:
-    """The ways in which a model says something: by all of its trained task heads or, if it has none, by its vectors."""
-    makers: dict[TaskHead, Callable[[Any], _Says]] = {
-        "masked-lm": lambda _: Words(loaded),
-        "next-sentence": _SentenceOrder,
-        "classifier": Classes,
-    }
-    heads = {kind: task_head(loaded, kind) for kind in makers}
-    return [makers[kind](whole) for kind, whole in heads.items() if not isinstance(whole, str)] or [Vectors(loaded)]
-
-
-def _probabilities(logits: Tensor) -> Tensor:
-    return logits.cpu().double().softmax(-1)
+def _ways_of(scanner: Scanner) -> list[Way]:
+    """All of a model's trained task heads or, if it has none, its vectors."""
+    loaded, ways = scanner.loaded, []
+    kinds: dict[Any, PredictionKind] = {"masked-lm": "words", "next-sentence": "next-sentence", "classifier": "classes"}
+    for name, kind in kinds.items():
+        whole = task_head(loaded, name)
+        if not isinstance(whole, str):
+            encoder = loaded.model if kind == "words" else whole.base_model
+            ways.append(Way(kind, loaded.masked_lm if kind == "words" else whole, encoder, loaded.tokenizer))
+    return ways or [Way("vectors", loaded.model, loaded.model, loaded.tokenizer)]
 
 
 class Trials:
@@ -172,7 +121,8 @@ class Trials:
         """By the id of a model: a task head may stand around modules of its own."""
         self._taps: dict[int, Tap] = {}
         self._grid = scanner.grid()
-        self._ways: list[_Says] = []
+        self.ways: list[Way] = []
+        """The ways in which the model says something."""
         if scanner.options.attention != "encoder":
             why = f"{scanner.options.attention} attention is read as it is"
             self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), why)
@@ -185,8 +135,8 @@ class Trials:
             "off": self._why_no_switch(),
         }
         """Of each field of a `Change`, why there can be none; empty where there can."""
-        self._ways = list(_ways_of(scanner.loaded))
-        self._taps |= {id(way.encoder): Tap(way.encoder) for way in self._ways}
+        self.ways = _ways_of(scanner)
+        self._taps |= {id(way.encoder): Tap(way.encoder) for way in self.ways}
         for tap in self._taps.values() if not self.available["off"] else ():
             with tap:
                 tap.check_switchable()  # found out before anything is changed inside the model
@@ -218,11 +168,6 @@ class Trials:
             change = replace(change, off=tuple(self._grid.select(change.off)))
         return Trial(self, self._scanner, pair, change)
 
-    @property
-    def ways(self) -> tuple[_Says, ...]:
-        """The ways in which the model says something."""
-        return tuple(self._ways)
-
     @contextmanager
     def changed(
         self, model: Any, inputs: ModelInputs, change: Change, order: Tensor
@@ -244,7 +189,7 @@ class Trials:
             self._positions[id(model)] = Positions(model, run, self._probe)
         return self._positions[id(model)]
 
-    def output(self, way: _Says, inputs: ModelInputs, change: Change) -> Any:
+    def output(self, way: Way, inputs: ModelInputs, change: Change) -> Any:
         """The model's output."""
         if self.available["off"]:
             return forward(way.whole, inputs)
@@ -253,7 +198,7 @@ class Trials:
 
 
 class Trial:
-    """One input tried."""
+    """One input tried: the result at once, and the rest when it is asked for."""
 
     def __init__(self, trials: Trials, scanner: Scanner, pair: Pair, change: Change) -> None:
         self._trials, self._change = trials, change
@@ -271,8 +216,7 @@ class Trial:
         self._notes = change.notes(self._written.tokens, seed)
         if scanner.measure is not None and change.of_model:
             self._notes += ("predictive words are those of the unchanged model",)
-        helps = scanner.helps([encoded])
-        reading = InputReading(scanner, pair, encoded, helps, keep=True)
+        reading = InputReading(scanner, pair, encoded, scanner.helps([encoded]), keep=True)
         self._inputs = reading.batch.model_inputs
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as (inputs, restore, _):
             reading.run(inputs, _switch_off(change), restore)
@@ -291,16 +235,15 @@ class Trial:
         signature = replace(result.signature, input_hash=digest)
         return replace(result, notes=(*self._notes, *result.notes), signature=signature)
 
-    def _predicted(self, way: _Says) -> Prediction:
+    def _predicted(self, way: Way) -> Prediction:
         change = self._change
-        if (nothing := way.why_none(self._written, change)) is not None:
-            return nothing
-        after = before = self._answer(way, Change(hidden=change.hidden))
-        if change.of_model:
-            after = self._answer(way, change)
+        if not way.has_something_to_say(self._written, change):
+            return Prediction(way.kind, why_none=_NOTHING_TO_SAY[way.kind])
+        before = self._answer(way, Change(hidden=change.hidden))
+        after = self._answer(way, change) if change.of_model else before
         return way.prediction(self._written, change, before, after)
 
-    def _answer(self, way: _Says, change: Change) -> Tensor:
+    def _answer(self, way: Way, change: Change) -> Tensor:
         with self._trials.changed(way.encoder, self._inputs, change, self._order) as (inputs, _, places):
             answer = way.answer(change, places, lambda: self._trials.output(way, inputs, change))
         check_finite(answer, "the model's answers")

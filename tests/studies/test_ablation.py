@@ -24,7 +24,6 @@ from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
 from attnscan.studies import ablation
 from attnscan.studies.ablation import se_beside_controls, with_controls
-from attnscan.studies.losses import measures_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -97,17 +96,6 @@ def test_batches_and_shared_forwards_change_nothing(
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se", "spread", "rank"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
-
-
-def test_a_window_of_inputs_that_ask_nothing_adds_nothing(toy: Scanner) -> None:
-    """As single sentences do where a measure is of pairs."""
-    (measure,) = measures_of(toy.loaded, ("masked-lm",), 0, {})
-    sets = [with_controls("", [CARRIER], toy.grid(), 2, 0)]
-    study = ablation._Study(toy, measure, sets, toy.grid(), None)
-    told: list[object] = []
-    study._scanner = toy.with_progress(lambda *step: told.append(step))
-    study.take([])
-    assert told == [] and not any(effect.n for effect in study.finish())
 
 
 @pytest.mark.parametrize("replace", ["zero", "mean"])

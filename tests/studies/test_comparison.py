@@ -24,7 +24,7 @@ from attnscan.results.terms import Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.studies.explanation import orthogonal
+from attnscan.studies.neurons import orthogonal
 
 
 def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:

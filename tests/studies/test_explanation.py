@@ -26,9 +26,8 @@ from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.results.attention import Attention
-from attnscan.results.explanation import Explanations
+from attnscan.results.explanation import CAUSES, Explanations, HeadExplanation, InBases
 from attnscan.results.grid import Head
-from attnscan.results.head_explanation import CAUSES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -70,7 +69,7 @@ def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Exp
     assert (head.label, head.pattern) == ("next-word", "next-word")
     assert head.score == pytest.approx(1, abs=1e-4)
     assert head.causes["positions_shuffled"] < 0.25
-    assert head.stability < 0.1 and head.effective_neurons == pytest.approx(1, abs=0.01)
+    assert head.neurons["stability"].own < 0.1 and head.neurons["effective_neurons"].own == pytest.approx(1, abs=0.01)
     assert head.causes["segments_zeroed"] == head.causes["segments_swapped"] == pytest.approx(head.score)
     assert head.conclusion.startswith("0-0 finds the next word by position: with the words' positions shuffled its")
     assert head.conclusion.endswith("segments do not matter.")
@@ -79,8 +78,8 @@ def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Exp
 def test_a_head_of_three_neurons_has_three_and_always_the_same(found: Explanations) -> None:
     head = found[THREE]
     assert head.label == "delimiter"
-    assert head.effective_neurons == pytest.approx(3, abs=0.01)
-    assert head.stability == pytest.approx(1)
+    assert head.neurons["effective_neurons"].own == pytest.approx(3, abs=0.01)
+    assert head.neurons["stability"].own == pytest.approx(1)
     assert head.neurons["effective_neurons"].rotated > 8 and head.neurons["effective_neurons"].sign == "<"
     assert head.neurons_conclusion.startswith("It has effective neurons below the range of rotated bases (3.00; ")
     assert head.conclusion == (
@@ -112,7 +111,7 @@ def test_a_head_that_does_nothing_is_not_explained_away(found: Explanations) -> 
     head = found[NOTHING]
     assert head.label == "even"
     assert "does not follow" in head.conclusion
-    assert np.isnan(head.effective_neurons)  # no neuron tells anything
+    assert np.isnan(head.neurons["effective_neurons"].own)  # no neuron tells anything
 
 
 def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:

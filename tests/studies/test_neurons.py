@@ -14,13 +14,13 @@ from written import batch_of, input_of
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.explanation import NEURON_MEASURES, NeuronTable, neurons_conclusion
 from attnscan.results.grid import Grid, Head
-from attnscan.results.head_explanation import NEURON_MEASURES, NeuronTable, neurons_conclusion
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
-from attnscan.studies import explanation
-from attnscan.studies.explanation import ROTATIONS, NeuronScorer, Rotations, orthogonal
+from attnscan.studies import neurons
+from attnscan.studies.neurons import ROTATIONS, SUMS, NeuronScorer, neuron_table, orthogonal, rotations
 
 
 def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
@@ -30,14 +30,14 @@ def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
     telling = torch.stack([signs, torch.zeros(7)], -1)
     alike = torch.stack([torch.where(signs != 0, 1.0, 0), torch.zeros(7)], -1)
     by_hand = torch.stack([telling, alike])[None]
-    scorer = NeuronScorer(Targets(batch, PATTERNS), Rotations(0))
+    scorer = NeuronScorer(Targets(batch, PATTERNS), 0)
     scorer(_block(batch, by_hand, by_hand))
     sums = scorer.sums()
     assert sums is not None
     bag = [pattern.id for pattern in PATTERNS].index("bag-of-words")
-    table = sums.finish()
-    assert table.sign_agreement[0, :, bag].tolist() == [1, 0]
-    assert_allclose(table.effective[0, :, bag], [1, 1], atol=1e-6)
+    table = neuron_table(sums)
+    assert table.sign_agreement[0, 0, :, bag].tolist() == [1, 0]
+    assert_allclose(table.effective[0, 0, :, bag], [1, 1], atol=1e-6)
 
 
 def _block(batch: EncodedBatch, query: Tensor, key: Tensor) -> AttentionBlock:
@@ -74,33 +74,33 @@ def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     batch = batch_of("[CLS] a b a . [SEP] c a b [SEP]")
     rng = torch.Generator().manual_seed(size)
     query, key = torch.randn(2, 1, 2, 10, size, generator=rng)
-    targets, rotations = Targets(batch, PATTERNS), Rotations(7)
-    scorer = NeuronScorer(targets, rotations)
+    targets = Targets(batch, PATTERNS)
+    scorer = NeuronScorer(targets, 7)
     scorer(_block(batch, query, key))
     sums = scorer.sums()
     assert sums is not None
-    table = sums.finish()
+    table = neuron_table(sums)
     matrices = targets.under(torch.ones(1, 10, 10, dtype=torch.bool))
-    turns = torch.cat([torch.eye(size).expand(1, 2, size, size), rotations.of(0, [0, 1], size)])
+    own = torch.eye(size).expand(1, 2, size, size)
+    turns = torch.cat([own, torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)])
     for head, (p, target), basis in product(range(2), enumerate(matrices), range(ROTATIONS + 1)):
         turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
         expected = _plain(batch.inputs[0], target.matrix[0].double().numpy(), *turned)
-        for own, rotated, value in zip(_OWN, _ROTATED, expected, strict=True):
-            found = getattr(table, rotated)[basis - 1, 0, head, p] if basis else getattr(table, own)[0, head, p]
-            assert_allclose(found, value, rtol=1e-4, err_msg=f"{own} {target.id} basis {basis}")
+        for name, value in zip(_NAMES, expected, strict=True):
+            found = getattr(table, name)[basis, 0, head, p]
+            assert_allclose(found, value, rtol=1e-4, err_msg=f"{name} {target.id} basis {basis}")
 
 
-_OWN = ("effective", "stability", "sign_agreement")
-_ROTATED = tuple(f"{name}_rotated" for name in _OWN)
+_NAMES = ("effective", "stability", "sign_agreement")
 
 
 def _measured(query: Tensor, key: Tensor, text: str = "[CLS] a b a . [SEP] c a b [SEP]") -> NeuronTable:
     batch = batch_of(*[text] * len(query))
-    scorer = NeuronScorer(Targets(batch, PATTERNS), Rotations(0))
+    scorer = NeuronScorer(Targets(batch, PATTERNS), 0)
     scorer(_block(batch, query, key))
     sums = scorer.sums()
     assert sums is not None
-    return sums.finish()
+    return neuron_table(sums)
 
 
 BAG, DELIMITER, NEXT = (
@@ -131,10 +131,10 @@ def test_random_queries_and_keys_have_no_basis_of_their_own() -> None:
     """Of 60 heads of nothing but noise about one in twenty stands apart, by each measure."""
     rng = torch.Generator().manual_seed(1)
     table = _measured(*torch.randn(2, 3, 60, 10, 32, generator=rng))
-    assert_allclose(np.mean(table.effective[0, :, BAG]), 14.1, atol=0.2)  # as simulated for products of Gaussians
-    assert_allclose(np.mean(table.effective_rotated[..., BAG]), 14.1, atol=0.2)
-    assert_allclose(np.mean(table.stability[0, :, NEXT]), 0.075, atol=0.02)
-    assert np.mean(table.stability[0, :, BAG]) > 0.12  # words of a sentence share their targets
+    assert_allclose(np.mean(table.effective[0, 0, :, BAG]), 14.1, atol=0.2)  # as simulated for products of Gaussians
+    assert_allclose(np.mean(table.effective[1:, ..., BAG]), 14.1, atol=0.2)
+    assert_allclose(np.mean(table.stability[0, 0, :, NEXT]), 0.075, atol=0.02)
+    assert np.mean(table.stability[0, 0, :, BAG]) > 0.12  # words of a sentence share their targets
     for name in NEURON_MEASURES:
         signs = [table.in_bases([Head(0, head)], BAG)[name].sign for head in range(60)]
         assert signs.count("≈") >= 52
@@ -145,7 +145,7 @@ def test_random_queries_and_keys_have_no_basis_of_their_own() -> None:
 def test_a_second_pass_without_queries_leaves_nothing_of_the_first() -> None:
     """A model that turns out not to call the tap shows all blocks once more, without queries."""
     batch = batch_of("[CLS] a b [SEP]")
-    scorer = NeuronScorer(Targets(batch, PATTERNS), Rotations(0))
+    scorer = NeuronScorer(Targets(batch, PATTERNS), 0)
     block = _block(batch, torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8))
     scorer(block)
     assert scorer.sums() is not None
@@ -156,28 +156,21 @@ def test_a_second_pass_without_queries_leaves_nothing_of_the_first() -> None:
 def test_a_batch_worked_on_in_parts_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     query, key = torch.randn(2, 2, 3, 10, 16, generator=torch.Generator().manual_seed(2))
     whole = _measured(query, key)
-    monkeypatch.setattr(explanation, "_TOGETHER", 2000)  # two bases at once
-    for name in (*_OWN, *_ROTATED):
+    monkeypatch.setattr(neurons, "_TOGETHER", 2000)  # two bases at once
+    for name in _NAMES:
         assert_allclose(getattr(_measured(query, key), name), getattr(whole, name), rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [8, 32, 64, 256])
 def test_a_rotation_changes_no_logit(size: int) -> None:
-    turns = Rotations(0).of(2, [0, 3], size)
-    assert turns.shape == (ROTATIONS, 2, size, size) and turns.dtype == torch.float32
-    query, key = torch.randn(2, 2, 40, size, generator=torch.Generator().manual_seed(0)) / size**0.25
-    plain = query @ key.transpose(1, 2)
+    turns = rotations(0, 2, 3, size)
+    assert turns.shape == (ROTATIONS, size, size) and turns.dtype == torch.float32
+    query, key = torch.randn(2, 40, size, generator=torch.Generator().manual_seed(0)) / size**0.25
     for turn in turns:
-        assert_allclose((query @ turn) @ (key @ turn).transpose(1, 2), plain, atol=1e-5)
-        assert (turn.diagonal(dim1=1, dim2=2) < 0.99).any()  # it is no identity
-
-
-def test_a_heads_rotations_depend_on_seed_layer_and_head_alone() -> None:
-    one, other = Rotations(3), Rotations(3)
-    other.of(0, [5], 8)
-    assert torch.equal(one.of(1, [0, 2], 8)[:, 1], other.of(1, [2], 8)[:, 0])
-    alike = [Rotations(seed).of(layer, [head], 8) for seed, layer, head in ((3, 1, 2), (4, 1, 2), (3, 2, 2), (3, 1, 3))]
-    assert not any(torch.allclose(alike[0], each, atol=0.1) for each in alike[1:])
+        assert_allclose((query @ turn) @ (key @ turn).T, query @ key.T, atol=1e-5)
+        assert (turn.diagonal() < 0.99).any()  # it is no identity
+    for other in ((1, 2, 3), (0, 3, 3), (0, 2, 4)):
+        assert not torch.allclose(turns, rotations(*other, size), atol=0.1)
 
 
 def test_no_direction_is_preferred() -> None:
@@ -191,16 +184,16 @@ def test_no_direction_is_preferred() -> None:
 
 def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third of ten: of the words those at 3 and 6."""
-    monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)
+    monkeypatch.setattr(neurons, "_MOST_QUERIES", 4)
     batch = batch_of("[CLS] a b a . [SEP] c a b [SEP]")
     query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))
     targets = Targets(batch, PATTERNS)
-    scorer = NeuronScorer(targets, Rotations(7))
+    scorer = NeuronScorer(targets, 7)
     scorer(_block(batch, query, key))
     sums = scorer.sums()
-    assert sums is not None and sums.queries[0, 0, 0, BAG] == 2
+    assert sums is not None and sums[SUMS.index("queries"), 0, 0, 0, BAG] == 2
     target = targets.under(torch.ones(1, 10, 10, dtype=torch.bool))[BAG].matrix[0].double().numpy()
     target[[row for row in range(10) if row % 3]] = 0
     expected = _plain(batch.inputs[0], target, query[0, 0].double().numpy(), key[0, 0].double().numpy())
-    table = sums.finish()
-    assert_allclose([getattr(table, name)[0, 0, BAG] for name in _OWN], expected, rtol=1e-4)
+    table = neuron_table(sums)
+    assert_allclose([getattr(table, name)[0, 0, 0, BAG] for name in _NAMES], expected, rtol=1e-4)

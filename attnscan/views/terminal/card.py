@@ -11,7 +11,6 @@ from rich.text import Text
 
 from attnscan.results.card import DISTANCES, Card, Cards, Example
 from attnscan.results.grid import AttentionKind, Head
-from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
@@ -65,20 +64,16 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
         yield linked.screen(width)
     yield ""
     yield from _distances(card, width)
-    yield from wrapped(_profile(card), width, style="")
-    yield from wrapped(_aligned(card), width, style="")
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
-    yield from wrapped(f"Most alike, by divergence in nats{card.looked_at}: {alike}.", width, style="") if alike else ()
-    yield from wrapped(card.look.reason, width, style="")
-    yield from wrapped(_lost(card), width, style="")
+    nearest = f"Most alike, by divergence in nats{card.looked_at}: {alike}." if alike else ""
+    for told in (_profile(card), _aligned(card), nearest, card.look.reason, _lost(card)):
+        yield from wrapped(told, width, style="")
     if card.syntax is not None:
         yield from _syntax(card.syntax, card.head, width, relations)
     if card.look.examples:
         yield ""
-        yield Text(
-            f"Strongest in these inputs{card.looked_at}; ‹from› «to» are the words that it links most there",
-            style="dim",
-        )
+        title = f"Strongest in these inputs{card.looked_at}; ‹from› «to» are the words that it links most there"
+        yield Text(title, style="dim")
         yield from (_example(example, width, lines) for example in card.look.examples[:examples])
 
 
@@ -116,22 +111,14 @@ def _distances(card: Card, width: int) -> Iterator[Text]:
     if card.looked_at:
         yield Text(f"Mean share of attention by distance{card.looked_at}", style="dim")
     yield Text(f"{name:<10}{ruler}".rstrip(), style="dim")
-    look = card.look
-    most = float(np.nanmax([np.nan_to_num(look.distance), np.nan_to_num(look.average_distance)]))
+    own, average = card.look.distance, card.look.average_distance
+    most = max(own.max(), average.max()) or 1
     if cell == 4:
-        yield Text(f"{'share':<10}" + "".join(f"{_short(value):>4}" for value in look.distance))
-    for name, shares in (("", look.distance), ("average", look.average_distance)):
-        yield Text(f"{name:<10}{_curve(shares, most, cell)}".rstrip(), style="" if not name else "dim")
-
-
-def _short(share: float) -> str:
-    """A share in three columns."""
-    return "1.0" if share >= 0.995 else number(share).removeprefix("0")
-
-
-def _curve(shares: FloatArray, most: float, cell: int) -> str:
-    heights = np.nan_to_num(shares) / (most or 1)
-    return "".join((_BARS[round(float(height) * (len(_BARS) - 1))] * (cell - 1)).rjust(cell) for height in heights)
+        told = ("1.0" if share >= 0.995 else f"{share:.2f}".removeprefix("0") for share in own)
+        yield Text(f"{'share':<10}" + "".join(text.rjust(cell) for text in told))
+    for name, shares in (("", own), ("average", average)):
+        bars = ((_BARS[round(share / most * (len(_BARS) - 1))] * (cell - 1)).rjust(cell) for share in shares.tolist())
+        yield Text(f"{name:<10}{''.join(bars)}".rstrip(), style="dim" if name else "")
 
 
 def _profile(card: Card) -> str:
@@ -139,9 +126,12 @@ def _profile(card: Card) -> str:
     profile = card.ranking.profile
     errors = dict(zip(profile.classes, profile.se[card.head.place].tolist(), strict=True))
     classes = profile.strongest(card.head, _LEAST_SHARE)[:_MOST_CLASSES] or profile.strongest(card.head)[:1]
-    told = ", ".join(f"{plain(name)} {share:.2f}{_error(errors[name])}" for name, share in classes)
+    told = (
+        f"{plain(name)} {share:.2f}" + ("" if np.isnan(errors[name]) else f" ± {errors[name]:.2f}")
+        for name, share in classes
+    )
     among = " among words" if card.ranking.reading.among_words else ""
-    return f"Where attention goes{among}: {told or 'nowhere'}."
+    return f"Where attention goes{among}: {', '.join(told) or 'nowhere'}."
 
 
 def _aligned(card: Card) -> str:
@@ -151,11 +141,6 @@ def _aligned(card: Card) -> str:
         return ""
     rank = 1 + int((known.overall < error).sum())
     return f"Alignment error rate {error:.2f}, rank {rank} of {known.overall.size}, by each word's most attended word."
-
-
-def _error(se: float) -> str:
-    """A standard error behind its number, if it is known."""
-    return "" if np.isnan(se) else f" ± {se:.2f}"
 
 
 def _lost(card: Card) -> str:
@@ -186,13 +171,9 @@ def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[Rend
 
 def _example(example: Example, width: int, lines: int) -> Text:
     """An input with its share, cut to so many lines around the words that are marked."""
-    texts = [plain(unit) or "␣" for unit in example.units]
-    spans: list[Text] = []
-    for place, text in enumerate(texts):
-        marks = ("‹" * (place == example.query), "›" * (place == example.query))
-        wider = ("«" * (place == example.key), "»" * (place == example.key))
-        style = "bold" if any((*marks, *wider)) else ""
-        spans.append(Text(f"{wider[0]}{marks[0]}{text}{marks[1]}{wider[1]}", style=style))
+    spans = [Text(plain(unit) or "␣") for unit in example.units]
+    for place, marks in ((example.query, "‹›"), (example.key, "«»")):
+        spans[place] = Text(f"{marks[0]}{spans[place].plain}{marks[1]}", style="bold")
     first, last = sorted((example.query, example.key))
     room = lines * (width - 6)
     line = _joined(spans, example.second)
@@ -209,8 +190,8 @@ def _joined(spans: Sequence[Text], second: int) -> Text:
     """Words with spaces between, pieces of words with none, and a bar before sentence B."""
     line = Text()
     for place, span in enumerate(spans):
-        piece = span.plain.lstrip("«‹").startswith("##")
+        piece = span.plain.startswith("##") and not span.style
         if place:
-            line.append(" | " if place == second else "" if piece and not span.style else " ")
-        line.append_text(Text(span.plain[2:]) if piece and not span.style else span)
+            line.append(" | " if place == second else "" if piece else " ")
+        line.append_text(Text(span.plain[2:]) if piece else span)
     return line

@@ -15,13 +15,7 @@ from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
 from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import (
-    color_of,
-    flowed,
-    model_line,
-    named,
-    wrapped,
-)
+from attnscan.views.terminal.parts import color_of, flowed, model_line, named, wrapped
 
 _ROOM_FOR_ERRORS = 90  # columns
 _CLOSEST = 10
@@ -38,61 +32,54 @@ def comparison_view(
 
     With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
     """
-    blocks: list[RenderableType] = []
-    for name, signature in zip("AB", comparison.signatures, strict=True):
-        blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
+    blocks: list[RenderableType] = [
+        Text(f"{name} ", style="dim").append_text(model_line(signature))
+        for name, signature in zip("AB", comparison.signatures, strict=True)
+    ]
     how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
     blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.a.grid), 'head')}: {how}"), ""]
     survivors, differences = int(comparison.survives.sum()), int((~np.isnan(comparison.p)).sum())
-    below, least = int(comparison.beyond_chance.sum()) - survivors, f"{comparison.least:g}"
-    told = f"{survivors:,} of {counted(differences, 'difference')} survive"
-    blocks.append(Text.assemble((told, "bold"), f"; {below:,} beyond chance are smaller than {least}"))
-    changed = heads is None and top is None
-    blocks += [
-        "",
-        _table(comparison, patterns, with_errors=width >= _ROOM_FOR_ERRORS).screen(width),
-        "",
-        *(_changed(comparison, width) if changed else _differences(comparison, patterns, heads, top)),
-    ]
+    below = int(comparison.beyond_chance.sum()) - survivors
+    survive = f"{survivors:,} of {counted(differences, 'difference')} survive"
+    smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
+    table = _table(comparison, patterns, with_errors=width >= _ROOM_FOR_ERRORS)
+    blocks += [Text.assemble((survive, "bold"), smaller), "", table.screen(width), ""]
+    if heads is None and top is None:
+        blocks += _changed(comparison, width)
+    else:
+        blocks += _differences(comparison, patterns, heads, top)
     if comparison.match == "nearest":
-        blocks += ["", *_moved(comparison)]
-    return Group(*blocks, "", *(line for note in _notes(comparison, patterns) for line in wrapped(note, width)))
-
-
-def _notes(comparison: Comparison, patterns: Sequence[str]) -> Iterator[str]:
-    yield (
+        grid, name = comparison.a.grid, plain(comparison.signatures[1].model)
+        same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
+        apart = f"{np.median(comparison.divergence):.3f} nats."
+        blocks += ["", Text(f"{same} of {len(grid)} heads are most like the head of their own place in {name}.")]
+        blocks += [Text(f"Median divergence from the most similar head: {apart}")]
+    note = (
         "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, of "
         f"{comparison.least:g} or more that are beyond chance among those of all heads and patterns, by t-tests that "
         f"are paired and clustered by pair, at a false discovery rate of {100 * FALSE_DISCOVERIES:g} %. "
         "rises, falls: the greatest of these, in a wide window ± its standard error. ?: the label "
         "of the head, in one of the models, changed in more than 5 % of bootstrap resamples."
     )
+    blocks += ["", *wrapped(note, width)]
     if {"identical", "cross-sentence"} & set(patterns) and comparison.alike:
-        yield f"identical, cross-sentence: {comparison.alike}"
+        blocks += wrapped(f"identical, cross-sentence: {comparison.alike}", width)
+    return Group(*blocks)
 
 
 def _table(comparison: Comparison, patterns: Sequence[str], *, with_errors: bool) -> Table:
     rows = []
     for pattern in patterns:
+        p = comparison.patterns.index(pattern)
         counts = [(label == pattern).sum() for label in comparison.labels]
-        survivors = comparison.survives[..., comparison.patterns.index(pattern)].sum()
-        up, down = (_extreme(comparison, pattern, head, with_errors) for head in comparison.extremes(pattern))
-        rows.append([named(pattern), *counts, comparison.correlation(pattern), survivors, up, down])
-    counted_columns = [
-        Column("heads A", ">", 2),
-        Column("B", ">", 3),
-        Column("rank", ">.2f", 4),
-        Column("survive", ">"),
-    ]
-    return Table([Column("pattern"), *counted_columns, Column("rises most"), Column("falls most", drop=1)], rows)
-
-
-def _extreme(comparison: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
-    if head is None:
-        return "–"
-    place = (*head.place, comparison.patterns.index(pattern))
-    error = f" ± {comparison.se[place]:.3f}" if with_error else ""
-    return f"{head.name} {comparison.difference[place]:+.3f}{error}"
+        extremes = []
+        for head in comparison.extremes(pattern):
+            error = f" ± {comparison.se[(*head.place, p)]:.3f}" if head and with_errors else ""
+            extremes.append(f"{head.name} {comparison.difference[(*head.place, p)]:+.3f}{error}" if head else "–")
+        survivors = comparison.survives[..., p].sum()
+        rows.append([named(pattern), *counts, comparison.correlation(pattern), survivors, *extremes])
+    columns = [Column("pattern"), Column("heads A", ">", 2), Column("B", ">", 3), Column("rank", ">.2f", 4)]
+    return Table([*columns, Column("survive", ">"), Column("rises most"), Column("falls most", drop=1)], rows)
 
 
 def _differences(
@@ -114,25 +101,16 @@ def _differences(
 
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
-    count = sum(map(len, comparison.changed.values()))
-    total = comparison.labels[0].size
-    sure = sum(not comparison.unsure[head.place] for heads in comparison.changed.values() for head in heads)
-    of_these = f", {sure} of them without a ?" if count else ""
-    yield Text(f"{count} of {counted(total, 'head')} changed their label{of_these}", style="bold")
-    for (before, after), heads in comparison.changed.items():
+    changed, unsure = comparison.changed, comparison.unsure
+    moved = [head for heads in changed.values() for head in heads]
+    of_these = f", {sum(not unsure[head.place] for head in moved)} of them without a ?" if moved else ""
+    every = counted(len(comparison.a.grid), "head")
+    yield Text(f"{len(moved)} of {every} changed their label{of_these}", style="bold")
+    for (before, after), heads in changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
-        entries = [Text(head.name + "?" * bool(comparison.unsure[head.place])) for head in heads]
+        entries = [Text(head.name + "?" * bool(unsure[head.place])) for head in heads]
         for i, line in enumerate(flowed(entries, width - 9)):
-            yield Text("  ").append_text(title if i == 0 else Text(" " * title.cell_len)).append("  ").append_text(line)
-
-
-def _moved(comparison: Comparison) -> Iterator[RenderableType]:
-    """How many heads are nearest to the one of their own place, and how near."""
-    grid = comparison.a.grid
-    same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
-    name = plain(comparison.signatures[1].model)
-    yield Text(f"{same} of {len(grid)} heads are most like the head of their own place in {name}.")
-    yield Text(f"Median divergence from the most similar head: {np.median(comparison.divergence):.3f} nats.")
+            yield Text("  ").append_text(Text(" " * title.cell_len) if i else title).append("  ").append_text(line)
 
 
 def similarity_view(similarity: Similarity, width: int, heads: str | None, nearest: int) -> RenderableType:
