@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -29,26 +30,26 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
     blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
     blocks += wrapped(" ".join(_warnings(result)), width)
-    last = () if result.held is None else ("held",)
+    of_head = (*_OF_HEAD, *(() if result.held is None else ("held",)))
     if relation is not None:
-        of_row = (*_OF_HEAD, *last)
         for row in result.row_numbers(relation):
             order = result.order(row)
             shown = order if every else order[:_RANKED]
-            table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_row)
+            table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_head)
             blocks += ["", Text(_row_name(result, row), style="bold"), table.screen(width, apart=1)]
             blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
-    rows = sorted(best, key=lambda row: (not result.stated[(*best[row].place, row)], -_gain(result, best[row], row)))
-    below = [
-        *wrapped(_KEY, width),
-        *wrapped(" ".join(_cautions(result, best)), width, style=""),
-        "",
-        *_map(result, width),
-    ]
+
+    def is_stated_and_gain(row: int) -> tuple[bool, float]:
+        place = (*best[row].place, row)
+        return bool(result.stated[place]), float(result.gain[place])
+
+    rows = sorted(best, key=is_stated_and_gain, reverse=True)
+    below = [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
+    below += _map(result, width)
     kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
-    table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *_OF_HEAD, *last))
+    table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *of_head))
     blocks += ["", table.screen(width, apart=1)]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
@@ -63,20 +64,21 @@ _KEY = (
 
 def _summary(result: Syntax) -> str:
     """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
-    holds, heads = int(result.holds.sum()), int(result.holds.any(-1).sum())
-    again = ""
+    said = f"{result.holds.sum():,} gains over fixed rules hold by Holm ({_heads(result.holds)})"
     if result.held is not None:
-        held, held_heads = int(result.held_holds.sum()), int(result.held_holds.any(-1).sum())
-        again = f", {held:,} of these ({counted(held_heads, 'head')}) in the second treebank, too"
-    stated = int(result.stated.any(-1).sum())
-    follow = counted(stated, "head follows", "heads follow")
-    tree = result.grid[int(np.nanargmax(result.uuas))] if not np.isnan(result.uuas).all() else None
-    trees = "" if tree is None else f" Trees of {tree.name}: UUAS {number(float(result.uuas.max()))}, "
-    trees += f"the chain {number(result.chain_uuas)}." if trees else ""
-    return (
-        f"{holds:,} gains over fixed rules hold by Holm ({counted(heads, 'head')}){again}; {follow} "
-        f"a relation beyond these.{trees}"
-    )
+        held = result.held_holds
+        said += f", {held.sum():,} of these ({_heads(held)}) in the second treebank, too"
+    follow = counted(int(result.stated.any(-1).sum()), "head follows", "heads follow")
+    said += f"; {follow} a relation beyond these."
+    if np.isnan(result.uuas).all():
+        return said
+    tree, uuas = result.grid[int(np.nanargmax(result.uuas))], number(float(np.nanmax(result.uuas)))
+    return f"{said} Trees of {tree.name}: UUAS {uuas}, the chain {number(result.chain_uuas)}."
+
+
+def _heads(rows: NDArray[np.bool_]) -> str:
+    """How many heads have one of the rows."""
+    return counted(int(rows.any(-1).sum()), "head")
 
 
 def _warnings(result: Syntax) -> Iterator[str]:
@@ -91,11 +93,9 @@ def _warnings(result: Syntax) -> Iterator[str]:
 def _cautions(result: Syntax, best: dict[int, Head]) -> Iterator[str]:
     """What a reader may take for more than it is, where that applies."""
     if holds := int(result.holds.sum()):
-        firm = int(result.stated.sum())
-        yield f"A small p is little by itself: {firm} of the {holds} gains make a statement."
-    light = sum(result.weight_among_words[(*head.place, row)] < LEAST_WEIGHT for row, head in best.items())
-    if light:
-        yield f"In {counted(light, 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
+        yield f"A small p is little by itself: {result.stated.sum()} of the {holds} gains make a statement."
+    if light := sum(result.weight_among_words[(*head.place, row)] < LEAST_WEIGHT for row, head in best.items()):
+        yield f"In {counted(int(light), 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
     if few := len({row.relation for row in result.rows} - {result.rows[row].relation for row in best}):
         yield f"{counted(few, 'relation')} in fewer than {FEWEST} sentences {'has' if few == 1 else 'have'} no numbers."
     yield "The treebank's guidelines decide what is a head."
@@ -104,10 +104,6 @@ def _cautions(result: Syntax, best: dict[int, Head]) -> Iterator[str]:
 def _row_name(result: Syntax, row: int) -> str:
     relation = plain(result.rows[row].relation)
     return f"{relation} → head" if result.rows[row].direction == HEAD else f"head → {relation}"
-
-
-def _gain(result: Syntax, head: Head, row: int) -> float:
-    return float(result.gain[(*head.place, row)])
 
 
 def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Sequence[str]) -> Table:
