@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.explanation import CAUSES, NEURON_MEASURES, Explanations, HeadExplanation, InBases
@@ -15,7 +14,8 @@ from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, model_line, named, number, wrapped
+from attnscan.views.table import Column, Table
+from attnscan.views.terminal.parts import beyond, decimals, model_line, named, number, wrapped
 
 _BAR = 20
 _SHOWN_KEYS = 12
@@ -63,18 +63,16 @@ def _one(explanations: Explanations, head: HeadExplanation, width: int) -> Itera
     yield Text.assemble(
         (f"{head.head.name}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
     ).append_text(named(head.pattern))
-    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
-    for title, how in (("", {}), ("own basis", {"justify": "right"}), ("rotated bases", {}), (" ", {"style": "dim"})):
-        grid.add_column(title, no_wrap=True, **how)  # type: ignore[arg-type]
-    attention = explanations.attention
+    attention, rows = explanations.attention, []
     for name, measure in head.neurons.items():
         written = number if name == "effective_neurons" else decimals
         own = written(measure.own) or NOT_MEASURED
         if name == "effective_neurons" and measure.own == measure.own and attention and attention.query is not None:
             own += f" of {attention.query.shape[-1]}"
         rotated = f"{written(measure.rotated)} ± {written(measure.rotated_sd)}" if measure.sign else ""
-        grid.add_row(NEURON_MEASURES[name], own, rotated, _MEANINGS[name])
-    yield fitted(grid, width, " ", "rotated bases")
+        rows.append([NEURON_MEASURES[name], own, rotated, Text(_MEANINGS[name], style="dim")])
+    columns = Column(""), Column("own basis", ">"), Column("rotated bases", "", 1), Column("", "", 2)
+    yield Table(columns, rows).screen(width)
     if said := head.neurons_conclusion:
         yield from wrapped(f"Queries and keys that are rotated together give the same weights. {said}", width)
     yield Text("")
@@ -105,8 +103,7 @@ def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
 
 def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     """A row a head: own and rotated values side by side, and what stands between them says how they compare."""
-    numbers = ("score", "neurons", "stable", "signs", "shuffled", "zeroed", "swapped")
-    grid = columns(("head", "pattern"), numbers, apart=1)
+    rows = []
     for head in explanations.heads:
         row = explanations[head]
         follows = row.label == row.pattern
@@ -116,8 +113,10 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
         shuffled, zeroed, swapped = (number(value) for value in row.causes.values())
         se = row.cause_se["positions_shuffled"]
         shuffled += "" if np.isnan(se) else f"±{_short(f'{se:.2f}')}"
-        grid.add_row(head.name, mark, number(row.score), *neurons, shuffled, zeroed, swapped)
-    yield fitted(grid, width, "signs", "stable", "swapped", "zeroed", "neurons")
+        rows.append([head.name, mark, number(row.score), *neurons, shuffled, zeroed, swapped])
+    drops = {"score": 0, "neurons": 1, "stable": 4, "signs": 5, "shuffled": 0, "zeroed": 2, "swapped": 3}
+    columns = [Column("head"), Column("pattern"), *(Column(name, ">", drop) for name, drop in drops.items())]
+    yield Table(columns, rows).screen(width, apart=1)
     yield from wrapped(_NOTE.format(shuffled=_shuffled(explanations.heads[0].kind)), width)
 
 
@@ -142,11 +141,7 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
     name = plain(attention.tokens[query]).strip()
     yield Text.assemble((f"{head.name}  {name}", "bold"), (f"  token {query - attention.source}", "dim"))
     products = None if attention.query is None else attention.products(head, query)
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, width=width)
-    grid.add_column("key", no_wrap=True)
-    grid.add_column("weight", justify="right", no_wrap=True)
-    grid.add_column("q·k/√d", justify="right", no_wrap=True)
-    grid.add_column("neurons", no_wrap=True, ratio=1)
+    rows = []
     for key in np.argsort(-weights, kind="stable")[:_SHOWN_KEYS]:
         label = Text.assemble((f"{key:>3} ", "dim"), plain(attention.tokens[key]).strip()[:14] or "␣")
         logit, neurons = NOT_MEASURED, Text()
@@ -157,7 +152,8 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
                 style = _UP if row[neuron] > 0 else _DOWN
                 bar = "▇" * max(1, round(4 * abs(float(row[neuron])) / most)) if most else ""
                 neurons.append(f"{neuron:>3} ", "dim").append(f"{row[neuron]:+.1f} {bar:<4} ", style)
-        grid.add_row(label, decimals(float(weights[key])), logit, neurons)
-    yield grid
+        rows.append([label, weights[key], logit, neurons])
+    columns = Column("key"), Column("weight", ">.3f"), Column("q·k/√d", ">"), Column("neurons")
+    yield Table(columns, rows).screen(width)
     if len(weights) > _SHOWN_KEYS:
         yield Text(f"and {counted(len(weights) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Column, Table
 from rich.text import Text
 
 from attnscan.results.signature import Reading, Signature
@@ -68,43 +66,6 @@ def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
             line = Text()
         line = Text("  ").join([line, entry]) if line else entry.copy()
     yield line
-
-
-def columns(
-    texts: Iterable[str], numbers: Iterable[str], more_texts: Iterable[str] = (), *, header: str = "dim", apart: int = 2
-) -> Table:  # fmt: skip
-    """An empty table without lines: columns of texts, then of numbers, which stand at the right, then of texts."""
-    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False)
-    for name in texts:
-        table.add_column(name, no_wrap=True)
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    for name in more_texts:
-        table.add_column(name, no_wrap=True)
-    return table
-
-
-def fitted(table: Table, width: int, *drop: str) -> Table:
-    """The table without as many of the columns called `drop`, the first ones first, as a width has no room for."""
-    kept = list(table.columns)
-    for name in drop:
-        if _width(kept, table.padding[1]) <= width:
-            break
-        kept = [column for column in kept if str(column.header) != name]
-    fewer = Table(box=None, padding=table.padding, header_style=table.header_style, show_edge=False, pad_edge=False)
-    for column in kept:
-        how = {name: getattr(column, name) for name in ("justify", "no_wrap", "min_width", "style")}
-        fewer.add_column(column.header, **how)
-    for row in zip(*(column.cells for column in kept), strict=True):
-        fewer.add_row(*row)
-    return fewer
-
-
-def _width(columns: Sequence[Column], apart: int) -> int:
-    """How wide columns of a table are together."""
-    cells = ([column.header, *column.cells] for column in columns)
-    widths = (max(cell_len(line) for cell in column for line in (str(cell).split("\n"))) for column in cells)
-    return sum(max(width, column.min_width or 0) + apart for width, column in zip(widths, columns, strict=True)) - apart
 
 
 def beyond(value: float, se: float) -> bool:
