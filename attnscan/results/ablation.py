@@ -175,7 +175,7 @@ class Ablation:
     def __repr__(self) -> str:
         about = [f"switched off by {self.replace}, sets chosen {self.chosen_by}"]
         for quantity in self.quantities:
-            told = [f"{one.set.name} {one.effect:+.3f} ± {one.interval:.3f}" for one in self.of(quantity)]
+            told = [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in self.of(quantity)]
             about.append(f"effect beside other heads, by {quantity.name}: {some(told)}")
         return lines(self, self.signature, self.grid, *about)
 

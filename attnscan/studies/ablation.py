@@ -66,7 +66,7 @@ def ablate(
     measures = measures_of(scanner.loaded, request.measures, seed, records, scanner.options.kind)
     means = _means(words, measured(read(), request, seed), on_bad) if request.replace == "mean" else None
     numbers: dict[tuple[Head, ...], int] = {(): 0}
-    for heads in chain.from_iterable((one.heads, *one.controls) for one in asked.sets):
+    for heads in chain.from_iterable((off_set.heads, *off_set.controls) for off_set in asked.sets):
         numbers.setdefault(heads, len(numbers))
     off = torch.zeros(len(numbers), *grid.shape, dtype=torch.bool)
     for heads, number in numbers.items():
@@ -305,11 +305,13 @@ class _Run:
         ratios = ratio(np.moveaxis(sums, -1, 1), counts[:, None])
         for row, quantity in enumerate(self._measure.quantities):
             n, pairs, intact = int(counts[:, row].sum()), int((counts[:, row] > 0).sum()), float(ratios[0, row])
-            for one in sets:
-                own, controls = numbers[one.heads], [numbers[heads] for heads in one.controls]
+            for off_set in sets:
+                own, controls = numbers[off_set.heads], [numbers[heads] for heads in off_set.controls]
                 se = se_beside_controls(sums[..., own], sums[..., controls], counts)[row]
-                ablated = float(ratios[own, row]) if one.heads else float("nan")
-                yield Effect(one, quantity, intact, ablated, tuple(ratios[controls, row].tolist()), float(se), n, pairs)
+                ablated = float(ratios[own, row]) if off_set.heads else float("nan")
+                yield Effect(
+                    off_set, quantity, intact, ablated, tuple(ratios[controls, row].tolist()), float(se), n, pairs
+                )
 
 
 def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
