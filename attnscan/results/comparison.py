@@ -101,7 +101,7 @@ class Comparison:
     @property
     def survives(self) -> NDArray[np.bool_]:
         """Which differences are beyond chance and not below `least`. Shape: [layer, head, pattern]."""
-        return self.beyond_chance & (np.abs(self.difference) >= self.least)
+        return np.asarray(self.beyond_chance & (np.abs(self.difference) >= self.least))
 
     @property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
@@ -133,7 +133,7 @@ class Comparison:
         import pandas as pd
 
         scores = np.stack([table.score[..., self.patterns.index(pattern)].ravel() for table in self.tables], -1)
-        return float(pd.DataFrame(scores).corr("spearman").iloc[0, 1])
+        return float(pd.DataFrame(scores).corr("spearman").to_numpy()[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
         """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""

@@ -63,7 +63,7 @@ class Similarity:
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like a head, nearest first; all by their numbers."""
         order = np.argsort(self.divergence[head], kind="stable")
-        return order[order != head][:count].tolist()
+        return [int(other) for other in order if other != head][:count]
 
     def closest(self, count: int) -> list[tuple[int, int]]:
         """The pairs of heads that are most alike, nearest first."""

@@ -217,7 +217,7 @@ class Syntax:
     @property
     def held_holds(self) -> NDArray[np.bool_]:
         """Which gains that hold do so again in the second treebank. Shape: as `holds`."""
-        return self.holds & (self.of_held("holds") == 1)
+        return np.asarray(self.holds & (self.of_held("holds") == 1))
 
     def of_held(self, name: str) -> FloatArray:
         """What the second treebank says, in the rows of the first; NaN where it has no such row. Shape: as `holds`."""
@@ -326,7 +326,7 @@ class Syntax:
             columns[name] = np.array([getattr(known, name) for known in self.rows], dtype=object)[row]
         columns |= {"n": of_rows.n[row], "sentences": of_rows.sentences[row]}
         columns |= {name: at(getattr(self, name)) for name in ("accuracy", "weight", "weight_among_words", "chance")}
-        columns["rule"] = np.where(of_rows.sentences >= FEWEST, of_rows.rule.astype(object), None)[row]
+        columns["rule"] = pd.Series(of_rows.rule[row], dtype=object).where(of_rows.sentences[row] >= FEWEST, None)
         columns["rule_accuracy"] = of_rows.rule_accuracy[row]
         columns |= {name: at(getattr(self, name)) for name in ("gain", "se", "p_holm", "holds")}
         columns |= {f"held_{name}": at(self.of_held(name)) for name in ("gain", "p_holm", "holds")}

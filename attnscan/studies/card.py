@@ -168,8 +168,9 @@ class _Seen:
         self.words += len(words)
         if not self._cells or sum(map(len, self._cells)) + shares[0].size <= _CELLS:
             texts = {"query": np.repeat(units[words], len(keys)), "key": np.tile(units[keys], len(words))}
-            of_heads = dict(zip(["average", *self.measures], shares.reshape(len(shares), -1), strict=True))
-            self._cells.append(pd.DataFrame({**texts, "input": number, **of_heads}))
+            cells = pd.DataFrame({**texts, "input": number})
+            cells[["average", *self.measures]] = shares.reshape(len(shares), -1).T
+            self._cells.append(cells)
         places = np.concatenate([keys, words]) if across else keys
         asks = len(keys) + np.arange(len(words)) if across else np.searchsorted(keys, words)
         second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
@@ -197,8 +198,9 @@ class _Seen:
             own, average = means[head].to_numpy(), means["average"].to_numpy()
             order = np.lexsort((-(own - average) * np.sqrt(counts), single))[:_LINKS]
             found[head] = [
-                Link(*means.index[at], float(own[at]), float(average[at]), int(counts[at]))
+                Link(query, key, float(own[at]), float(average[at]), int(counts[at]))
                 for at in order
+                for query, key in [means.index[at]]
                 if own[at] > average[at]
             ]
         return found

@@ -48,9 +48,9 @@ def compare(
     options, grids = scanners[0].options, [scanner.grid() for scanner in scanners]
     pairs = read if options.attention == "encoder" else lambda: map(_with_target, read())
     if match == "nearest":
-        matched, divergence = nearest_heads(*scanners, pairs(), on_bad)
+        matched, divergence = nearest_heads(scanners[0], scanners[1], pairs(), on_bad)
     elif grids[0] == grids[1]:
-        matched, divergence = np.stack(np.indices(grids[0].shape), -1), np.full(grids[0].shape, np.nan)
+        matched, divergence = np.moveaxis(np.indices(grids[0].shape), 0, -1), np.full(grids[0].shape, np.nan)
     else:
         raise ModelError(
             f"the two models have {grids[0]} and {grids[1]} heads, which have no places in common",

@@ -158,22 +158,6 @@ def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
     assert told[off][-1] == (told[off][-1][1],) * 2
 
 
-@pytest.mark.parametrize("replace", ["zero", "mean"])
-def test_many_workers_find_what_one_finds_to_the_last_bit(
-    toy: Scanner,
-    chain: Callable[[], Iterator[Record]],
-    replace: Replacement,
-    threads: Callable[[int], None],
-    crews: list[int],
-) -> None:
-    asked, found = each_of(CARRIER, Head(0, 1), Head(1, 1), measures=("masked-lm", "cls"), replace=replace), []
-    for count in (1, 3):
-        threads(count)
-        found.append(ablate(toy.with_options(batch_tokens=20), chain, asked))
-    assert max(crews) == 3
-    assert found[0] == found[1] and len(found[0].effects) == 6
-
-
 def _of_pairs(difference: list[float], losses: list[float]) -> tuple[np.ndarray[Any, Any], ...]:
     """What a set costs each pair, beside controls that cost every pair the same, and how much a pair counts."""
     controls = np.tile(np.array(losses), (len(difference), 1))

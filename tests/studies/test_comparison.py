@@ -213,19 +213,3 @@ def test_no_pair_is_an_error(before: Path) -> None:
     for match in ("place", "nearest"):
         with pytest.raises(InputError, match="there is no pair"):
             _compared(before, before, match, [])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("match", ["place", "nearest"])
-def test_many_workers_find_what_one_finds_to_the_last_bit(
-    before: Path, after: Path, match: Match, threads: Callable[[int], None], crews: list[int]
-) -> None:
-    found = []
-    for count in (1, 3):
-        threads(count)
-        with Scanner(_options(before, batch_tokens=15)) as one, Scanner(_options(after, batch_tokens=15)) as other:
-            found.append(compare(one, other, _read(PAIRS), match))
-    alone, together = found
-    assert set(crews) == {3}
-    for name in ("difference", "se", "matched", "divergence"):
-        assert np.array_equal(getattr(alone, name), getattr(together, name), equal_nan=True), name
-    assert alone.signatures == together.signatures

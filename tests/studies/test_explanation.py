@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -335,18 +334,3 @@ def test_many_workers_find_what_one_finds_to_the_last_bit(
     assert alone.to_frame().notna().any().all()
     for name in CAUSES:
         assert np.array_equal(alone.fall_se[name], together.fall_se[name], equal_nan=True)
-
-
-def test_an_error_inside_a_thread_is_raised_as_it_is(
-    toy: str, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ZeroDivisionError(threading.current_thread().name)
-
-    monkeypatch.setattr(Scanner, "run", refuse)
-    threads(3)
-    with (
-        Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=40)) as scanner,
-        pytest.raises(ZeroDivisionError, match="attnscan-worker"),
-    ):
-        explain(scanner, RECORDS)

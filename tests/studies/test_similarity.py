@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
-from scans import RECORDS
 from toy import _tokenizer, save_toy_bert
 from work import similar
 
-from attnscan.errors import InputError, MemoryFullError
+from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.model import tap
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.grid import Head
 from attnscan.results.signature import Reading
@@ -24,17 +21,6 @@ from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.similarity import RowKeeper
-
-
-def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[[int], None], crews: list[int]) -> None:
-    found = []
-    for count in (1, 4):
-        threads(count)
-        with Scanner(ScanOptions(model=directory, predictive="off", special="in", batch_tokens=60)) as scanner:
-            found.append(similar(scanner, RECORDS))
-    assert crews == [4]
-    assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
-
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
 PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
@@ -115,22 +101,6 @@ def test_batches_change_nothing(toy: Scanner, found: Similarity, batch_tokens: i
     again = similar(toy.with_options(batch_tokens=batch_tokens), _records(), queries=100)
     assert_allclose(again.divergence, found.divergence, atol=1e-6)
     assert_allclose(again.se, found.se, atol=1e-6)
-
-
-def test_one_head_at_a_time_changes_nothing(toy: Scanner, found: Similarity, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tap, "_BLOCK", 1)
-    assert_allclose(similar(toy, _records(), queries=100).divergence, found.divergence, atol=1e-6)
-
-
-def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
-    toy: Scanner, found: Similarity, of_little_memory: Any
-) -> None:
-    with of_little_memory(toy.loaded.model, 2) as sizes:
-        again = similar(toy, _records(), queries=100)
-    assert max(sizes) > 2 and again.queries == found.queries
-    assert_allclose(again.divergence, found.divergence, atol=1e-6)
-    with of_little_memory(toy.loaded.model, 0), pytest.raises(MemoryFullError, match="one input of 12 tokens"):
-        similar(toy, _records(), queries=100)
 
 
 def test_an_architecture_beside_the_tap(tmp_path: Path) -> None:

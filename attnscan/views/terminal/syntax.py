@@ -46,7 +46,8 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
         return bool(result.stated[place]), float(result.gain[place])
 
     rows = sorted(best, key=is_stated_and_gain, reverse=True)
-    below = [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
+    below: list[RenderableType] = [*wrapped(_KEY, width)]
+    below += [*wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
     below += _map(result, width)
     kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
     table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *of_head))
