@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
@@ -217,23 +218,19 @@ def _encoded(
         )
     elif any(known.words is not None for known in pair.sentences):
         spans = _spelled_spans(tokenizer, ids, sentence, pair)
-    words = _given_words(pair, sentence, spans, type(tokenizer).__name__)
-    numbers, units = tuple(range(len(tokens))), tokens
-    if unit == "word":
-        numbers = _word_units(fast, pair, sentence, tokens, surfaces, spans, words)
-        units = _unit_texts(tokenizer, pair, ids, tokens, sentence, numbers, words)
-    return EncodedInput(
+    encoded = EncodedInput(
         tokens=tokens,
         sentence=tuple(sentence),
-        unit=numbers,
+        unit=tuple(range(len(tokens))),
+        units=tokens,
         punctuation=tuple(map(is_punctuation, surfaces)),
-        units=units,
         pair=pair,
         spans=spans,
-        words=words,
+        words=_given_words(pair, sentence, spans, type(tokenizer).__name__),
         model_inputs=inputs,
         truncated=truncated,
     )
+    return encoded if unit == "token" else _by_words(tokenizer, fast, pair, encoded, surfaces)
 
 
 def _start_of(pair: Pair, tokenized: Tokenized, limit: int) -> Pair:
@@ -311,31 +308,34 @@ def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tok
     return tuple(numbers)
 
 
-def _word_units(
-    fast: Any,
-    pair: Pair,
-    sentence: Sequence[int],
-    tokens: Sequence[str],
-    surfaces: Sequence[str],
-    spans: Sequence[Span],
-    words: Sequence[int],
-) -> tuple[int, ...]:
-    """The unit of each token, words merged: those that are given or, in a sentence where none are, the tokenizer's.
+def _by_words(tokenizer: Any, fast: Any, pair: Pair, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
+    """An input with the pieces of words merged: of those that are given or, in a sentence where none are, of the
+    tokenizer's, which end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
 
-    A tokenizer's words end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
+    Shape: `surfaces` [token], what each token stands for.
     """
-    ids = _spelled_units(sentence, tokens) if fast is None else fast.word_ids
+    ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
 
     def goes_on(i: int) -> bool:
         if fast is not None:
-            shares = spans[i][0] < spans[i - 1][1] and spans[i - 1][0] < spans[i][1]
-            if shares or is_part_of_character(surfaces[i - 1], surfaces[i]):
+            (before, end), (first, last) = read.spans[i - 1 : i + 1]
+            if (first < end and before < last) or is_part_of_character(surfaces[i - 1], surfaces[i]):
                 return True
-        if words and pair.sentences[sentence[i]].words is not None:
-            return words[i] == words[i - 1] != NO_WORD
+        if read.words and pair.sentences[read.sentence[i]].words is not None:
+            return read.words[i] == read.words[i - 1] != NO_WORD
         return ids[i] == ids[i - 1] and (fast is None or not splits_words(surfaces[i - 1], surfaces[i]))
 
-    return _numbered(sentence, goes_on)
+    numbers = _numbered(read.sentence, goes_on)
+    decode = _byte_level_decoder(tokenizer)
+    written = read.tokens if decode is None else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
+    texts = []
+    for _, (first, *others) in groupby(range(len(numbers)), numbers.__getitem__):
+        pieces = [written[place] for place in (first, *others)]
+        if read.words and read.words[first] != NO_WORD:
+            texts.append(pair.sentences[read.sentence[first]].word(read.words[first]))
+        else:
+            texts.append(join(pieces) if decode is None else decode(pieces) or "".join(pieces))
+    return replace(read, unit=numbers, units=tuple(texts))
 
 
 def _spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
@@ -349,29 +349,6 @@ def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[
     """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
     starts = (i == 0 or own < 0 or own != sentence[i - 1] or not goes_on(i) for i, own in enumerate(sentence))
     return tuple(count - 1 for count in accumulate(starts))
-
-
-def _unit_texts(
-    tokenizer: Any,
-    pair: Pair,
-    ids: list[int],
-    tokens: Sequence[str],
-    sentence: Sequence[int],
-    numbers: Sequence[int],
-    words: Sequence[int],
-) -> tuple[str, ...]:
-    """The text of each unit: that of the given word or its pieces joined, bytes of characters decoded together."""
-    decode = _byte_level_decoder(tokenizer)
-    written = tokens if decode is None else tokenizer.convert_ids_to_tokens(ids)
-    texts = []
-    for _, places in groupby(range(len(tokens)), numbers.__getitem__):
-        first, *others = places
-        pieces = [written[place] for place in (first, *others)]
-        if words and words[first] != NO_WORD:
-            texts.append(pair.sentences[sentence[first]].word(words[first]))
-        else:
-            texts.append(join(pieces) if decode is None else decode(pieces) or "".join(pieces))
-    return tuple(texts)
 
 
 def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:

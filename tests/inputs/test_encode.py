@@ -74,23 +74,23 @@ def test_special_tokens_are_those_that_the_tokenizer_inserted(tokenizer: Any) ->
     assert len(typed) == 1
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
 @settings(deadline=None, max_examples=draws(150))
-@given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
-def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
-    for make in KINDS.values():
-        tokenizer = _cached(make)
+@given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=40))
+def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+    """Tokens that share a character share a word."""
+    for tokenizer in (bytes_alone(), *map(_cached, KINDS.values())):
         try:
-            encoded = _encoded(tokenizer, text, "the cat", unit)
+            read = _encoded(tokenizer, text, "the cat", "word")
         except InputError as error:
             assert "\n" not in str(error) and "\x1b" not in str(error)
             continue
-        assert len(encoded.tokens) == len(encoded.sentence) == len(encoded.unit) == len(encoded.punctuation)
-        assert len(encoded.units) == len(encoded.unit_sentence) == encoded.unit[-1] + 1
-        assert {0, 1, SPECIAL} == set(encoded.sentence)
-        assert sorted(encoded.sentence[i] for i in range(len(encoded.sentence)) if encoded.sentence[i] >= 0) == [
-            s for s in encoded.sentence if s >= 0
-        ]
+        assert len(read.tokens) == len(read.sentence) == len(read.unit) == len(read.punctuation) == len(read.spans)
+        assert len(read.units) == len(read.unit_sentence) == read.unit[-1] + 1
+        words = [own for own in read.sentence if own != SPECIAL]
+        assert words == sorted(words) and set(words) == {0, 1}
+        for i, j in pairwise(place for place, own in enumerate(read.sentence) if own == 0):
+            (first, end), (start, last) = read.spans[i], read.spans[j]
+            assert read.unit[i] == read.unit[j] or end <= start or last <= first
 
 
 @cache
@@ -114,9 +114,13 @@ def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
     assert _encoded(KINDS["unigram"](), "cat", "cat").segments == (0, 0, 1, 1, 1)
 
 
-def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer: Any) -> None:
-    with pytest.raises(InputError, match=r"\d{3} tokens long .* at most 12; .*on_long='truncate'"):
-        encode_pair(tokenizer, Pair("the cat " * 60), "token", 12, truncate=False)
+def test_an_input_that_just_fits_is_not_too_long(tokenizer: Any) -> None:
+    length = len(_encoded(tokenizer, A, B).tokens)
+    assert not encode_pair(tokenizer, Pair(A, B), "token", length, truncate=True).truncated
+    assert encode_pair(tokenizer, Pair(A, B), "token", length - 1, truncate=True).truncated
+    too_long = rf"{length} tokens long .* at most {length - 1}; .*on_long='truncate'"
+    with pytest.raises(TooLongError, match=too_long):
+        encode_pair(tokenizer, Pair(A, B), "token", length - 1, truncate=False)
 
 
 def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: Any) -> None:
@@ -126,8 +130,6 @@ def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: An
         assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
     long = encode_pair(tokenizer, Pair("a b " * 25_000, "c " * 50_000), "token", 12, truncate=True)
     assert long.truncated and len(long.tokens) == 12
-    with pytest.raises(TooLongError, match=r"\d{5,6} tokens long"):
-        encode_pair(tokenizer, Pair("a b " * 25_000), "token", 12, truncate=False)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +167,8 @@ def test_what_is_told_of_inputs() -> None:
 def test_words_between_spaces(tokenizer: Any) -> None:
     pair = Pair("the cat's mat.", "a, cat").by_spaces
     read = encode_pair(tokenizer, pair, "word", NO_LIMIT, truncate=False)
-    assert [u for u, s in zip(read.units, read.unit_sentence, strict=True) if s >= 0] == [
-        "the",
-        "cat's",
-        "mat.",
-        "a,",
-        "cat",
-    ]
+    words = [text for text, own in zip(read.units, read.unit_sentence, strict=True) if own >= 0]
+    assert words == ["the", "cat's", "mat.", "a,", "cat"]
     own = Sentence("the cat", [(0, 7)])
     assert Pair(own).by_spaces == Pair(own)
 
@@ -188,36 +185,23 @@ MANY = [
 ]
 
 
-def _or_error(tokenizer: Any, pair: Pair, unit: Unit, truncate: bool) -> EncodedInput | str:
-    try:
-        return encode_pair(tokenizer, pair, unit, 30, truncate)
-    except InputError as error:
-        return f"{type(error).__name__} {error}"
-
-
-@pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("truncate", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "written in Python"])
-def test_many_inputs_are_encoded_as_each_by_itself(kind: str, unit: Unit, truncate: bool, tmp_path: Path) -> None:
+def test_many_inputs_are_encoded_as_each_by_itself(kind: str, truncate: bool, tmp_path: Path) -> None:
     tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
-    together = [
-        f"{type(encoded).__name__} {encoded}" if isinstance(encoded, InputError) else encoded
-        for encoded in encode_pairs(tokenizer, MANY, unit, 30, truncate)
-    ]
-    assert together == [_or_error(tokenizer, pair, unit, truncate) for pair in MANY]
-    assert isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
+    together, alone = (
+        [f"{type(read).__name__} {read}" if isinstance(read, InputError) else read for read in inputs]
+        for inputs in (
+            encode_pairs(tokenizer, MANY, "word", 30, truncate),
+            [next(encode_pairs(tokenizer, [pair], "word", 30, truncate)) for pair in MANY],
+        )
+    )
+    assert together == alone and isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
 
 
-def test_an_input_that_just_fits_is_not_called_cut(tokenizer: Any) -> None:
-    length = len(_encoded(tokenizer, A, B).tokens)
-    assert not encode_pair(tokenizer, Pair(A, B), "token", length, truncate=True).truncated
-    assert encode_pair(tokenizer, Pair(A, B), "token", length - 1, truncate=True).truncated
-
-
-@pytest.mark.parametrize("text", ["\u200b", "\ufeff\u200d", "\x00\x01"])
-def test_a_sentence_without_any_token_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="sentence B"):
-        _encoded(KINDS["wordpiece"](), "the cat", text)
+def test_a_sentence_without_any_token_is_refused() -> None:
+    with pytest.raises(InputError, match="the tokenizer finds no word in sentence B"):
+        _encoded(KINDS["wordpiece"](), "the cat", "\ufeff\u200d")
 
 
 @pytest.fixture(scope="module")
@@ -372,24 +356,8 @@ class TestWithoutOffsets:
             assert words == ["the", "dog", "sat", "on", "it"]
 
 
-@settings(deadline=None, max_examples=draws(100))
-@given(text=st.text(min_size=1, max_size=20))
-def test_tokens_that_share_a_character_share_a_word(text: str) -> None:
-    for tokenizer in (bytes_alone(), _cached(KINDS["byte-level"]), _cached(KINDS["unigram"])):
-        try:
-            encoded = _encoded(tokenizer, text, unit="word")
-        except InputError:
-            continue
-        places = [i for i, own in enumerate(encoded.sentence) if own == 0]
-        for i, j in pairwise(places):
-            (first, end), (start, last) = encoded.spans[i], encoded.spans[j]
-            if start < end and first < last:
-                assert encoded.unit[i] == encoded.unit[j]
-
-
 def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
     """It is called for all, and then for each."""
-    calls: list[Any] = []
 
     class Failing:
         """Fails at what holds a bad word, alone or among others."""
@@ -401,15 +369,13 @@ def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
             return getattr(self.good, name)
 
         def __call__(self, text: Any, *rest: Any, **options: Any) -> Any:
-            calls.append(text)
             if "bad" in str(text):
                 raise ValueError("no such word")
             return self.good(text, *rest, **options)
 
     tokenizer = Failing()
     first, bad, last = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
-    assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
+    assert isinstance(bad, InputError) and "Failing fails on this input: ValueError: no such word" in str(bad)
     assert [first, last] == [
         encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")
     ]
-    assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]
