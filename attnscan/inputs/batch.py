@@ -152,8 +152,9 @@ class EncodedInput:
         for unit in {self.unit[place] for place in places}:
             units[unit] = changed[unit]
         inputs = {**self.model_inputs, "input_ids": ids}
-        texts = {"tokens": tuple(tokens), "units": tuple(units)}
-        return replace(self, punctuation=tuple(punctuation), model_inputs=inputs, **texts)
+        return replace(
+            self, tokens=tuple(tokens), units=tuple(units), punctuation=tuple(punctuation), model_inputs=inputs
+        )
 
 
 def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:

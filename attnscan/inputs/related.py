@@ -137,7 +137,9 @@ class Relatedness:
         Shape: [direction, dimension] -> [direction, vocabulary].
         """
         mean, scale = self._centre
-        parts = [rows.float() @ directions.T for rows in self.embedding.split(_ROWS)]  # this way round, the faster one
+        parts = [
+            rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)
+        ]  # this way round, the faster one
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
         return cosine.masked_fill_(~self._mask(self._ids), -2)
 
@@ -162,7 +164,7 @@ class Relatedness:
     @cached_property
     def _centre(self) -> tuple[Tensor, Tensor]:
         """The mean word, and one over every row's distance from it. Shape: [dimension] and [vocabulary]."""
-        parts = [self.embedding[ids].float().sum(0) for ids in self._ids.split(_ROWS)]
+        parts = [self.embedding[ids].float().sum(0) for ids in torch.split(self._ids, _ROWS)]
         mean = torch.stack(parts).sum(0) / len(self._ids)
-        lengths = [(rows.float() - mean).norm(dim=-1) for rows in self.embedding.split(_ROWS)]
+        lengths = [(rows.float() - mean).norm(dim=-1) for rows in torch.split(self.embedding, _ROWS)]
         return mean, 1 / torch.cat(lengths).clamp_min(1e-12)

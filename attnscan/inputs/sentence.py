@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import index
+from typing import Any
 
 from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
@@ -64,8 +65,10 @@ class Sentence:
             raise InputError("tags do not go by their names", 'give a dict: {"upos": [...]}')
         tags = {}
         for name, values in self.tags.items():
-            listed = values if isinstance(values, Iterable) and not isinstance(values, str) else ()
-            plain = tuple(value.item() if hasattr(value, "item") else value for value in listed)  # of numpy, plain ones
+            listed: Iterable[Any] = values if isinstance(values, Iterable) and not isinstance(values, str) else ()
+            plain = tuple(
+                getattr(value, "item", lambda value=value: value)() for value in listed
+            )  # of numpy, plain ones
             if len(plain) != len(words) or not all(isinstance(value, Tag) for value in plain):
                 remedy = "give a list of text, numbers or None, one a word"
                 raise InputError(f"tags[{name!r}] is {values!r:.60}, for {len(words)} words", remedy)
