@@ -196,28 +196,32 @@ def help_between_words(
 
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
-    answered = [_Answered(questions, measure) for questions in inputs]
     order = sorted((i for i in range(len(inputs)) if inputs[i].count), key=lambda i: -inputs[i].length)
     done, total = 0, sum(questions.count for questions in inputs)
-    yield done, total, [(index, known.help()) for index, known in enumerate(answered) if known.complete]
+    nothing = torch.zeros(0)
+    yield done, total, [(i, help_of(asked, nothing, measure)) for i, asked in enumerate(inputs) if not asked.count]
     if not order:
         return
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
-    room = _room(inputs, loaded.room(batch_tokens).tokens, workers)
-    batches = list(_batches(inputs, order, room))
-    ask = partial(_Asker(inputs, measure).answers, loaded)
+    batches = list(_batches(inputs, order, _room(inputs, loaded.room(batch_tokens).tokens, workers)))
+    left, answers = [asked.count for asked in inputs], [list[Tensor]() for _ in inputs]
+
+    def ask(batch: Sequence[Hidden]) -> Tensor:
+        run = partial(_run, inputs, measure, loaded)
+        return torch.cat(in_halves(batch, run, lambda hidden: inputs[hidden[0]].length, loaded.device))
+
     with closing(side_by_side(min(len(batches), workers), batches, ask)) as batches_done:
         for batch, values in batches_done:
             done += len(batch)
-            answers = list[tuple[int, Help]]()
+            complete = list[tuple[int, Help]]()
             for index, own in itertools.groupby(batch, key=itemgetter(0)):
-                hidden = [units for _, units in own]
-                count = sum(map(len, hidden))
-                answered[index].take(hidden, values[:count])
-                values = values[count:]
-                if answered[index].complete:
-                    answers.append((index, answered[index].help()))
-            yield done, total, answers
+                counts = [len(units) for _, units in own]
+                answers[index].append(values[: sum(counts)])
+                values, left[index] = values[sum(counts) :], left[index] - len(counts)
+                if not left[index]:
+                    complete.append((index, help_of(inputs[index], torch.cat(answers[index]), measure)))
+                    answers[index].clear()
+            yield done, total, complete
 
 
 def _room(inputs: Sequence[Questions], room: int, workers: int) -> int:
@@ -264,107 +268,60 @@ def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.floa
     return np.where(measured, (values - np.nan_to_num(common)).clip(0), np.nan)
 
 
-class _Asker:
-    """Runs inputs with words hidden."""
+def _run(inputs: Sequence[Questions], measure: HelpMeasure, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
+    """Run inputs with words hidden: what the model says at each hidden unit, sequence by sequence, on the CPU.
 
-    def __init__(self, inputs: Sequence[Questions], measure: HelpMeasure) -> None:
-        self._inputs, self._measure = inputs, measure
-
-    def answers(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
-        """What a model says at each hidden unit, sequence by sequence, on the CPU.
-
-        That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
-        """
-        ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
-        return torch.cat(in_halves(batch, ask, lambda hidden: self._inputs[hidden[0]].length, loaded.device))
-
-    def _hidden_states(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
-        places, units = self._places(batch)
-        inputs, _ = self._masked(loaded, batch, places)
-        with head_sees_only(loaded.model, places):
-            states = forward(loaded.model, inputs).last_hidden_state[0].float().cpu()
-        check_finite(states, "the last hidden states")
-        return _summed(states, units) / units.bincount()[:, None]
-
-    def _log_probabilities(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
-        places, units = self._places(batch)
-        inputs, true = self._masked(loaded, batch, places)
-        with head_sees_only(loaded.model, places):
-            logits = forward(loaded.masked_lm, inputs).logits[0]
-        logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
-        check_finite(logs, "the masked-LM head's log-probabilities")
-        return _summed(logs.double().cpu(), units)
-
-    def _places(self, batch: Sequence[Hidden]) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Row and column of every hidden token, sequence by sequence, and which of all hidden units it is of."""
-        hidden = [(row, self._inputs[index].tokens[unit]) for row, (index, units) in enumerate(batch) for unit in units]
-        every = [(row, token, number) for number, (row, tokens) in enumerate(hidden) for token in tokens]
-        rows, columns, numbers = torch.tensor(every).T
-        return (rows, columns), numbers
-
-    def _masked(
-        self, loaded: LoadedModel, batch: Sequence[Hidden], places: tuple[Tensor, Tensor]
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """The model's inputs, their hidden tokens replaced by the mask token, and what stood there."""
-        counts = [(index, sum(1 for _ in own)) for index, own in itertools.groupby(batch, key=itemgetter(0))]
-        rows = [(self._inputs[index].encoded.model_inputs, count) for index, count in counts]
-        width = max(self._inputs[index].length for index, _ in counts)
-        masked = {
-            name: torch.cat([_filled(own[name], width, loaded, name).expand(count, -1) for own, count in rows])
-            for name in rows[0][0]
-        }
-        true = masked["input_ids"][places]
-        masked["input_ids"][places] = loaded.tokenizer.mask_token_id
-        return {name: values.to(loaded.device) for name, values in masked.items()}, true.to(loaded.device)
+    That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
+    """
+    width = max(inputs[index].length for index, _ in batch)
+    masked = {
+        name: torch.tensor([_filled(inputs[index], name, width, loaded) for index, _ in batch])
+        for name in inputs[batch[0][0]].encoded.model_inputs
+    }
+    hidden = [(row, inputs[index].tokens[unit]) for row, (index, units) in enumerate(batch) for unit in units]
+    every = [(row, token, number) for number, (row, tokens) in enumerate(hidden) for token in tokens]
+    rows, columns, units = torch.tensor(every).T
+    true = masked["input_ids"][rows, columns].to(loaded.device)
+    masked["input_ids"][rows, columns] = loaded.tokenizer.mask_token_id
+    given = {name: values.to(loaded.device) for name, values in masked.items()}
+    with head_sees_only(loaded.model, (rows, columns)):
+        if measure == "cpmi":
+            logs = forward(loaded.masked_lm, given).logits[0].float().log_softmax(-1)
+            values = logs.gather(1, true[:, None])[:, 0].double().cpu()
+        else:
+            values = forward(loaded.model, given).last_hidden_state[0].float().cpu()
+    check_finite(values, "the masked-LM head's log-probabilities" if measure == "cpmi" else "the last hidden states")
+    summed = torch.zeros(len(hidden), *values.shape[1:], dtype=values.dtype).index_add_(0, units, values)
+    return summed if measure == "cpmi" else summed / units.bincount()[:, None]
 
 
-def _filled(values: list[int], width: int, loaded: LoadedModel, name: str) -> Tensor:
-    missing = width - len(values)
-    return torch.tensor(values + [loaded.pad_id if name == "input_ids" else 0] * missing if missing else values)
+def _filled(asked: Questions, name: str, width: int, loaded: LoadedModel) -> list[int]:
+    """One of an input's sequences for the model, filled up at the end."""
+    values = asked.encoded.model_inputs[name]
+    if len(values) == width:
+        return values
+    return values + [loaded.pad_id if name == "input_ids" else 0] * (width - len(values))
 
 
-def _summed(values: Tensor, numbers: Tensor) -> Tensor:
-    """Values of tokens, summed to one for each unit."""
-    return torch.zeros(int(numbers[-1]) + 1, *values.shape[1:], dtype=values.dtype).index_add_(0, numbers, values)
+def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
+    """Put together what the model says of one input.
 
-
-class _Answered:
-    """Puts together what models make of one input."""
-
-    def __init__(self, questions: Questions, measure: HelpMeasure) -> None:
-        self._questions, self._measure = questions, measure
-        self._raw = np.full(questions.cells.shape, np.nan)
-        self._number = {unit: number for number, unit in enumerate(questions.chosen)}
-        self._alone = torch.zeros(0)
-        self._asked = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether all has been answered."""
-        return self._asked == self._questions.count
-
-    def take(self, hidden: Sequence[tuple[int, ...]], values: Tensor) -> None:
-        """Take what was answered; every unit's by itself comes before those of two. Shape: [hidden unit, ...]."""
-        numbers = [tuple(self._number[unit] for unit in units) for units in hidden]
-        both = [both_ways for own in numbers for both_ways in ([(*own, -1)] if len(own) == 1 else [own, own[::-1]])]
-        queries, keys = np.array(both).T
-        alone = keys < 0
-        asked = ~alone & self._questions.cells[queries, keys]
-        if not self._asked:
-            self._alone = values.new_zeros(len(self._raw), *values.shape[1:])
-        self._alone[queries[alone]] = values[alone]
-        self._raw[queries[asked], keys[asked]] = self._lost(self._alone[queries[asked]], values[asked])
-        self._asked += len(hidden)
-
-    def _lost(self, with_key: Tensor, without_key: Tensor) -> Tensor:
-        """What hiding the keys as well takes away from the queries. Shape: [query, ...] -> [query]."""
-        lost = with_key - without_key
-        if self._measure == "cpmi":
-            return lost
-        distance = lost.norm(dim=-1)
-        return torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
-
-    def help(self) -> Help:
-        """What has been found."""
-        matrix = self._raw if self._measure == "cpmi" else average_product_corrected(self._raw)
-        return self._questions.help(matrix, self._measure)
+    Shape: `values` [hidden unit, ...], in the order of `Questions.hidden`: every unit by itself, then those of two.
+    """
+    number = {unit: place for place, unit in enumerate(questions.chosen)}
+    help_matrix = np.full(questions.cells.shape, np.nan)
+    hidden = [[number[unit] for unit in units] for units in questions.hidden()]
+    alone = {own[0]: place for place, own in enumerate(hidden) if len(own) == 1}
+    pairs = [(query, key) for own in hidden if len(own) == 2 for query, key in (own, own[::-1])]
+    asked = [(len(alone) + at, *cell) for at, cell in enumerate(pairs) if questions.cells[cell]]
+    if asked:
+        places, queries, keys = np.array(asked).T
+        with_key = values[[alone[query] for query in queries]]
+        lost = with_key - values[places]  # what hiding the keys as well takes away from the queries
+        if measure == "distance":
+            distance = lost.norm(dim=-1)
+            lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
+        help_matrix[queries, keys] = lost
+    if measure == "distance":
+        help_matrix = average_product_corrected(help_matrix)
+    return questions.help(help_matrix, measure)

@@ -10,6 +10,7 @@ from attnscan.results.behaviour import CLASSES, ClassShares
 from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Reading
+from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.cross import ALL_PATTERNS
 
 _WORDS = [CLASSES.index(name) for name in WORD_CLASSES]
@@ -24,27 +25,21 @@ def class_shares(units: Mapping[str, FloatArray], scores: Scores, reading: Readi
     table = scores.table(reading.among_words)
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     of_own = [values[..., own] for values in (table.score, table.se, table.chance)]
-    of_words = _shares(units["on"][..., _WORDS], units["even"][..., _WORDS], units["words"], of_pairs=of_pairs)
-    special = _shares(units["special"], units["even_special"], units["all_words"], of_pairs=of_pairs)
+    of_words = _shares(units["on"][..., _WORDS], units["even"][..., _WORDS], units["words"])
+    special = _shares(units["special"], units["even_special"], units["all_words"])
     parts = (
         [np.broadcast_to(values, (*scores.grid.shape, values.shape[-1])) for values in part]
         for part in (of_words, of_own, special)
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
+    if not of_pairs:
+        se = np.full_like(se, np.nan)
     return ClassShares((*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES), share, se, chance)
 
 
-def _shares(
-    on: FloatArray, even: FloatArray, words: FloatArray, *, of_pairs: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean shares, their errors by the linearized variance of a ratio of cluster totals, and shares of even attention.
+def _shares(on: FloatArray, even: FloatArray, words: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean shares, their errors, and shares of even attention.
 
     Shape: `on` and `even` [unit, layer, head, class], `words` [unit, layer, head, 1] -> [layer, head, class] each.
     """
-    total, units = words.sum(0), len(on)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share, chance = on.sum(0) / total, even.sum(0) / total
-        se = np.full(share.shape, np.nan)
-        if of_pairs and units > 1:
-            se = np.sqrt(units / (units - 1) * ((on - share * words) ** 2).sum(0)) / total
-    return share, se, chance
+    return ratio(on, words), error(residuals(on, words)), ratio(even, words)

@@ -53,12 +53,12 @@ class _Readout:
         union = torch.zeros(inputs, matrices[0][..., 0].numel() // inputs * keys, dtype=torch.bool, device=device)
         for p, matrix in enumerate(matrices):
             used = matrix != 0
-            if p not in even and keys > _LONG and int(used.sum(-1).max()) > _DENSE * keys:
+            if p not in even and keys > _LONG and int(used.count_nonzero()) > _DENSE * used.numel():
                 dense[p] = matrix.reshape(inputs, -1, keys)
             elif p not in even:
                 union |= used.reshape(inputs, -1)
         number, place = union.nonzero().T
-        count = union.sum(1)
+        count = torch.bincount(number, minlength=inputs)
         at = torch.arange(len(place), device=device) - (count.cumsum(0) - count)[number]
         most = max(1, int(count.max()))
         cells = torch.zeros(inputs, most, dtype=torch.int64, device=device)
