@@ -70,19 +70,12 @@ def same_place(batch: EncodedBatch) -> Tensor:
     black     ·     1     ·     ·     ·     ·
       cat     ·     ·     1     ·     ·     ·
     """
-    (cells,) = near_same_place(batch, [0])
-    return cells
-
-
-def near_same_place(batch: EncodedBatch, offsets: Sequence[int]) -> list[Tensor]:
-    """The cells whose source word stands so many words behind the one at the target word's place, for each offset."""
     ask, key = batch.query_word, batch.key_word
     last, last_key = (words.sum(1, keepdim=True) - 1 for words in (ask, key))
     place, place_of_key = (words.cumsum(1) - 1 for words in (ask, key))
     goal = (2 * place * last_key + last) // (2 * last).clip(1)
-    behind = place_of_key[:, None, batch.keys] - goal[:, batch.queries, None]
     words = ask[:, batch.queries, None] & key[:, None, batch.keys]
-    return [(behind == offset) & words for offset in offsets]
+    return (place_of_key[:, None, batch.keys] == goal[:, batch.queries, None]) & words
 
 
 def even(batch: EncodedBatch) -> Tensor:

@@ -81,8 +81,10 @@ class RelationScorer:
         """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
         self._batch, self._among, self._merged = batch, among, Units(batch)
         units = [{w: u for u, w in enumerate(encoded.unit_words) if w != NO_WORD} for encoded in batch.inputs]
-        self._units = [_places(torch.tensor(list(known.values()), device=batch.word.device)) for known in units]
-        self._spelled = [_places(of_input.nonzero()[:, 0]) for of_input in batch.word]
+        self._units = [
+            torch.tensor(list(known.values()), dtype=torch.int64, device=batch.word.device) for known in units
+        ]
+        self._spelled = [of_input.nonzero()[:, 0] for of_input in batch.word]
         sentences = [encoded.known_pair.sentences[0] for encoded in batch.inputs]
         self._layout = _Layout(sentences, [list(known) for known in units], asked, halves, batch.word.device)
         self._grid: Grid | None = None
@@ -308,13 +310,6 @@ def _link(sentence: Sentence, nodes: Sequence[int], links: NDArray[np.bool_]) ->
             links[at, other] = links[other, at] = True
             neighbours += abs(at - other) == 1
     return int(links.sum()) // 2, neighbours
-
-
-def _places(numbers: Tensor) -> Tensor | slice:
-    """Places by their numbers, in order: as a slice, of which a view is made, where none is left out."""
-    if not len(numbers) or not bool((numbers.diff() == 1).all()):
-        return numbers
-    return slice(int(numbers[0]), int(numbers[-1]) + 1)
 
 
 def _words(encoded: EncodedInput) -> tuple[int, int, int, int]:

@@ -137,9 +137,9 @@ def _own_matrix(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     """
     assert pattern.target is not None
     remedy, width = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1", batch.word.shape[1]
-    visible = batch.visible
-    if visible is not None:
-        visible = torch.zeros(len(batch), width, width, dtype=torch.bool, device=visible.device)
+    visible = None
+    if batch.visible is not None:
+        visible = torch.zeros(len(batch), width, width, dtype=torch.bool, device=batch.visible.device)
         visible[:, batch.queries, batch.keys] = batch.visible
     whole = replace(batch, queries=slice(None), keys=slice(None), visible=visible)
     try:
