@@ -260,7 +260,8 @@ class Scanner:
                 self.tell(doing or "predictive words: hidden sequences", done, total)
         if rest:
             self.answers.prune()
-        return [answer for asked in questions if (answer := known[asked.digest]) is not None]
+        found = [known[asked.digest] for asked in questions]
+        return [help_of_words for help_of_words in found if help_of_words is not None]
 
     @cached_property
     def answers(self) -> Answers:
