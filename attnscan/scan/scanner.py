@@ -260,8 +260,8 @@ class Scanner:
                 self.tell(doing or "predictive words: hidden sequences", done, total)
         if rest:
             self.answers.prune()
-        found = [known[asked.digest] for asked in questions]
-        return [help_of_words for help_of_words in found if help_of_words is not None]
+        helps = [known[asked.digest] for asked in questions]
+        return [help_of_words for help_of_words in helps if help_of_words is not None]
 
     @cached_property
     def answers(self) -> Answers:
