@@ -66,9 +66,8 @@ class Sentence:
         tags = {}
         for name, values in self.tags.items():
             listed: Iterable[Any] = values if isinstance(values, Iterable) and not isinstance(values, str) else ()
-            plain = tuple(
-                getattr(value, "item", lambda value=value: value)() for value in listed
-            )  # of numpy, plain ones
+            # scalars of numpy become plain values
+            plain = tuple(value.item() if hasattr(value, "item") else value for value in listed)
             if len(plain) != len(words) or not all(isinstance(value, Tag) for value in plain):
                 remedy = "give a list of text, numbers or None, one a word"
                 raise InputError(f"tags[{name!r}] is {values!r:.60}, for {len(words)} words", remedy)
