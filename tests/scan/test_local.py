@@ -127,7 +127,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_a_single_input_is_an_error(
 
     def small(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> PairSums:
         if len(inputs) > most:
-            raise torch.OutOfMemoryError
+            raise torch.OutOfMemoryError("CUDA out of memory")
         sizes.append(len(inputs))
         return score(self, inputs, *rest, **more)
 
