@@ -111,7 +111,7 @@ class Comparison:
     @property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads have a label that would not stay, in a or in b. Shape: [layer, head]."""
-        return self.of_models[0].unsure | self._matched(self.of_models[1].unsure)
+        return np.asarray(self.of_models[0].unsure | self._matched(self.of_models[1].unsure))
 
     def _matched(self, of_b: NDArray[Any]) -> NDArray[Any]:
         """Values of b's heads in the places of a's. Shape: [layer, head]."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -168,9 +169,9 @@ class _Seen:
         self.words += len(words)
         if not self._cells or sum(map(len, self._cells)) + shares[0].size <= _CELLS:
             texts = {"query": np.repeat(units[words], len(keys)), "key": np.tile(units[keys], len(words))}
-            cells = pd.DataFrame({**texts, "input": number})
-            cells[["average", *self.measures]] = shares.reshape(len(shares), -1).T
-            self._cells.append(cells)
+            columns: list[Any] = ["average", *self.measures]
+            of_heads = pd.DataFrame(shares.reshape(len(shares), -1).T, columns=columns)
+            self._cells.append(pd.DataFrame({**texts, "input": number}).join(of_heads))
         places = np.concatenate([keys, words]) if across else keys
         asks = len(keys) + np.arange(len(words)) if across else np.searchsorted(keys, words)
         second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
