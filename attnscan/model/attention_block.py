@@ -71,7 +71,7 @@ class AttentionBlock:
     @property
     def tokens(self) -> int:
         """How many tokens the inputs have; in cross attention both texts together."""
-        return max(self.rows.stop, self.columns.stop)
+        return int(max(self.rows.stop, self.columns.stop))
 
 
 Consumer = Callable[[AttentionBlock], None]
@@ -123,8 +123,10 @@ class AttentionKeeper:
         if self._grid is None:
             self._start(block)
         self._scaling[block.layer] = block.scaling or 0.0
-        layer, into, heads = block.layer, block.heads, slice(None)  # where they are kept, and which of the block's
-        kept, rows = block.rows, slice(None)
+        layer, kept = block.layer, block.rows
+        into: slice | list[int] = block.heads
+        heads: slice | list[int] = slice(None)
+        rows: slice | list[int] = slice(None)
         if self._chosen is not None:
             first, stop = np.searchsorted(self._chosen.rows, (block.rows.start, block.rows.stop))
             kept, rows = slice(first, stop), [row - block.rows.start for row in self._chosen.rows[first:stop]]

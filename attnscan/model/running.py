@@ -87,7 +87,7 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
     # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
     AttentionInterface.register(ATTENTION, _attend)
     AttentionMaskInterface.register(ATTENTION, eager_mask)
-    configs = [getattr(module, "config", None) for module in model.modules()]
+    configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
     before = [(c, c._attn_implementation_internal) for c in configs if hasattr(c, "_attn_implementation_internal")]
     try:
         model.set_attn_implementation(name)
@@ -189,7 +189,7 @@ def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
     """
     for kind in type(model).__mro__:
         if "forward" in vars(kind):
-            parameters = inspect.signature(kind.forward).parameters
+            parameters = inspect.signature(vars(kind)["forward"]).parameters
             if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
                 return parameters
     raise CaptureError(

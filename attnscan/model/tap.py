@@ -284,9 +284,9 @@ class _Run:
     def _show(self, *of_block: Any, output: Tensor | None) -> None:
         """Hand a block over, given by its fields from the layer to the values."""
         assert self.consume is not None
-        block = AttentionBlock(self.calls.grid, *of_block, kind=self.kind, output=output)
+        rest: dict[str, Any] = {"kind": self.kind, "output": output}
         self.consuming = True
-        self.consume(block)
+        self.consume(AttentionBlock(self.calls.grid, *of_block, **rest))
         self.consuming = False
 
     def _is_last(self) -> bool:

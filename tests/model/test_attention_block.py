@@ -1,4 +1,4 @@
-"""Keys may be of another text than queries."""
+"""Keys may be of another text than queries; which keys a query may see is told from saved weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput, collate
 from attnscan.inputs.tokens import WholeWords
-from attnscan.model.attention_block import AttentionBlock, of_both_texts
+from attnscan.model.attention_block import AttentionBlock, of_both_texts, visible_keys
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.terms import Scored
 from attnscan.scoring.scorer import Scorer
@@ -97,3 +97,16 @@ def by_loops(
         on += np.minimum(row, goal).sum() if even else row @ goal
         chance += np.minimum(by_chance, goal).sum() if even else by_chance @ goal
     return on, n, chance
+
+
+def test_a_causal_mask_is_told_beside_padding() -> None:
+    """Two tokens of padding in front spread over everything, as softmax does where all is hidden; words look back."""
+    weights = torch.tensor([[0.25] * 4, [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 0.5]])[None, None]
+    visible = visible_keys(weights, torch.tensor([[False, False, True, True]]))[0]
+    assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
+
+
+def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
+    ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    visible = visible_keys(torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool))[0]
+    assert visible.tolist() == [[True, True, False], [False, True, True], [False, False, True]]
