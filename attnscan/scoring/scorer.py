@@ -38,10 +38,10 @@ class _Readout:
     """Whether its key is a word, 0 or 1. Shape: [input, 1, cell]."""
     values: Tensor
     """What each is to every target. Shape: [input, cell, target]."""
-    dense: Mapping[int, Tensor]
-    """Targets that are multiplied through."""
-    even: Mapping[int, Tensor]
-    """Targets of which what a key gets beyond its share does not count."""
+    dense: Mapping[int, tuple[Tensor, Tensor]]
+    """Targets that are multiplied through, over every key and over words alone."""
+    even: Mapping[int, tuple[Tensor, Tensor]]
+    """Likewise, those of which what a key gets beyond its share does not count."""
 
     @classmethod
     def of(cls, matrices: Sequence[Tensor], even: Sequence[int], words: Tensor, inputs: int) -> _Readout:
@@ -49,12 +49,12 @@ class _Readout:
 
         Shape: matrices [batch, query, key], `words` [batch, key], bool.
         """
-        keys, dense, device = words.shape[1], dict[int, Tensor](), words.device
+        keys, dense, device = words.shape[1], list[int](), words.device
         union = torch.zeros(inputs, matrices[0][..., 0].numel() // inputs * keys, dtype=torch.bool, device=device)
         for p, matrix in enumerate(matrices):
             used = matrix != 0
             if p not in even and keys > _LONG and int(used.count_nonzero()) > _DENSE * used.numel():
-                dense[p] = matrix.reshape(inputs, -1, keys)
+                dense.append(p)
             elif p not in even:
                 union |= used.reshape(inputs, -1)
         number, place = union.nonzero().T
@@ -68,26 +68,31 @@ class _Readout:
             if p not in even and p not in dense:
                 values[number, at, p] = matrix.reshape(inputs, -1)[number, place].to(values)
         on_words = words.repeat_interleave(max(1, inputs // len(words)), 0).gather(1, cells % keys)[:, None].to(values)
-        evens = {p: matrices[p].float().reshape(inputs, -1, keys) for p in even}
-        return cls(cells, cells // keys, on_words, values, dense, evens)
 
-    def measure(self, weights: Tensor, rows: Tensor, share: Tensor) -> Tensor:
+        def in_full(p: int) -> tuple[Tensor, Tensor]:
+            every_key = matrices[p].float()
+            return every_key.reshape(inputs, -1, keys), (every_key * words[:, None]).reshape(inputs, -1, keys)
+
+        through, evens = ({p: in_full(p) for p in places} for places in (dense, even))
+        return cls(cells, cells // keys, on_words, values, through, evens)
+
+    def measure(self, weights: Tensor, share: Tensor) -> Tensor:
         """Weight on target, summed over queries.
 
-        Shape: `weights` [input, head, query, key], the `rows` that these are over words alone, renormalised, and what
-        that multiplies them with [input, head, query] -> [2, input, head, target].
+        Shape: `weights` [input, head, query, key], and what these are multiplied with over words alone [input, head,
+        query] -> [2, input, head, target].
         """
         cells, queries = (index[:, None].expand(-1, weights.shape[1], -1) for index in (self.cells, self.queries))
         picked = weights.flatten(2).gather(2, cells).to(self.values)
         picked_rows = picked * share.gather(2, queries) * self.on_words
         measured = torch.stack([picked @ self.values, picked_rows @ self.values])
-        for kind, own in enumerate((weights, rows)):
-            for p, matrix in self.dense.items():
-                measured[kind, ..., p] = (own * matrix[:, None]).sum((-1, -2))
-        for p, matrix in self.even.items():
-            shared = torch.minimum(weights, matrix[:, None])
-            measured[0, ..., p] = shared.sum((-1, -2))
-            measured[1, ..., p] = torch.minimum(rows, matrix[:, None], out=shared).sum((-1, -2))
+        for p, (every_key, on_words) in self.dense.items():
+            measured[0, ..., p] = (weights * every_key[:, None]).sum((-1, -2))
+            measured[1, ..., p] = ((weights * on_words[:, None]).sum(-1) * share).sum(-1)
+        for p, (every_key, on_words) in self.even.items():
+            measured[0, ..., p] = torch.minimum(weights, every_key[:, None]).sum((-1, -2))
+            shared = weights * share[..., None]
+            measured[1, ..., p] = torch.minimum(shared, on_words[:, None], out=shared).sum((-1, -2))
         return measured
 
 
@@ -152,11 +157,9 @@ class Scorer:
 
         Shape: `weights` [batch, head, query, key] -> [2, input, head, target] and [batch, head, query].
         """
-        rows = weights * layout.words
-        left = rows.sum(-1)
+        left = (weights * layout.words).sum(-1)
         share = (left >= _LEAST_LEFT) / left.clip(_LEAST_LEFT)
-        rows *= share[..., None]
-        own = (input_by_input(values, by_query=self._by_query) for values in (weights, rows, share))
+        own = (input_by_input(values, by_query=self._by_query) for values in (weights, share))
         return layout.readout.measure(*own), share
 
     def _of_inputs(self, like: Tensor, *values: Tensor) -> Tensor:
@@ -177,10 +180,8 @@ class Scorer:
         for of_kind in eligible:  # beside a part of a wider pattern, the wider target of its own queries
             matrices += [matrices[wider] * of_kind[part][..., None] for part, wider in self._parts]
         by_query = _Readout.of(matrices, self._even, words, shape[0] * shape[1])
-        rows = even * words[:, None]
-        share = 1 / rows.sum(-1).clip(_LEAST_LEFT)
-        rows *= share[..., None]
-        of_queries = (values.reshape(shape[0] * shape[1], 1, 1, *values.shape[2:]) for values in (even, rows, share))
+        share = 1 / (even * words[:, None]).sum(-1).clip(_LEAST_LEFT)
+        of_queries = (values.reshape(shape[0] * shape[1], 1, 1, *values.shape[2:]) for values in (even, share))
         chance = by_query.measure(*of_queries)[..., :patterns].reshape(2, *shape[:2], patterns)
         counted = torch.cat([torch.stack([torch.stack(of_kind, -1) for of_kind in eligible]).to(chance), chance], -1)
         is_word = words[:, None, None].float()
