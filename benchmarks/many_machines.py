@@ -1,7 +1,5 @@
 """Pairs a second on a Ray cluster of this machine, with 1 and with 2 workers, beside one process.
 
-    python benchmarks/many_machines.py [--pairs 2000] [--runs 3]
-
 Two runs of different lengths give the cost of a pair, without that of starting. Bound: 1.05 with 1 worker.
 """
 
