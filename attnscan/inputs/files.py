@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NoReturn
 from urllib.parse import unquote
 
 from attnscan.errors import PairsError, out_of_memory
@@ -113,8 +113,10 @@ def _local_files(name: str) -> list[str]:
         if not name or "\0" in name:
             raise PairsError(f"{name!r} is no name of a file", "check the path")
         if path.is_dir():
-            below = [file for file in path.rglob("*") if file.is_file() and _suffixes(file.name)[0] in FORMATS]
-            files = [file for file in below if not any(part[0] == "." for part in file.relative_to(path).parts)]
+            walked = os.walk(path, onerror=_raised)  # rglob passes over directories that cannot be read
+            below = [Path(directory, file) for directory, _, found in walked for file in found]
+            files = [file for file in below if file.is_file() and _suffixes(file.name)[0] in FORMATS]
+            files = [file for file in files if not any(part[0] == "." for part in file.relative_to(path).parts)]
         elif pattern and not path.exists():
             start = name.rfind("/", 0, pattern.start()) + 1
             files = [file for file in Path(name[:start]).glob(name[start:]) if file.is_file()]
@@ -122,10 +124,14 @@ def _local_files(name: str) -> list[str]:
             path.stat()
             return [name]
     except OSError as error:
-        raise PairsError(f"cannot read {name}: {error.strerror}", "check the path") from None
+        raise PairsError(f"cannot read {error.filename or name}: {error.strerror}", "check the path") from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return sorted(map(str, files))
+
+
+def _raised(error: OSError) -> NoReturn:
+    raise error
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:

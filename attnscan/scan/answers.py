@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from attnscan.errors import OutputError
 from attnscan.hashing import hashed
@@ -43,10 +44,10 @@ class Answers:
 
     @classmethod
     def of(cls, loaded: LoadedModel, measure: HelpMeasure) -> Answers:
-        """The answers of a model as it is now; none if $ATTNSCAN_CACHE is `off`."""
+        """The answers of a model as it is now; none of one that a program holds or changed, or without a cache."""
         import transformers
 
-        if (place := cache_directory()) is None or loaded.given is not None:
+        if (place := cache_directory()) is None or loaded.given is not None or _runs_other_code(loaded.whole):
             return cls()
         parts = (
             *(str(VERSION), str(fingerprint(loaded.whole, loaded.tokenizer)), measure),
@@ -93,6 +94,17 @@ class Answers:
     def _path(self, questions: Questions) -> Path:
         assert self.place is not None
         return self.place / f"{hashed(self.origin.encode(), questions.digest.encode())}.npz"
+
+
+def _runs_other_code(model: nn.Module) -> bool:
+    """Whether somebody gave a loaded model's modules hooks or another `forward`, which no fingerprint sees."""
+    hooks = [
+        hook
+        for module in model.modules()
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    ]
+    given = any(not (getattr(hook, "__module__", None) or "").startswith("transformers.") for hook in hooks)
+    return given or any("forward" in vars(module) for module in model.modules())
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path | None:

@@ -153,6 +153,27 @@ def test_a_model_in_memory_is_asked_each_time(model: LoadedModel, asked: list[in
     assert not place.exists()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: setattr(layer.output, "forward", lambda _, residual: residual),
+        lambda layer: layer.register_forward_hook(lambda *_: None),
+    ],
+    ids=["own forward", "hook"],
+)
+def test_what_others_have_written_is_asked_each_time(
+    model: LoadedModel, asked: list[int], place: Path, change: Callable[[Any], None]
+) -> None:
+    _help(model)
+    kept = sorted(place.iterdir())
+    change(model.model.encoder.layer[0])
+    for _ in range(2):
+        asked.clear()
+        _help(model)
+        assert asked
+    assert sorted(place.iterdir()) == kept
+
+
 def test_no_text_is_kept(model: LoadedModel, place: Path) -> None:
     _help(model)
     (file,) = place.iterdir()
