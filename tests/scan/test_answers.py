@@ -42,13 +42,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sequences each batch has asked for."""
     sizes: list[int] = []
-    work = predictive._Asker.answers
+    run = predictive._run
 
-    def counted(self: Any, model: LoadedModel, batch: Any) -> Any:
+    def counted(inputs: Any, measure: Any, model: LoadedModel, batch: Any) -> Any:
         sizes.append(len(batch))
-        return work(self, model, batch)
+        return run(inputs, measure, model, batch)
 
-    monkeypatch.setattr(predictive._Asker, "answers", counted)
+    monkeypatch.setattr(predictive, "_run", counted)
     return sizes
 
 
