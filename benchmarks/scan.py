@@ -15,6 +15,7 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -120,7 +121,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
     found = []
     with random_model(layers) as fast:
         scanner = fast.exact()
-        eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
+        eager = BertModel(deepcopy(scanner.loaded.model.config), add_pooling_layer=False).eval()
         eager.set_attn_implementation("eager")
         eager.load_state_dict(scanner.loaded.model.state_dict())
         for name, inputs in works.items():

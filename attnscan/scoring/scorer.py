@@ -89,9 +89,11 @@ class _Readout:
         for p, (every_key, on_words) in self.dense.items():
             measured[0, ..., p] = (weights * every_key[:, None]).sum((-1, -2))
             measured[1, ..., p] = ((weights * on_words[:, None]).sum(-1) * share).sum(-1)
+        if self.even:
+            shared = torch.empty_like(weights)  # one for all: what is made anew falls out of the processor's cache
         for p, (every_key, on_words) in self.even.items():
-            measured[0, ..., p] = torch.minimum(weights, every_key[:, None]).sum((-1, -2))
-            shared = weights * share[..., None]
+            measured[0, ..., p] = torch.minimum(weights, every_key[:, None], out=shared).sum((-1, -2))
+            torch.mul(weights, share[..., None], out=shared)
             measured[1, ..., p] = torch.minimum(shared, on_words[:, None], out=shared).sum((-1, -2))
         return measured
 
