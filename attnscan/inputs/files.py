@@ -114,7 +114,7 @@ def _local_files(name: str) -> list[str]:
             raise PairsError(f"{name!r} is no name of a file", "check the path")
         if path.is_dir():
             walked = os.walk(path, onerror=_raised)  # rglob passes over directories that cannot be read
-            below = [Path(directory, file) for directory, _, found in walked for file in found]
+            below = [Path(directory, file) for directory, _, inside in walked for file in inside]
             files = [file for file in below if file.is_file() and _suffixes(file.name)[0] in FORMATS]
             files = [file for file in files if not any(part[0] == "." for part in file.relative_to(path).parts)]
         elif pattern and not path.exists():
