@@ -125,6 +125,8 @@ def _local_files(name: str) -> list[str]:
             return [name]
     except OSError as error:
         raise PairsError(f"cannot read {error.filename or name}: {error.strerror}", "check the path") from None
+    except ValueError:  # of characters that no name has
+        raise PairsError(f"{name!r} is no name of a file", "check the path") from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return sorted(map(str, files))

@@ -133,10 +133,11 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
     if out_of_memory(error):
-        return MemoryFullError(
-            f"the inputs do not fit into the device's memory with {type(model).__name__}",
-            "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
-        )
+        device = next((weight.device.type for weight in model.parameters()), "cpu")
+        instead = "use shorter inputs, or fewer --batch-tokens"
+        if device != "cpu":
+            instead = "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"
+        return MemoryFullError(f"the inputs do not fit into the memory of the {device} with the model", instead)
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",

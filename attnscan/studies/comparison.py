@@ -79,7 +79,7 @@ def compare(
         divergence=divergence,
         match=match,
         pairs=int(a.every_key.pairs.max()),
-        signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
+        signatures=(scanners[0].signature(states[0].seen), scanners[1].signature(states[1].seen)),
         of_models=(labels_a, labels_b),
         least=least,
         alike=alike,

@@ -36,7 +36,7 @@ FOLLOWED = [
     ("show 0-0", "give a sentence", f"show 0-0 {ONE}"),
     (f"show 0-0 {ONE} --window 4-2", "as 10-40", f"show 0-0 {ONE} --window 2-4"),
     ('predictive "the cat" --predictive off', "leave it out", 'predictive "the cat sat"'),
-    (f"heads {MANY} --columns x", "name one or two of them with --columns", f"heads {MANY} --columns sentence_a"),
+    (f"heads {MANY} --columns x", "name those to read with --columns", f"heads {MANY} --columns sentence_a"),
     (f"heads {MANY} --id key", "--per-pair", f"heads {MANY} --id sentence_a --per-pair e.parquet"),
     (f"heads {MANY} -p next-word --threshold 0.1", "leave out --pattern", f"heads {MANY} --threshold 0.1"),
     (f"heads {MANY} --labels --top 3", "leave out --pattern and --top", f"heads {MANY} --labels"),

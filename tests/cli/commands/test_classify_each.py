@@ -110,7 +110,7 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
     done = piped(text, "-o", "every.csv")
     assert (done.exit_code, (place / "every.csv").read_bytes()) == (1, OLD)
     assert done.stderr == (
-        "attnscan: standard input:2: 4 sentences, and one tab may stand between two; "
+        "attnscan: standard input:2: it has 4 cells, where one or two sentences are expected; "
         "correct it, or pass --skip-bad to go on without it\n"
     )
     assert sorted(path.name for path in place.iterdir()) == ["every.csv", "pairs.csv"]
