@@ -87,7 +87,7 @@ def on_a_full_disk(scene: Scene, writer: Writer, draw: random.Random) -> bool:
         _said_once(ended)
         # a workbook's sheets are written elsewhere first; a signature is a file beside a table on standard output
         remedies = (
-            f"choose another place with {writer.option}",
+            "choose another place",
             *["or set TMPDIR"] * (path.suffix == ".xlsx"),
             *["free some space"] * (writer.option != "-o"),
         )

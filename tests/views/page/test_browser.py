@@ -426,7 +426,7 @@ class TestModelView:
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
         go(shown, "#order=delimiter&by=carried&special=in")
-        order = article[0].with_reading("carried", "in").ranking("delimiter")
+        order = article[0].with_reading("carried", "in").order("delimiter")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         go(shown, "#order=delimiter&by=weight&special=out")  # of all attention too
         assert texts(shown.locator("#thumbnails b")) == [
