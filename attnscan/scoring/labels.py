@@ -97,7 +97,8 @@ def labels_of(
     shares = Shares.of(on.sum(0), even.sum(0), words.sum(0), names)
     qualify = shares.above()
     if of_pairs:
-        qualify &= beyond_doubt(shares, on, np.broadcast_to(even, on.shape), words)
+        of_heads, of_even = np.broadcast_arrays(on, even)
+        qualify &= beyond_doubt(shares, of_heads, of_even, words)
     habit = shares.winners(qualify)
 
     def codes(table: ScoreTable, habits: IntArray) -> IntArray:

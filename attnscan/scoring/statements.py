@@ -44,7 +44,8 @@ class Shares:
     def of(cls, on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...]) -> Shares:
         """From sums over units: attention on each habit, that under even attention, and words."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return cls(on / n, np.broadcast_to(even / n, on.shape), names)
+            share, chance = np.broadcast_arrays(on / n, even / n)  # either may differ by head where the other does not
+        return cls(share, chance, names)
 
     @cached_property
     def average(self) -> FloatArray:

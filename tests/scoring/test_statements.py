@@ -14,7 +14,7 @@ from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.statements import habits_of
+from attnscan.scoring.statements import Shares, habits_of
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))
@@ -181,3 +181,10 @@ def _by_loops(
                 best, gain = names[c], told
         result[h] = (share[h], chance, best)
     return result
+
+
+def test_heads_that_attend_alike_may_differ_under_even_attention() -> None:
+    """As on one word by what heads carry, where rounding alone sets them apart."""
+    names = ("itself", "same-keys", "even")
+    shares = Shares.of(np.ones((1, 1, 3)), np.full((2, 2, 3), 0.5), np.ones((1, 1, 1)), names)
+    assert shares.share.shape == shares.chance.shape == shares.above().shape == (2, 2, 3)
