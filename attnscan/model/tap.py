@@ -187,13 +187,27 @@ class _Run:
         if layer is None or self.consume is None:
             output = fused(module, query, key, value, mask, **rest)
         else:
-            output = self._read(layer, query, key, value, mask, **rest)
+            # Of padding, which no block reaches, the output is 0.
+            make = query.new_empty if min(self.sizes)[0] == query.shape[2] else query.new_zeros
+            of_heads = make((*query.shape[:-1], value.shape[-1]))
+            for block in self._blocks(layer, of_heads, query, key, value, mask, **rest):
+                self.consuming = True
+                self.consume(block)
+                self.consuming = False
+            if self._is_last():
+                raise _Finished
+            output = of_heads.transpose(1, 2)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
         return output
 
-    def _read(self, layer: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
-        """Compute one layer's attention block by block, in the order of eager attention: equal to the last bits."""
+    def _blocks(
+        self, layer: int, output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
+    ) -> Iterator[AttentionBlock]:
+        """Compute one layer's attention block by block, in the order of eager attention: equal to the last bits.
+
+        Writes the `output` of all layers but the last. Shape: [batch, head, token, dimension].
+        """
         groups, on_cpu, last = query.shape[1] // key.shape[1], query.device.type == "cpu", self._is_last()
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if rest.get("scaling") is None else rest["scaling"]
@@ -203,10 +217,7 @@ class _Run:
         # On a CPU logits are products in float32 even of half precision: what has to be copied for them is small.
         raised = on_cpu and query.dtype.itemsize < torch.float32.itemsize
         added, visible, empty = self._mask(mask, query, key)
-        # Of padding, which no block reaches, the output is 0.
-        make = query.new_empty if min(self.sizes)[0] == query.shape[2] else query.new_zeros
-        output = make((*query.shape[:-1], value.shape[-1]))
-        for inputs, heads, (rows, columns) in _blocks(self.sizes, query.shape[1], on_cpu=on_cpu):
+        for inputs, heads, (rows, columns) in _parts(self.sizes, query.shape[1], on_cpu=on_cpu):
             of_queries, of_keys = (inputs, heads, slice(rows)), (inputs, heads, slice(columns))
             left, right = query[of_queries], key[of_keys]
             left, right = (left.float(), right.float()) if raised else (left, right)
@@ -221,10 +232,8 @@ class _Run:
             if not last:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
             of_block = weights, visible, query[of_queries], key[of_keys], scaling, logits, value[of_keys]
-            self._show(layer, inputs, heads, *of_block, output=None if last else output[of_queries])
-        if last:
-            raise _Finished
-        return output.transpose(1, 2)
+            of_heads = None if last else output[of_queries]
+            yield AttentionBlock(self.calls.grid, layer, inputs, heads, *of_block, kind=self.kind, output=of_heads)
 
     def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
         """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
@@ -252,13 +261,17 @@ class _Run:
         if layer is None:
             return
         if self.consume is not None:
-            self._show_watched(layer, call)
+            for block in self._watched_blocks(layer, call):
+                self.consuming = True
+                self.consume(block)
+                self.consuming = False
             if self._is_last():
                 raise _Finished
         if self.on_output is not None:
             self.on_output(layer, call.output.transpose(1, 2))
 
-    def _show_watched(self, layer: int, call: Call) -> None:
+    def _watched_blocks(self, layer: int, call: Call) -> Iterator[AttentionBlock]:
+        """The weights of one call of a watched model, block by block."""
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
             raise CaptureError(
@@ -271,23 +284,14 @@ class _Run:
         hidden[self.first : self.first + batch, :rows, :columns] = (call.logits[..., :columns] <= _HIDDEN).all(1)
         visible = of_both_texts(~hidden, self.sizes) if self.kind is AttentionKind.CROSS else ~hidden
         self.visible = same_or(self.visible, visible)
-        for inputs, some, _ in _blocks([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
+        for inputs, some, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, some
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
             value, output = (states[part] if self.calls.whole else None for states in (call.value, call.output))
             logits = call.logits[part].float().clip(_LEAST)
             of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, value
-            self._show(
-                layer, slice(self.first + inputs.start, self.first + inputs.stop), some, *of_block, output=output
-            )
-
-    def _show(self, *of_block: Any, output: Tensor | None) -> None:
-        """Hand a block over, given by its fields from the layer to the values."""
-        assert self.consume is not None
-        rest: dict[str, Any] = {"kind": self.kind, "output": output}
-        self.consuming = True
-        self.consume(AttentionBlock(self.calls.grid, *of_block, **rest))
-        self.consuming = False
+            in_batch = slice(self.first + inputs.start, self.first + inputs.stop)
+            yield AttentionBlock(self.calls.grid, layer, in_batch, some, *of_block, kind=self.kind, output=output)
 
     def _is_last(self) -> bool:
         """Whether the call is the last whose weights are read."""
@@ -304,9 +308,7 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
     return lengths
 
 
-def _blocks(
-    sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool
-) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
     """Cut a layer's weights into blocks of inputs of one size that fit the cache: inputs, heads, queries and keys.
 
     Beyond 1,024 tokens a block is one head of one input, with whole rows.
