@@ -87,6 +87,9 @@ def _in_place(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedMod
     source = Source(f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}", "")
     if attention != "encoder" and not writes_text(model):
         raise no_encoder_decoder(source.name, attention)
+    if any(type(module).__module__.startswith("torch.ao.") for module in model.modules()):
+        what = "the model is quantized, and rounds an input by those beside it in a batch"
+        raise ModelError(what, "give the model as from_pretrained() returns it")
     encoder = encoder_of(model, source.name) if attention == "encoder" else model
     devices: set[torch.device] = {weights.device for weights in encoder.parameters()}
     if len(devices) != 1 or devices == {torch.device("meta")}:

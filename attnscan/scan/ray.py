@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attnscan.errors import AttnscanError, EngineError, InputError
+from attnscan.errors import AttnscanError, EngineError, InputError, needs
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import first_line
 from attnscan.model.sources import Source
@@ -125,10 +125,8 @@ def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
             "--engine ray loads the model in every worker, and this one is in memory",
             "save it with save_pretrained, and give the directory as model",
         )
-    try:
+    with needs("--engine ray needs ray", "ray", EngineError):
         import ray
-    except ImportError:
-        raise EngineError("--engine ray needs the package ray", "pip install 'attnscan[ray]'") from None
     options, source = scanner.options, scanner.loaded.source
     if Path(source.location).exists():  # workers run in directories of their own
         source = replace(source, location=str(Path(source.location).absolute()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -241,6 +242,11 @@ def on_two_devices() -> Any:
     return model
 
 
+def quantized() -> Any:
+    with warnings.catch_warnings(action="ignore"):  # torch says that it will go
+        return torch.ao.quantization.quantize_dynamic(tiny(), {torch.nn.Linear}, torch.qint8)
+
+
 @pytest.mark.parametrize(
     ("model", "tokenizer", "kind", "message"),
     [
@@ -252,6 +258,7 @@ def on_two_devices() -> Any:
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
         (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
         (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),
+        (quantized, tiny_tokenizer, ModelError, "the model is quantized"),
     ],
 )
 def test_what_is_no_model_with_its_tokenizer(
