@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -53,6 +54,16 @@ class Worker:
         return with_signature(self.scanner, state), skipped
 
 
+class _OwnOutput:
+    """Standard output for this thread alone; what Ray prints in its own, such as which worker died, is an error's."""
+
+    def __init__(self) -> None:
+        self._thread, self._output = threading.get_ident(), sys.stdout
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._output if threading.get_ident() == self._thread else sys.stderr, name)
+
+
 def scan(
     scanner: Scanner,
     records: Iterable[Record],
@@ -69,7 +80,7 @@ def scan(
     """
     state, parts = start or ScanState(scanner.options), together(records)
     unread: Exception | None = None
-    with redirect_stdout(sys.stderr), _workers(scanner) as (ray, workers):  # where Ray says which worker died
+    with redirect_stdout(_OwnOutput()), _workers(scanner) as (ray, workers):
         free = deque(workers * _QUEUED)
         sent: deque[Any] = deque()
         busy: dict[Any, Any] = {}
