@@ -30,7 +30,8 @@ from attnscan.scoring.patterns import PATTERNS
 
 def rewritten(path: Path, changes: dict[str, Callable[[Any], Any]]) -> None:
     """Change some arrays of a state."""
-    arrays = dict(np.load(path))
+    with np.load(path) as file:
+        arrays = dict(file)
     with path.open("wb") as file:
         np.savez(file, **{**arrays, **{name: change(arrays[name]) for name, change in changes.items()}})
 
@@ -168,7 +169,8 @@ def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: P
     path = tmp_path / "state"
     with Scanner(options) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
-        about = json.loads(str(dict(np.load(path))["about"]))
+        with np.load(path) as file:
+            about = json.loads(str(file["about"]))
         rewritten(path, {"about": lambda _: np.array(json.dumps({**about, "format": 1}))})
         with pytest.raises(StateError, match="written by another version of attnscan"):
             load_state(path, scanner)

@@ -78,7 +78,8 @@ def test_patterns_of_the_articles_pair_among_words() -> None:
 
 
 def test_without_delimiters_renormalises_over_words() -> None:
-    saved = np.load(GOLDEN / f"{PUBLISHED[0]}.npz")
+    with np.load(GOLDEN / f"{PUBLISHED[0]}.npz") as file:
+        saved = dict(file)
     weights = saved["attention"][2, 0].astype(float)
     words = ~saved["special"]
     rows = weights[np.ix_(words, words)] / weights[np.ix_(words, words)].sum(-1, keepdims=True)
