@@ -13,15 +13,14 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
-ONE_MACHINE = "4 shards, 102 pairs: the scores are those of one machine"
+ONE_MACHINE = "next-word     1      1     8 L1H8  0.824   0.034         0.817 0.003 0.817 0.830 2775    102"
 SAYS = {
     "compare.py": ["N → e  1-8"],
     "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
     "notebook.sh": [],
-    "on_dask.py": ["next-word     1      1     8", ONE_MACHINE],
-    "on_ray_data.py": ["next-word     1      1     8", ONE_MACHINE],
-    "on_spark.py": ["next-word     1      1     8", ONE_MACHINE],
+    "on_dask.py": [ONE_MACHINE],
+    "on_spark.py": [ONE_MACHINE],
     "one_pair.py": ["page.html: 72 heads, the weights of two"],
     "own_pattern.py": ["subject-verb      3     1"],
     "own_pattern.sh": ["S subject-verb"],
@@ -46,7 +45,6 @@ SAYS = {
 
 NEEDS = {
     "on_dask.py": "dask",
-    "on_ray_data.py": "ray",
     "on_spark.py": "pyspark",
 }
 """What a script needs beside attnscan. Spark is large and needs Java, so it is not among what the tests install."""
@@ -66,8 +64,8 @@ def run(name: str, where: Path) -> str:
 def test_every_script_is_tried() -> None:
     scripts = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
     assert scripts - {"article_claims.py"} == set(SAYS)
-    recipes = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
+    pages = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("recipes.md", "cluster.md"))
+    assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in pages]
 
 
 @pytest.mark.long
