@@ -32,7 +32,7 @@ from attnscan.results.card import Card, Cards, measure_of
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
-from attnscan.results.grid import Head, Heads, check_heads_are_named, heads_written
+from attnscan.results.grid import Head, Heads, heads_written, parse_heads
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
@@ -84,7 +84,7 @@ def explain(
     """
     reading = reading_of("explain", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
-    check_heads_are_named(named)
+    parse_heads(named)
     given = input_of(a, b, pairs, reading, on_bad=on_bad)
     is_single, patterns = given.single is not None, () if pattern is None else (pattern,)
     if token is not None and not is_single:
@@ -141,7 +141,7 @@ def head(
     """
     reading = reading_of("head", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
-    check_heads_are_named(named)
+    parse_heads(named)
     given = input_of(a, b, pairs, reading, on_bad=on_bad)
     if given.single is not None and ablate:
         raise OptionError("--ablate needs more than one input", "name --pairs, or leave out the sentences")
@@ -222,7 +222,7 @@ def ablate(
         check_known("measure", name, (*MEASURES, OF_TARGETS))
     named = None if heads is None else heads_written(heads)
     if named is not None:
-        check_heads_are_named(named)
+        parse_heads(named)
     names, asked = scan_options(model, options, pattern, many=True, heads=named, alignments=alignments)
     sets = AblationRequest(tuple(names), named, each, top, replace, draws, measures)
     if sets.names_heads and (names or top is not None):

@@ -24,7 +24,7 @@ from attnscan.cli.messages import running
 from attnscan.errors import AttnscanError, OutputError, nearest, needs
 from attnscan.inputs.files import STDIN, local_files, shown
 from attnscan.results.files import check_suffix, check_writable, growing_file, local_path, write_file
-from attnscan.results.grid import attention_named, check_heads_are_named
+from attnscan.results.grid import attention_named, parse_heads
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
@@ -65,7 +65,7 @@ def check_given(given: Mapping[str, Any]) -> None:
     Raises: SelectionError; typer.BadParameter if it would write over a file that it reads, or write two files in one.
     """
     if given.get("heads") is not None:
-        check_heads_are_named(given["heads"])
+        parse_heads(given["heads"])
     read = [given.get(name) for name in READ]
     names = [str(name) for value in read if value for name in (value if isinstance(value, list) else [value])]
     taken = [file for name in names for file in _files_read(name)]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.grid import Grid, Head, names
+from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
-from attnscan.results.shown import lines, some
+from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
 from attnscan.results.terms import Replacement, counted
 
@@ -176,7 +176,7 @@ class Ablation:
         about = [f"switched off by {self.replace}, sets chosen {self.chosen_by}"]
         for quantity in self.quantities:
             told = [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in self.of(quantity)]
-            about.append(f"effect beside other heads, by {quantity.name}: {some(told)}")
+            about.append(f"effect beside other heads, by {quantity.name}: {', '.join(told)}")
         return lines(self, self.signature, self.grid, *about)
 
     @property
@@ -220,7 +220,7 @@ class Ablation:
             "chosen_by": self.chosen_by,
             "choosing_pairs": self.choosing_pairs,
             "measured_pairs": self.measured_pairs,
-            "members": {effect.set.name: names(effect.set.heads) for effect in self.effects},
+            "members": {effect.set.name: ",".join(head.name for head in effect.set.heads) for effect in self.effects},
             "possible_controls": {effect.set.name: effect.set.possible for effect in self.effects},
         }
         return frame

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from attnscan.errors import OptionError, nearest
 from attnscan.results.grid import Head
 from attnscan.safe_text import plain
 
@@ -30,14 +29,6 @@ class Change:
     """Heads that are switched off: they add nothing to what later layers read. In ascending order."""
 
     def __post_init__(self) -> None:
-        """Raises: OptionError for a value that there is not."""
-        for name, values in (("positions", Positions), ("segments", Segments)):
-            value, known = getattr(self, name), get_args(values)
-            if value not in known:
-                either = f"give {', '.join(known[:-1])} or {known[-1]}"
-                raise OptionError(f"{name} cannot be {value!r:.60}", nearest(str(value)[:60], known, either))
-        if not all(type(place) is int and place >= 0 for place in self.hidden):
-            raise OptionError("hidden holds something that is not the index of a token", "give whole numbers from 0 on")
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
         object.__setattr__(self, "off", tuple(sorted(set(self.off))))
 
@@ -49,33 +40,27 @@ class Change:
     def notes(self, tokens: tuple[str, ...], seed: int) -> tuple[str, ...]:
         """A line for each change; `tokens` are those of the input as it was."""
         hidden = ", ".join(f"{tokens[place]} ({place})" for place in self.hidden)
-        return (
-            *([f"hidden behind the mask token: {hidden}"] if self.hidden else []),
-            *([f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []),
-            *([f"segments are {self.segments}"] if self.segments != "kept" else []),
-            *([f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []),
-        )
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """What a masked-LM head puts in one place."""
-
-    top: tuple[tuple[str, float], ...]
-    """The likeliest tokens with their probabilities, most likely first."""
-    truth: float
-    """The probability of what stands there."""
+        lines = {
+            f"hidden behind the mask token: {hidden}": bool(hidden),
+            f"the words' positions are shuffled, by seed {seed}": self.positions == "shuffled",
+            f"segments are {self.segments}": self.segments != "kept",
+            f"heads switched off: {', '.join(head.name for head in self.off)}": bool(self.off),
+        }
+        return tuple(line for line, is_so in lines.items() if is_so)
 
 
 @dataclass(frozen=True)
 class HiddenToken:
-    """What the model puts in place of one hidden token."""
+    """What a masked-LM head puts in place of one hidden token: probabilities, before and after a change."""
 
     place: int
     truth: str
     """The token that is hidden."""
-    before: Guesses
-    after: Guesses
+    truth_before: float
+    truth_after: float
+    before: tuple[tuple[str, float], ...]
+    """The likeliest tokens, most likely first."""
+    after: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -96,20 +81,17 @@ class Prediction:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, whose texts a page can show."""
-        return {
-            "kind": self.kind,
-            "words": [
-                {
-                    "place": word.place,
-                    "truth": plain(word.truth),
-                    "truthBefore": word.before.truth,
-                    "truthAfter": word.after.truth,
-                    "before": [[plain(token), probability] for token, probability in word.before.top],
-                    "after": [[plain(token), probability] for token, probability in word.after.top],
-                }
-                for word in self.words
-            ],
-            "classes": [{"name": plain(name), "before": b, "after": a} for name, b, a in self.classes],
-            "turned": list(self.turned),
-            "whyNone": plain(self.why_none),
-        }
+        words = [
+            {
+                "place": word.place,
+                "truth": plain(word.truth),
+                "truthBefore": word.truth_before,
+                "truthAfter": word.truth_after,
+                "before": [[plain(token), probability] for token, probability in word.before],
+                "after": [[plain(token), probability] for token, probability in word.after],
+            }
+            for word in self.words
+        ]
+        classes = [{"name": plain(name), "before": before, "after": after} for name, before, after in self.classes]
+        told = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
+        return told | {"whyNone": plain(self.why_none)}

@@ -13,7 +13,7 @@ from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, Scores
-from attnscan.results.shown import lines, scored, shaped
+from attnscan.results.shown import lines, shaped
 from attnscan.results.signature import Signature
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 
@@ -291,7 +291,7 @@ class Explanations:
 
     def __repr__(self) -> str:
         first = [self[head] for head in self.heads[:_SHOWN]]
-        about = [f"{known.pattern} {scored(known.head, known.score)}" for known in first]
+        about = [f"{known.pattern} {known.head.name} ({known.score:.2f})" for known in first]
         more = [f"and {len(self.heads) - _SHOWN} more"] if len(self.heads) > _SHOWN else []
         return lines(self, self.signature, self.scores.grid, f"explained: {', '.join([*about, *more])}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from attnscan.errors import OutputError
 from attnscan.inputs.files import path_of, scheme_of, shown
 
-_DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/.*")
+_DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -53,9 +53,8 @@ def growing_file(path: Path) -> Iterator[Callable[[bytes], None]]:
 def is_stream(path: Path) -> bool:
     """Whether a path is a pipe, a device or an open descriptor such as `/dev/stdout`: what no file may replace."""
     with explained(path):
-        return _DESCRIPTORS.fullmatch(str(path)) is not None or (
-            path.exists() and not path.is_file() and not path.is_dir()
-        )
+        is_special = path.exists() and not path.is_file() and not path.is_dir()
+        return is_special or _DESCRIPTORS.fullmatch(str(path)) is not None
 
 
 def begun(path: Path) -> Path:
@@ -80,10 +79,7 @@ def settle(beside: Path, path: Path) -> None:
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:
-    """Hold a file that an option writes to the suffix of its format; a stream needs none.
-
-    Raises: OutputError: a file by another suffix is likely one that was meant to be read.
-    """
+    """Raises: OutputError for a file by another suffix, likely one that was meant to be read; a stream needs none."""
     if path.suffix.lower() != suffix and not is_stream(path):
         raise OutputError(f"{option} writes a {suffix} file, and {path} is not one", f"name it {path.stem}{suffix}")
 
@@ -100,26 +96,22 @@ def check_writable(path: Path) -> None:
     """Find out before a long run whether its result could be written. Raises: OutputError."""
     with explained(path):
         parent = path.resolve().parent
-        if is_stream(path):
-            if not os.access(path, os.W_OK):
-                raise OutputError(f"cannot write {path}: it is not open for writing", "name a file", path)
-        elif path.is_dir():
+        if path.is_dir():
             raise OutputError(f"{path} is a directory", "name a file in it", path)
-        elif not parent.is_dir():
+        if not is_stream(path) and not parent.is_dir():
             raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or name another", path)
-        elif not path.exists() and not os.access(parent, os.W_OK | os.X_OK):
-            raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place", path)
-        elif path.exists() and not os.access(path, os.W_OK):
-            raise OutputError(f"cannot write {path}: it is write-protected", "name another file", path)
+        if not os.access(path if path.exists() else parent, os.W_OK):
+            raise OutputError(f"cannot write {path}: no permission to write there", "choose another place", path)
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """What the system refuses becomes an OutputError; a loop of links is a RuntimeError before Python 3.13."""
+    """What the system refuses becomes an OutputError, but a pipe whose reader has what it wanted."""
     try:
         yield
-    except BrokenPipeError:  # its reader has what it wanted
+    except BrokenPipeError:
         raise
-    except (OSError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot write {path}: {why}", "choose another place", path) from None
+    except (OSError, RuntimeError) as error:  # the latter of a loop of links before Python 3.13
+        raise OutputError(
+            f"cannot write {path}: {getattr(error, 'strerror', None) or error}", "choose another place", path
+        ) from None

@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import cached_property
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from attnscan.errors import SelectionError
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 class AttentionKind(IntEnum):
-    """Kinds of attention."""
+    """Kinds of attention; `ONLY` is that of a model which has a single kind."""
 
     ONLY = 0
-    """That of a model which has a single kind."""
     ENCODER = 1
     DECODER = 2
     CROSS = 3
@@ -36,9 +35,12 @@ class AttentionKind(IntEnum):
         return "" if self is AttentionKind.ONLY else self.name[0].lower()
 
     @property
-    def word(self) -> str:
+    def word(self) -> AttentionName:
         """Its name in tables: `encoder`, `decoder` or `cross`; the only kind is called `encoder`, too."""
-        return (AttentionKind.ENCODER if self is AttentionKind.ONLY else self).name.lower()
+        return _KINDS[self.letter]
+
+
+_KINDS: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
 
 
 @dataclass(frozen=True, order=True, repr=False)
@@ -46,7 +48,6 @@ class Head:
     """One head of a model. Heads are ordered as they are counted."""
 
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
-    """Of which attention it is a head."""
     layer: int
     """The number of its layer in the model, from 0 on; other layers may have no attention."""
     head: int
@@ -60,16 +61,12 @@ class Head:
 
     @property
     def name(self) -> str:
-        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention.
-
-        >>> Head(2, 0).name, Head(1, 3, kind=AttentionKind.CROSS).name
-        ('2-0', 'c1-3')
-        """
+        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention."""
         return f"{self.kind.letter}{self.layer}-{self.head}"
 
     @property
     def table_name(self) -> str:
-        """As tables name it, since a spreadsheet makes a date of `1-8`; `L3H4`, and of cross attention `cL1H3`.
+        """As tables name it, since a spreadsheet makes a date of `1-8`.
 
         >>> Head(2, 0).table_name, Head(1, 3, kind=AttentionKind.CROSS).table_name
         ('L2H0', 'cL1H3')
@@ -95,9 +92,6 @@ HeadLike = Head | tuple[int, int] | str
 Heads = HeadLike | Sequence[HeadLike]
 """Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
 
-_KINDS: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
-_NAME = re.compile(r"layer:(?P<of>[edc]?)(?P<whole>\d{1,6})|(?P<letter>[edc]?)[Ll]?(?P<layer>\d{1,6})[-.Hh](\d{1,6})")
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -106,7 +100,6 @@ class Grid:
     shape: tuple[int, int]
     """How many layers have attention, and how many heads each."""
     kind: AttentionKind = AttentionKind.ONLY
-    """Of which attention heads are."""
     layers: tuple[int, ...] = ()
     """The numbers of the layers that have attention; empty if all have."""
 
@@ -117,8 +110,7 @@ class Grid:
     @classmethod
     def of(cls, values: Any, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Grid:
         """The heads that an array is of, and the numbers of its layers. Shape: [layer, head, ...]."""
-        layer_count, heads = values.shape[:2]
-        return cls((layer_count, heads), kind, tuple(layers))
+        return cls((values.shape[0], values.shape[1]), kind, tuple(layers))
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -141,37 +133,23 @@ class Grid:
         return iter(self._heads)
 
     def __getitem__(self, number: SupportsIndex) -> Head:
-        """The head of a number from 0 on. Raises: IndexError if there are not so many."""
         return self._heads[index(number)]
 
-    def __contains__(self, head: Head) -> bool:
-        return self.kind == head.kind and head.layer in self.numbers and 0 <= head.head < self.shape[1]
-
     def index(self, head: Head) -> int:
-        """A head's number. Raises: ValueError if the model has no such head.
-
-        >>> Grid((3, 2)).index(Head(2, 1)), Grid((3, 2))[5]
-        (5, Head(2-1))
-        """
-        if head not in self:
-            raise ValueError(f"no head {head.name} among {self}")
-        return self.numbers.index(head.layer) * self.shape[1] + head.head
+        """A head's number. Raises: ValueError if the model has no such head."""
+        return self._heads.index(head)
 
     def layer_of(self, head: Head) -> list[Head]:
         """All heads of a head's layer, itself included, in order."""
-        return [other for other in self._heads if other.layer == head.layer]
+        return [other for other in self if other.layer == head.layer]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
         """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order.
 
         Before them the column `kind`, where heads are of another attention than an encoder's.
         """
-        import numpy as np  # the command line reads heads' names before it has imported anything slow
-
         heads = self._heads if numbers is None else [self[number] for number in numbers]
-        kind = {} if self.kind is AttentionKind.ONLY else {"kind": np.full(len(heads), self.kind.word)}
-        places = np.array([(head.layer, head.head) for head in heads], dtype=np.int64).reshape(-1, 2)
-        return {**kind, "layer": places[:, 0], "head": places[:, 1]}
+        return {name: [head.columns[name] for head in heads] for name in self[0].columns}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.
@@ -181,25 +159,18 @@ class Grid:
         >>> Grid((3, 2)).select("2-0,layer:1"), Grid((3, 2)).select("L2H1, 0.1")
         ([Head(2-0), Head(1-0), Head(1-1)], [Head(2-1), Head(0-1)])
         """
-        selected: list[Head] = []
-        for name in map(str.strip, heads_written(heads).split(",")):
-            letter, layer, head = _parsed(name)
+        selected: dict[Head, None] = {}
+        for text, letter, layer, number in parse_heads(heads_written(heads)):
             if letter and _KINDS[letter] != self.kind.word:
-                missing = f"{name}: this model has no {_KINDS[letter]} attention"
+                missing = f"{text}: this model has no {_KINDS[letter]} attention"
                 raise SelectionError(missing, f"name heads as {self[0].name}")
-            if layer is None:
-                selected += self
-                continue
-            if self.layers and layer not in self.layers:
-                remedy = f"its layers with attention are {', '.join(map(str, self.layers))}"
-                raise SelectionError(f"{name}: layer {layer} of this model has no attention", remedy)
-            for what, number, count in (("layer", layer, max(self.numbers) + 1), ("head", head or 0, self.shape[1])):
-                if number >= count:
-                    remedy = f"give a {what} among these"
-                    raise SelectionError(f"{name}: this model has {what}s 0 to {count - 1}", remedy)
-            in_layer = self.layer_of(Head(layer, 0))
-            selected += in_layer if head is None else [in_layer[head]]
-        return list(dict.fromkeys(selected))
+            for what, n, known in (("layer", layer, self.numbers), ("head", number, range(self.shape[1]))):
+                if n is not None and n not in known:
+                    listed = f"0 to {len(known) - 1}" if isinstance(known, range) else ", ".join(map(str, known))
+                    raise SelectionError(f"{text}: this model has {what}s {listed}", f"give a {what} among these")
+            named = (head for head in self if layer in (None, head.layer) and number in (None, head.head))
+            selected |= dict.fromkeys(named)
+        return list(selected)
 
     def head(self, named: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
@@ -209,33 +180,31 @@ class Grid:
         return selected[0]
 
 
-def names(heads: Iterable[Head]) -> str:
-    """Several heads by name, as the command line takes them.
-
-    >>> names([Head(2, 0), Head(6, 11)])
-    '2-0,6-11'
-    """
-    return ",".join(head.name for head in heads)
+_NAME = re.compile(r"all|layer:([edc]?)(\d{1,6})|([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")
+_REMEDY = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
 
 
-def _parsed(name: str) -> tuple[str, int | None, int | None]:
-    """A name's letter, layer and head: no head of a whole layer, and neither of all heads. Raises: SelectionError."""
-    if name == "all":
-        return "", None, None
-    if (match := _NAME.fullmatch(name)) is None:
-        raise SelectionError(f"'{name}' names no head", "name heads as 2-0, as 2-0,6-11, as layer:2 or as all")
-    if match["whole"] is not None:
-        return match["of"], int(match["whole"]), None
-    return match["letter"], int(match["layer"]), int(match[5])
+class NamedHeads(NamedTuple):
+    """A part of what names heads: a layer without a number is whole, and no layer means all heads."""
+
+    text: str
+    letter: str
+    layer: int | None
+    number: int | None
 
 
-def check_heads_are_named(text: str) -> None:
-    """Raises: SelectionError if no model could have heads of such names; needs no model."""
-    for part in text.split(","):
-        _parsed(part.strip())
+def parse_heads(heads: str) -> list[NamedHeads]:
+    """The parts of a text that names heads. Raises: SelectionError if no model could have heads of such names."""
+    parts = []
+    for text in map(str.strip, heads.split(",")):
+        if (match := _NAME.fullmatch(text)) is None:
+            raise SelectionError(f"'{text}' names no head", _REMEDY)
+        layer, number = match[2] or match[4], match[5]
+        parts.append(NamedHeads(text, match[1] or match[3] or "", layer and int(layer), number and int(number)))
+    return parts
 
 
-def attention_named(text: str, asked: AttentionName | None = None) -> AttentionName:
+def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
     """Of which attention the heads of a text are: the one asked for, else that of their letters, else the encoder's.
 
     >>> attention_named("c1-0,layer:c0"), attention_named("0-2"), attention_named("1-0", "cross")
@@ -243,29 +212,24 @@ def attention_named(text: str, asked: AttentionName | None = None) -> AttentionN
 
     Raises: SelectionError for heads of two kinds, or of another kind than the one asked for.
     """
-    named: dict[AttentionName, str] = {}
-    for part in map(str.strip, text.split(",") if text else ()):
-        letter, layer, _ = _parsed(part)
-        if layer is not None and (letter or asked is None):
-            named.setdefault(_KINDS[letter], part)
-    for kind, part in named.items():
-        if asked is not None and kind != asked:
-            remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
-            raise SelectionError(f"{part} is of {kind} attention, and {asked} attention was asked for", remedy)
+    parts = [part for part in parse_heads(heads or "all") if part.layer is not None and (part.letter or asked is None)]
+    named = {_KINDS[part.letter]: part.text for part in parts}
+    told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
+    if asked is not None and named.keys() - {asked}:
+        remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
+        raise SelectionError(f"{told}, and {asked} attention was asked for", remedy)
     if len(named) > 1:
-        told = " and ".join(f"{part} is of {kind} attention" for kind, part in [*named.items()][:2])
         raise SelectionError(told, "name heads of one kind at a time")
     return next(iter(named), asked or "encoder")
 
 
-def heads_of_kind(text: str, kind: AttentionName) -> str:
+def heads_of_kind(heads: str, kind: AttentionName) -> str:
     """The heads of a text that are of one kind; `all` are of every kind.
 
     >>> heads_of_kind("c1-0,0-2,layer:c0", "cross"), heads_of_kind("all", "decoder")
     ('c1-0,layer:c0', 'all')
     """
-    parts = map(str.strip, text.split(","))
-    return ",".join(part for part in parts if part == "all" or attention_named(part) == kind)
+    return ",".join(part.text for part in parse_heads(heads) if part.layer is None or _KINDS[part.letter] == kind)
 
 
 def heads_written(heads: Any) -> str:
@@ -282,5 +246,5 @@ def heads_written(heads: Any) -> str:
     if len(several) == 2 and all(isinstance(number, Integral) for number in several):
         return "-".join(map(str, several))
     if not several:
-        raise SelectionError(f"{heads!r:.60} names no head", "name heads as 2-0, as 2-0,6-11, as layer:2 or as all")
+        raise SelectionError(f"{heads!r:.60} names no head", _REMEDY)
     return ",".join(map(heads_written, several))

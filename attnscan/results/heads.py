@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
-from attnscan.results.shown import lines, scored, shaped, tallied
+from attnscan.results.shown import lines, shaped
 from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special
 from attnscan.results.terms import AttentionName
 
@@ -123,14 +124,17 @@ class HeadScores:
     """Writes what a notebook shows of it."""
 
     def __repr__(self) -> str:
-        about = [f"labels: {tallied(self.label)}"] if self.has_labels else []
+        about = []
+        if self.has_labels:
+            counts = Counter(self.label.ravel().tolist()).most_common()
+            about = ["labels: " + ", ".join(f"{count} {label or 'no distinct habit'}" for label, count in counts)]
         if self.of_input:
             return lines(self, self.signature, self.grid, " ".join(self.units), *about)
         best = []
         for p, pattern in enumerate(self.scores.patterns):
             for number in self.order(pattern)[:1]:
                 head = self.grid[number]
-                best.append(f"{pattern} {scored(head, float(self.table.score[(*head.place, p)]))}")
+                best.append(f"{pattern} {head.name} ({self.table.score[(*head.place, p)]:.2f})")
         return lines(self, self.signature, self.grid, *about, f"best heads: {', '.join(best) or 'none'}")
 
     def _repr_html_(self) -> str | None:

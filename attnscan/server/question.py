@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from attnscan.hashing import hashed
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change
+from attnscan.results.change import Change, Positions, Segments
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.safe_text import plain
 
@@ -56,15 +56,15 @@ class Question:
 
 
 class _Body(BaseModel):
-    """The JSON that a page sends. Texts are checked by `Pair` and `Change`, whose errors a person can read."""
+    """The JSON that a page sends. Texts are checked by `Pair`, whose errors a person can read."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     a: InstanceOf[str]  # `str` would refuse half of a surrogate pair here
     b: InstanceOf[str] | None = None
     hidden: list[Annotated[int, Field(ge=0, le=65_535)]] = Field([], max_length=_MOST)
-    positions: str = "kept"
-    segments: str = "kept"
+    positions: Positions = "kept"
+    segments: Segments = "kept"
     off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field([], max_length=_MOST)
     model: int = Field(0, ge=0)
     attention: Literal["", "encoder", "decoder", "cross"] = ""
@@ -73,7 +73,7 @@ class _Body(BaseModel):
 def question_of(body: bytes, models: int) -> Question:
     """Read a question to one of so many models.
 
-    Raises: Malformed for what no page of ours asks; InputError or OptionError for what a person may.
+    Raises: Malformed for what no page of ours asks; InputError for what a person may.
     """
     try:
         asked = _Body.model_validate(json.loads(body.decode(), object_pairs_hook=_object))
@@ -85,13 +85,7 @@ def question_of(body: bytes, models: int) -> Question:
         raise Malformed("the body is not JSON") from None
     if asked.model >= models:
         raise Malformed(f"model: there are {models}")
-    off = tuple(map(_head, asked.off))
-    change = Change(
-        hidden=tuple(asked.hidden),
-        positions=asked.positions,  # type: ignore[arg-type]
-        segments=asked.segments,  # type: ignore[arg-type]
-        off=off,
-    )
+    change = Change(tuple(asked.hidden), asked.positions, asked.segments, tuple(map(_head, asked.off)))
     return Question(Pair(asked.a, asked.b), change, asked.model, asked.attention)
 
 

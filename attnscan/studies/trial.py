@@ -25,7 +25,7 @@ from attnscan.model.attention_block import Consumer, OnOutput
 from attnscan.model.running import check_finite, forward, head_sees_only
 from attnscan.model.tap import Tap
 from attnscan.model.task_heads import task_head
-from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction, PredictionKind
+from attnscan.results.change import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import InputReading
@@ -84,8 +84,15 @@ class Way:
         if self.kind == "words":
             ids = encoded.model_inputs["input_ids"]
             hidden = [
-                HiddenToken(place, encoded.tokens[place], self._guesses(b, ids[place]), self._guesses(a, ids[place]))
-                for place, b, a in zip(change.hidden, before, after, strict=True)
+                HiddenToken(
+                    place,
+                    encoded.tokens[place],
+                    truth_before=float(was[ids[place]]),
+                    truth_after=float(now[ids[place]]),
+                    before=self._guesses(was),
+                    after=self._guesses(now),
+                )
+                for place, was, now in zip(change.hidden, before, after, strict=True)
             ]
             return Prediction("words", words=tuple(hidden))
         names = ["B follows A", "B does not follow A"]
@@ -93,10 +100,10 @@ class Way:
             names = [str(self.whole.config.id2label.get(number, number)) for number in range(len(after))]
         return Prediction(self.kind, classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
 
-    def _guesses(self, probabilities: Tensor, truth: int) -> Guesses:
+    def _guesses(self, probabilities: Tensor) -> tuple[tuple[str, float], ...]:
+        """The likeliest tokens with their probabilities."""
         top, ids = probabilities.topk(min(TOP, len(probabilities)))
-        texts = token_texts(self.tokenizer, ids.tolist())
-        return Guesses(tuple(zip(texts, top.tolist(), strict=True)), float(probabilities[truth]))
+        return tuple(zip(token_texts(self.tokenizer, ids.tolist()), top.tolist(), strict=True))
 
 
 def _ways_of(scanner: Scanner) -> list[Way]:

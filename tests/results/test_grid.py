@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from attnscan.errors import SelectionError
-from attnscan.results.grid import AttentionKind, Grid, Head, attention_named, heads_written, names
+from attnscan.results.grid import AttentionKind, Grid, Head, attention_named, heads_written
 
 GRID = Grid((3, 2))
 CROSS, HYBRID = Grid((1, 2), AttentionKind.CROSS), Grid((2, 2), layers=(1, 3))
+
+
+def names(heads: Iterable[Head]) -> str:
+    return ",".join(head.name for head in heads)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,7 @@ def test_no_such_head(text: str, message: str) -> None:
     with pytest.raises(SelectionError) as error:
         GRID.select(text)
     assert str(error.value) == message
-    with pytest.raises(SelectionError, match="layer 2 of this model has no attention; its layers with attention are 1"):
+    with pytest.raises(SelectionError, match="2-0: this model has layers 1, 3; give a layer among these"):
         HYBRID.select("2-0")
 
 

@@ -41,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("Profile", ["the average head's attention: ", "next 0.", "3 pairs"]),
         ("Explanations", [" 0-0 (", "and 12 more"]),
         ("Dependencies", ["nats by the masked-LM head", " helps "]),
-        ("Ablation", ["by masked-lm: 0-0 ", "and 10 more", "3 pairs"]),
+        ("Ablation", ["by masked-lm: 0-0 ", "3 pairs"]),
         ("Similarity", ["most alike", "3 pairs"]),
         ("Comparison", ["0 heads change their label", "heads matched by place", "3 pairs"]),
     ],

@@ -160,7 +160,7 @@ class TestJson:
     def test_heads_are_records_beside_what_the_result_says_of_itself(self) -> None:
         frame = two_heads()
         content = render(frame, "json")
-        assert sum(line.startswith(b'    {"model": "saved.npz"') for line in content.splitlines()) == 2
+        assert sum(line.startswith(b'{"model": "saved.npz"') for line in content.splitlines()) == 2
         read = json.loads(content)
         assert list(read) == [*frame.attrs, "heads"]
         assert {name: read[name] for name in frame.attrs} == json.loads(json.dumps(frame.attrs))

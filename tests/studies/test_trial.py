@@ -30,7 +30,7 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change, Guesses
+from attnscan.results.change import Change
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
@@ -146,9 +146,9 @@ def weights_of(result: HeadScores) -> np.ndarray:
     return result.attention.weights
 
 
-def _puts(guesses: Guesses, probabilities: torch.Tensor) -> None:
+def _puts(guesses: tuple[tuple[str, float], ...], probabilities: torch.Tensor) -> None:
     """What a trial tells of a place is what the model run by hand puts there."""
-    assert_allclose([share for _, share in guesses.top], probabilities.topk(5).values, atol=1e-5)
+    assert_allclose([share for _, share in guesses], probabilities.topk(5).values, atol=1e-5)
 
 
 def _same(one: HeadScores, other: HeadScores) -> None:
@@ -214,12 +214,12 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
         shares = np.exp(logits[place]) / np.exp(logits[place]).sum()
         top = np.argsort(-shares)[:5]
         assert (word.place, word.truth, word.before) == (place, trial.tokens[place], word.after)
-        assert_allclose([share for _, share in word.after.top], shares[top], atol=1e-5)
-        assert_allclose(word.after.truth, shares[truth], atol=1e-5)
+        assert_allclose([share for _, share in word.after], shares[top], atol=1e-5)
+        assert_allclose(word.truth_after, shares[truth], atol=1e-5)
         decoded = [
             tokenizer.decode([id_]) if family == "roberta" else tokenizer.convert_ids_to_tokens([id_])[0] for id_ in top
         ]
-        told = [text for text, _ in word.after.top]
+        told = [text for text, _ in word.after]
         assert told == [text if whole == "\ufffd" else whole for text, whole in zip(told, decoded, strict=True)]
 
 
@@ -314,9 +314,9 @@ def test_the_head_that_carries_the_answer_is_missed_and_no_other(tmp_path: Path)
             trials.run(pair, Change(hidden=(3,), off=(head,))).finished()[1][0].words[0]
             for head in (Head(0, 1), CARRIER)
         )
-    assert other.before.top[0][0] == other.truth == other.after.top[0][0]
-    assert carrier.before.truth == pytest.approx(other.after.truth) and carrier.before.truth > 0.8
-    assert carrier.after.truth < 0.1
+    assert other.before[0][0] == other.truth == other.after[0][0]
+    assert carrier.truth_before == pytest.approx(other.truth_after) and carrier.truth_before > 0.8
+    assert carrier.truth_after < 0.1
 
 
 def _bert_with(kind: Any, **more: Any) -> Any:

@@ -10,7 +10,7 @@ from toy import _tokenizer
 
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
-from attnscan.results.grid import Head, names
+from attnscan.results.grid import Head
 from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest
 
@@ -22,7 +22,9 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
 
 
 def each_of(*heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero") -> AblationRequest:
-    return AblationRequest(heads=names(heads), each=True, draws=DRAWS, measures=measures, replace=replace)
+    return AblationRequest(
+        heads=",".join(head.name for head in heads), each=True, draws=DRAWS, measures=measures, replace=replace
+    )
 
 
 def effect_of(ablated: float, others: tuple[float, ...], name: str = "x", possible: int | None = None) -> Effect:

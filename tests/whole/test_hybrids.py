@@ -56,7 +56,7 @@ def test_heads_are_named_by_the_layers_of_the_model(jamba: str, tmp_path: Path) 
         assert sorted(ranking.to_frame()["layer"].unique()) == [1, 3]
     assert attnscan.profile(TEXT, model=jamba).to_frame()["layer"].unique().tolist() == [1, 3]
     line = refusal(lambda: attnscan.explain("0-1", TEXT, model=jamba), SelectionError)
-    assert line.startswith("0-1: layer 0 of this model has no attention; its layers with attention are 1, 3")
+    assert line.startswith("0-1: this model has layers 1, 3")
 
 
 def test_the_head_that_is_named_is_the_one_that_is_switched_off() -> None:

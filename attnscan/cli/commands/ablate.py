@@ -8,7 +8,6 @@ import typer
 
 from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
-from attnscan.results.grid import names
 from attnscan.results.terms import DRAWS, MEASURES, OF_TARGETS, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import called
@@ -77,4 +76,4 @@ def _next(result: Ablation) -> tuple[str, ...]:
         return ("explain", most.set.heads[0].name)
     if called(most.set.name, ALL_PATTERNS) is not None:
         return ("heads", "--pattern", most.set.name)
-    return ("similar", "--heads", names(most.set.heads))
+    return ("similar", "--heads", ",".join(head.name for head in most.set.heads))
