@@ -201,7 +201,7 @@ def _files_input(paths: tuple[str, ...], reading: FileReading, on_bad: OnBad | N
     return PairsInput(
         lambda skip: read_pairs(paths, reading, skip, note),
         on_bad,
-        lambda: about_how_many(paths, reading),
+        lambda: about_how_many(paths),
         has_ids=reading.id is not None,
         once="standard input" if once == STDIN else once,
         first=os.path.isfile(paths[0]),  # noqa: PTH113 (a name may be too long for a file)

@@ -7,16 +7,15 @@ format, and how a file is compressed.
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, NoReturn
+from typing import IO, Any
 from urllib.parse import unquote
 
-from attnscan.errors import PairsError, out_of_memory
+from attnscan.errors import PairsError
 
 STDIN = "-"
 TABLES = (".parquet", ".pq", ".arrow", ".feather", ".xlsx")
@@ -55,11 +54,6 @@ def _suffixes(name: str) -> tuple[str, str]:
     return (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
 
 
-def packing_of(name: str) -> str:
-    """How a file is compressed, as fsspec calls it; empty if its name does not say."""
-    return PACKED.get(_suffixes(name)[1], "")
-
-
 def format_of(name: str) -> str:
     """The suffix that says the format of a file; empty for standard input and what has no suffix, such as pipes.
 
@@ -76,18 +70,8 @@ def format_of(name: str) -> str:
 
 
 def path_of(name: str) -> str:
-    """The path that a name is, or that a `file://` names. Raises: PairsError if that is on another machine."""
-    if not scheme_of(name):
-        return name
-    host, slash, path = name.partition("://")[2].partition("/")
-    if host not in ("", "localhost"):
-        raise PairsError(f"cannot read {shown(name)}: its file is on another machine", "write file:/// and the path")
-    return unquote(f"{slash}{path}")
-
-
-def is_local(name: str) -> bool:
-    """Whether a name is a path, or the address of one."""
-    return name != STDIN and scheme_of(name) in ("", "file")
+    """The path that a name is, or that a `file://` names."""
+    return unquote(name.partition("://")[2].removeprefix("localhost")) if scheme_of(name) else name
 
 
 def files_named(names: Sequence[str]) -> list[str]:
@@ -101,39 +85,29 @@ def files_named(names: Sequence[str]) -> list[str]:
         raise PairsError("standard input is named twice", "it can be read only once")
     files: list[str] = []
     for name in names:
-        files += _local_files(path_of(name)) if is_local(name) else [name]
+        is_local = name != STDIN and scheme_of(name) in ("", "file")
+        files += _local_files(path_of(name)) if is_local else [name]
     for file in files:
         format_of(file)
     return files
 
 
 def _local_files(name: str) -> list[str]:
-    path, pattern = Path(name), re.search(r"[*?\[]", name)
+    path = Path(name)
     try:
-        if not name or "\0" in name:
-            raise PairsError(f"{name!r} is no name of a file", "check the path")
         if path.is_dir():
-            walked = os.walk(path, onerror=_raised)  # rglob passes over directories that cannot be read
-            below = [Path(directory, file) for directory, _, inside in walked for file in inside]
-            files = [file for file in below if file.is_file() and _suffixes(file.name)[0] in FORMATS]
-            files = [file for file in files if not any(part[0] == "." for part in file.relative_to(path).parts)]
-        elif pattern and not path.exists():
-            start = name.rfind("/", 0, pattern.start()) + 1
-            files = [file for file in Path(name[:start]).glob(name[start:]) if file.is_file()]
+            inside = [file for file in path.rglob("*") if _suffixes(file.name)[0] in FORMATS and file.is_file()]
+            files = [str(file) for file in inside if not re.search(r"(^|/)\.", file.relative_to(path).as_posix())]
+        elif re.search(r"[*?\[]", name) and not path.exists():
+            files = [str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()]
         else:
             path.stat()
             return [name]
-    except OSError as error:
-        raise PairsError(f"cannot read {error.filename or name}: {error.strerror}", "check the path") from None
-    except ValueError:  # of characters that no name has
-        raise PairsError(f"{name!r} is no name of a file", "check the path") from None
+    except (OSError, ValueError) as error:  # such as a NUL in the name
+        raise PairsError(f"cannot read {name!r}: {_reason(error)}", "check the path") from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
-    return sorted(map(str, files))
-
-
-def _raised(error: OSError) -> NoReturn:
-    raise error
+    return sorted(files)
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:
@@ -141,7 +115,7 @@ def local_files(names: Sequence[str]) -> list[str] | None:
 
     Raises: PairsError as `files_named` does.
     """
-    files = files_named(names) if all(map(is_local, names)) else []
+    files = files_named(names) if STDIN not in names else []
     return files if files and all(Path(file).is_file() for file in files) else None
 
 
@@ -151,28 +125,21 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 
     Raises: PairsError, which names the file, in place of whatever goes wrong while it is open.
     """
-    packing, is_table = packing_of(name), format_of(name) in TABLES
+    packing, is_table, is_open = PACKED.get(_suffixes(name)[1], ""), format_of(name) in TABLES, False
     try:
-        with ExitStack() as stack:
-            stream = stack.enter_context(_opened(name))
-            if packing:
-                from fsspec.compression import compr
-
-                if packing not in compr:
-                    what = f"reading {shown(name)} needs backports.zstd, which is not installed"
-                    raise PairsError(what, "run: pip install 'attnscan[zstd]'")
-                stream = compr[packing](stream, mode="rb")
-            if is_table and (packing or not stream.seekable()):
-                stream = io.BytesIO(stream.read())
-            yield stream
+        with _open(name, packing) as stream:
+            is_open = True
+            yield io.BytesIO(stream.read()) if is_table and (packing or not stream.seekable()) else stream
     except PairsError as error:
         if shown(name) in error.what:
             raise
         raise PairsError(f"{shown(name)}: {error.what}", error.remedy) from None
     except Exception as error:  # each format's and store's library raises its own kinds
-        what, remedy = f"cannot read {shown(name)}: {_reason(error)}", "check the file, and that you may read it"
-        if not (isinstance(error, OSError) and error.errno):
-            if out_of_memory(error) and not is_table:  # a damaged table may ask for any amount
+        what, remedy = f"cannot read {shown(name)}: {_reason(error)}", "check the name, and that you may read it"
+        if isinstance(error, ImportError):
+            remedy = "run: pip install 'attnscan[stores]'"
+        elif is_open and not getattr(error, "errno", None):
+            if isinstance(error, MemoryError) and not is_table:  # a damaged table may ask for any amount
                 raise
             if packing:
                 what, remedy = f"{shown(name)} is not a whole {packing} file: {_reason(error)}", "compress it again"
@@ -185,27 +152,21 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
-    """Open a file as it is."""
+def _open(name: str, packing: str) -> Iterator[Any]:
     if name == STDIN:
         if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
             raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
         yield sys.stdin.buffer
-    elif scheme_of(name):
-        try:
-            import fsspec
-
-            file = fsspec.open(name, "rb").open()
-        except Exception as error:
-            is_missing = isinstance(error, ImportError) and scheme_of(name) in ("s3", "gs", "gcs", "http", "https")
-            remedy = "run: pip install 'attnscan[stores]'" if is_missing else "check the address, and your rights"
-            raise PairsError(f"cannot read {shown(name)}: {_reason(error)}", remedy) from None
-        with io.BufferedReader(file, _BUFFER) as stream:
-            yield stream
-    elif Path(name).is_char_device() and name != os.devnull:
-        raise PairsError(f"{name} is a device, which may have no end", "name a file, or pipe pairs into -")
-    else:
+    elif not packing and not scheme_of(name):
         with Path(name).open("rb") as stream:
+            yield stream
+    else:
+        import fsspec
+
+        if packing and packing not in fsspec.compression.compr:
+            what = f"reading {shown(name)} needs backports.zstd, which is not installed"
+            raise PairsError(what, "run: pip install 'attnscan[zstd]'")
+        with fsspec.open(name, "rb", compression=packing or None) as file, io.BufferedReader(file, _BUFFER) as stream:
             yield stream
 
 

@@ -13,17 +13,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from attnscan.errors import InputError, OptionError, PairsError, needs
 from attnscan.inputs.conllu import is_conllu, trees_of
-from attnscan.inputs.files import STDIN, TABLES, files_named, format_of, local_files, opened, packing_of, shown
+from attnscan.inputs.files import STDIN, TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
 
@@ -45,7 +43,6 @@ COLUMNS = (
     ("sentence",),
 )
 """The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
-_HALVES = {name for columns in COLUMNS if len(columns) == 2 for name in columns}
 
 Quoting = Literal["auto", "csv", "none"]
 OnBad = Callable[[PairsError], None]
@@ -54,19 +51,12 @@ OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
 
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
-_LONGEST_CELL = 16 << 20  # characters that an open quote swallows
-_MOST_LINES_AGAIN = 1_000_000  # of a file: one of open quotes alone would take quadratic time
-_SAMPLE = 1000  # lines behind the first quoted cell that show whether quotes are the writer's
-_WORDS, _LONGEST_NAME = 5, 60  # words that make a cell a sentence, and characters of a column's name
+_SAMPLE = 10_000  # lines that show whether quotes are the writer's
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_NO_TEXT = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\x28\xb5\x2f\xfd": ".zst",
-    b"\xfd7zXZ": ".xz",
-    b"PK\3\4": ".xlsx",
-    b"PAR1\x15": ".parquet",
-}
+_NO_TEXT = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\3\4", b"PAR1")  # packed files and tables
+_SENTENCE = re.compile(r"(\S+\s+){4}\S|[?!。？！]\W*$|\s\S+\.\W*$")  # five words, or a final stop
+csv.field_size_limit(16 << 20)  # an open quote must not take the whole file
 
 
 @dataclass(frozen=True)
@@ -97,10 +87,7 @@ class FileReading:
             metavar="NAME",
         ),
     ] = None
-    id: Annotated[
-        str | None,
-        Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN"),
-    ] = None
+    id: Annotated[str | None, Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN")] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""
 
@@ -117,6 +104,9 @@ class FileReading:
 
 
 # Records.
+
+Rows = Iterator[Record | PairsError]
+"""The records of a file, and a PairsError in the place of each bad one."""
 
 
 def read_pairs(
@@ -136,8 +126,8 @@ def read_pairs(
 
 def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None, note: OnNote) -> Iterator[Record]:
     for file in files:
+        name, suffix = shown(file), format_of(file)
         with opened(file) as stream:
-            name, suffix = shown(file), format_of(file)
             if suffix == ".xlsx":
                 rows = _sheet_rows(stream, name, reading, note)
             elif suffix in TABLES:
@@ -150,48 +140,38 @@ def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None
 def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None) -> Iterator[Record]:
     """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
 
-    `on_note` is told if it is not UTF-8.
-
     Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
     """
     name = shown(STDIN)
     with opened(STDIN) as stream:
         lines = enumerate(_lines(stream, name, None, on_note), 1)
-        full = ((number, _cut(line, "\t")) for number, line in lines if line.strip())
-        rows = (record_of(f"{name}:{number}", Place(name, number), cells) for number, cells in full)
+        places = ((Place(name, number), line) for number, line in lines if line.strip())
+        rows = (record_of(f"{name}:{place.row}", place, _cut(line, "\t")) for place, line in places)
         yield from good_records(rows, on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
     """The 102 pairs that attnscan ships."""
-    name = "attnscan/inputs/data/pairs.csv"
-    with resources.as_file(resources.files("attnscan.inputs").joinpath("data", "pairs.csv")) as path:
-        for record in read_pairs([str(path)]):
-            where = record.where.replace(str(path), name)
-            yield replace(record, where=where, place=replace(record.place, file=name))
+    name, reading = "attnscan/inputs/data/pairs.csv", FileReading()
+    with (Path(__file__).parent / "data" / "pairs.csv").open(encoding="utf-8", newline="") as lines:
+        yield from good_records(_text_rows(lines, name, ".csv", reading, lambda _: None), None)
 
 
-def about_how_many(names: Sequence[str], reading: FileReading = FileReading()) -> int | None:
-    """About how many pairs the files hold, for the time left: their lines. None where that needs reading the files.
+def about_how_many(names: Sequence[str]) -> int | None:
+    """About how many pairs the files hold, by their lines; None where that needs reading them.
 
     Without names, the pairs that attnscan ships.
     """
-    files = local_files(names)
-    if not names or files is None:
-        return None if names else sum(1 for _ in shipped_pairs())
-    if any(format_of(file) not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") or packing_of(file) for file in files):
+    if not names:
+        return sum(1 for _ in shipped_pairs())
+    files = [Path(file) for file in local_files(names) or ["-"]]
+    if any(file.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") for file in files):
         return None
-    total, last = 0, b""
+    total = 0
     for file in files:
-        with Path(file).open("rb") as stream:
-            for chunk in iter(partial(stream.read, 1 << 20), b""):
-                total, last = total + chunk.count(b"\n"), chunk[-1:]
-        total += (last != b"\n") - (format_of(file) in (".csv", ".tsv") and reading.header is not False)
-    return max(total, 0)
-
-
-Rows = Iterator[Record | PairsError]
-"""The records of a file, and a PairsError in the place of each bad one."""
+        with file.open("rb") as stream:
+            total += sum(chunk.count(b"\n") for chunk in iter(partial(stream.read, 1 << 20), b""))
+    return total
 
 
 def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> Iterator[Record]:
@@ -207,86 +187,79 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
 
 def record_of(where: str, place: Place, sentences: Sequence[Any], label: Any = None) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
-    for name, cell in zip("AB", sentences, strict=False):
-        if isinstance(cell, Text):
-            continue
-        if isinstance(cell, Mapping) and cell:
-            what = f"{where}: sentence {name} is an object with the fields {', '.join(map(str, list(cell)[:5]))}"
-            return PairsError(what, "name one or two with --columns, such as translation.en, or pass --skip-bad")
-        is_what = "missing" if _is_missing(cell) else f"of the class {type(cell).__name__}, and not text"
-        return bad_record(where, f"sentence {name} is {is_what}")
     if len(sentences) not in (1, 2):
         return bad_record(where, f"it has {len(sentences)} cells, where one or two sentences are expected")
+    for name, cell in zip("AB", sentences, strict=False):
+        if not isinstance(cell, Text):
+            kind = "missing" if _as_text(cell) is None else f"of the class {type(cell).__name__}, and not text"
+            if isinstance(cell, Mapping) and cell:
+                kind = f"an object with the fields {', '.join(map(str, cell)):.99} (--columns leads into it)"
+            return bad_record(where, f"sentence {name} is {kind}")
     try:
         return Record(Pair(*sentences), where, _as_text(label), place)
     except InputError as error:
         return bad_record(where, error.what)
 
 
-def _is_missing(cell: Any) -> bool:
-    """Whether a cell is empty: None, NaN, or NA of pandas."""
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
-
-
 def _as_text(cell: Any) -> str | None:
-    """An id or a label; what is no Unicode in it is replaced."""
-    return None if _is_missing(cell) else str(cell).encode(errors="replace").decode()
+    """An id or a label, what is no Unicode in it replaced; None for a missing one: None, NaN, or NA of pandas."""
+    if cell is None or (not isinstance(cell, str) and str(cell) in ("nan", "NaT", "<NA>")):
+        return None
+    return str(cell).encode(errors="replace").decode()
 
 
 # Columns.
 
 Column = tuple[Any, ...]
 """A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
+Row = Sequence[Any] | Mapping[int, Any]
+"""The cells of a row by their places."""
 
 
 class Columns(NamedTuple):
     """The columns to read of each row."""
 
     sentences: tuple[Column, ...]
-    id: Column | None = None
-    label: Column | None = None
+    id: Column | None
+    label: Column | None
+    places: tuple[int, ...]
+    """The places of all of these, without repeats."""
 
-    @property
-    def places(self) -> list[int]:
-        """The places of the columns, without repeats."""
-        return list(dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column))
-
-    def record(
-        self, where: str, file: str, number: int, cells: Sequence[Any] | Mapping[int, Any]
-    ) -> Record | PairsError:
+    def record(self, where: str, file: str, number: int, cells: Row) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
         id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
         sentences = [_value(cells, column) for column in self.sentences]
         return record_of(where, Place(file, number, _as_text(id_)), sentences, label)
 
 
-def _value(cells: Sequence[Any] | Mapping[int, Any], column: Column) -> Any:
+def _value(cells: Row, column: Column) -> Any:
     """The value in a row's cells; None if a key is not there. Items of lists are counted from 1."""
     value = cells[column[0]]
     for key in column[1:]:
-        if isinstance(value, Mapping):
-            value = value.get(key)
-        elif isinstance(value, list | tuple) and 0 < _number(key) <= len(value):
-            value = value[_number(key) - 1]
+        if isinstance(value, list | tuple):
+            value = dict(enumerate(value, 1)).get(_number(key))
         else:
-            return None
+            value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
     """Choose the columns to read by their names. Raises: PairsError that lists the columns if there are none."""
-    wanted = reading.columns or known_among(names) or (names if len(names) == 1 else ())
+    wanted = reading.columns or known_among(names)
+    if not wanted and (len(names) == 1 or list(names) == ["1", "2"]):  # numbers stand for names that are not known
+        wanted = tuple(names)
+        if re.search("[,;\t|]", names[0]):
+            what = f"the only column is {_listed(names)}, as if another separator were used"
+            raise PairsError(what, "save it as CSV or TSV, or pass --columns 1")
     if not wanted:
         what = f"the columns are {_listed(names)}, and none is known to hold sentences"
         raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
-    if not reading.columns and len(names) == 1 and re.search("[,;\t|]", names[0]):
-        what = f"the only column is {_listed(names)}, as if another separator were used"
-        raise PairsError(what, "save it as CSV or TSV, or pass --columns 1")
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
-    taken = [column[0] for column in sentences]
-    labels = [(place,) for place, name in enumerate(names) if _folded(name) == "label" and place not in taken]
-    id_column = None if reading.id is None else _column(names, reading.id, "--id")
-    return Columns(sentences, id_column, labels[0] if labels and reading.labelled else None)
+    id_ = None if reading.id is None else _column(names, reading.id, "--id")
+    places = [column[0] for column in sentences]
+    labels = [place for place, name in enumerate(names) if _folded(name) == "label" and place not in places]
+    label = (labels[0],) if labels and reading.labelled else None
+    return Columns(sentences, id_, label, tuple(dict.fromkeys([*places, *(id_ or ())[:1], *(label or ())])))
 
 
 def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -305,10 +278,9 @@ def _column(names: Sequence[str], column: str, option: str) -> Column:
         return (close[0],)
     if 0 < _number(column) <= len(names):
         return (_number(column) - 1,)
-    keys = column.split(".")
-    for length in range(len(keys) - 1, 0, -1):
-        if (outer := ".".join(keys[:length])) in names:
-            return (names.index(outer), *keys[length:])
+    outer, *keys = column.split(".")
+    if keys and outer in names:
+        return (names.index(outer), *keys)
     what = f"there is no column {column!r:.60}; the columns are {_listed(names)}"
     raise PairsError(what, f"name those to read with {option}, or say which, counted from 1")
 
@@ -327,21 +299,19 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join([f"{name!r:.40}" for name in names[:20]] + ["…"] * (len(names) > 20)) or "none"
 
 
-# Text: CSV, TSV, a sentence a line, CoNLL-U.
+# Text: CSV, TSV, a sentence a line, CoNLL-U, JSON.
 
 
 def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
     """The lines of a stream, decoded, with their ends.
 
-    They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. A line that is not UTF-8
-    is Windows-1252, of which `note` is told, unless it or a line before has UTF-8 beyond ASCII: then it is damaged.
-    Bytes that cannot be decoded are kept as U+DC80 to U+DCFF, which no sentence may have.
+    They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. From the first line that
+    is not UTF-8 they are Windows-1252, of which `note` is told, unless UTF-8 beyond ASCII came before: then the line is
+    damaged. What cannot be decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
 
     Raises: PairsError for a file of another kind.
     """
     first = stream.readline()
-    if suffix := next((suffix for start, suffix in _NO_TEXT.items() if first.startswith(start)), ""):
-        raise PairsError(f"{name} is no text, and begins as {suffix} files do", f"unpack it, or call it {suffix}")
     codec = next((wide for mark, wide in _MARKS.items() if first.startswith(mark)), encoding or "utf-8")
     if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):
         try:  # its line ends are no bytes, so it is read whole
@@ -351,19 +321,19 @@ def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> 
             raise PairsError(what, "save it again, or pass --encoding NAME") from None
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
         return
-    may_be_windows, is_told = encoding is None, False
+    if b"\0" in first or first.startswith(_NO_TEXT):
+        remedy = "unpack it, call it by its format, such as .gz, .xlsx or .parquet, or pass --encoding NAME"
+        raise PairsError(f"{name} is no text: its first bytes are {first[:9]!r}", remedy)
+    may_be_windows = encoding is None
     for line in chain([first.removeprefix(codecs.BOM_UTF8)], stream):
         try:
             text = line.decode(codec)
-            may_be_windows = may_be_windows and text.isascii()
         except UnicodeDecodeError:
-            text = line.decode("ascii" if encoding else "utf-8", "surrogateescape")
-            as_windows = line.decode("cp1252", "replace")
-            if may_be_windows and line.decode(errors="ignore").isascii() and "\ufffd" not in as_windows:
-                text = as_windows
-                if not is_told:
-                    note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
-                is_told = True
+            text = line.decode("utf-8", "surrogateescape")
+            if may_be_windows and line.decode("utf-8", "ignore").isascii():
+                codec, text = "cp1252", line.decode("cp1252", "surrogateescape")
+                note(f"{name}: it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)")
+        may_be_windows = may_be_windows and text.isascii()
         yield text
 
 
@@ -376,49 +346,43 @@ def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReadin
     start: list[str] = []
     while not (start and start[-1].strip()) and (line := next(lines, "")):
         start.append(line)
-    first = start[-1] if start else ""
+    first, lines = (start or [""])[-1], chain(start, lines)
     if not suffix:
         looks = {"[": ".json", "{": ".json" if first.strip() == "{" else ".jsonl"}
         by_tabs = ".conllu" if is_conllu(first) else ".tsv" if "\t" in first else ".csv"
         suffix = looks.get(first.lstrip()[:1], by_tabs)
     elif suffix == ".txt" and ("\t" in first.strip() or reading.header):
         suffix = ".tsv"
-    elif suffix == ".json":  # it holds JSON lines if its first line is an object, and another line follows
-        start += islice(lines, 8)
-        if sum(line.strip() != "" for line in start) > 1 and isinstance(_parse_json(first, name), dict):
-            suffix = ".jsonl"
-    lines = chain(start, lines)
-    if suffix == ".txt":
-        columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
-        full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        return (columns.record(f"{name}:{number}", name, number, _cut(line, "\n")) for number, line in full)
+    if suffix in (".csv", ".tsv"):
+        return _table_rows(lines, name, suffix, first, reading, note)
     if suffix == ".conllu":
         return trees_of(lines, name)
     if suffix == ".json":
         return _json_rows(_document_records("".join(lines), name), name, reading)
-    if suffix in (".csv", ".tsv"):
-        return _table_rows(lines, name, suffix, first, reading, note)
-    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
-    return _json_rows(((where, _parse_json(line, where)) for where, line in numbered), name, reading)
-
-
-Cells = Iterator[tuple[int, list[str]] | PairsError]
-"""The line where each row of a table starts, and its cells; a PairsError in the place of a row that is none."""
+    if suffix != ".txt":
+        return _json_rows(_line_records(lines, name), name, reading)
+    columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
+    full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    return (columns.record(f"{name}:{number}", name, number, _cut(line, "\n")) for number, line in full)
 
 
 def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of CSV, whose cells may be separated by semicolons or tabs as well, or of TSV."""
-    separator = "\t" if suffix == ".tsv" else _separator(first, reading)
-    if suffix == ".csv" and (said := re.fullmatch('"?sep=(.)"?\r?\n?', first)):  # Excel's own first line
-        separator = said[1]
-        lines = ("" if line == first else line for line in lines)
-    elif separator != "," and suffix == ".csv":
-        note(f"{name}: its columns are read as separated by {'tabs' if separator == chr(9) else 'semicolons'}")
-    numbered = enumerate(lines, 1)
-    if reading.quoting == "csv" or (reading.quoting == "auto" and suffix == ".csv"):
-        table = _quoted_cells(numbered, name, separator)
-    else:
-        table = _plain_cells(numbered, name, separator, note if reading.quoting == "auto" else None)
+    cells_by = {mark: next(csv.reader([first.replace("\r", " ")], delimiter=mark), []) for mark in _SEPARATORS}
+    separator = "\t"
+    if suffix == ".csv":  # the first line has known columns by it, else most cells
+        separator = max(cells_by, key=lambda mark: (known_among(cells_by[mark]) is not None, len(cells_by[mark])))
+    if separator != "," and suffix == ".csv":
+        note(f"{name}: its columns are read as separated by {_SEPARATORS[separator]}")
+    is_quoted: bool | None = reading.quoting == "csv" or (reading.quoting == "auto" and suffix == ".csv")
+    if reading.quoting == "auto" and suffix == ".tsv":
+        sample = list(islice(lines, _SAMPLE))
+        is_quoted, lines = _is_quoted(sample, separator), chain(sample, lines)
+        if is_quoted:
+            note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
+        elif is_quoted is None:
+            note(f"{name}: quotes around cells are read as text (--quoting csv if they are not)")
+    table = _quoted_cells(lines, name, separator) if is_quoted else _plain_cells(lines, separator)
     start = next(table, None)
     if start is None or isinstance(start, PairsError):
         raise PairsError(start.what if start else f"{name} is empty", "its first line must name the columns")
@@ -434,149 +398,93 @@ def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, readin
             yield bad_record(f"{name}:{row[0]}", f"its number of fields is {len(row[1])}, and {expected}")
 
 
-def _separator(first: str, reading: FileReading) -> str:
-    """The separator of a CSV file: the one by which the first line has the columns, else several cells."""
-    cells: dict[str, list[str]] = {mark: [] for mark in ",;\t"}
-    for separator in cells:
-        with suppress(PairsError, csv.Error):
-            cells[separator] = next(csv.reader([first], delimiter=separator), [])
-            if len(cells[separator]) > 1 and pick_columns(reading, cells[separator]):
-                return separator
-    return "," if len(cells[","]) > 1 else max(cells, key=lambda separator: len(cells[separator]))
-
-
 def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Columns, bool]:
     """Choose the columns to read by the cells of the first row; return also whether that row names the columns.
 
     Raises: PairsError if the columns are not there.
     """
-    has_names, columns = reading.header, reading.columns or ()
-    if has_names is None:
-        doubtful = []  # cells that may be sentences, or names of the columns that hold them
-        if not columns and len(cells) < 3 and not known_among(cells):
-            doubtful = list(cells)
-        elif columns and all(map(_number, columns)) and not set(cells) & set(columns):
-            doubtful = [cells[_number(column) - 1] for column in columns if _number(column) <= len(cells)]
-        are_numbers = [re.fullmatch(r"\s*[-+]?[0-9]+(\.[0-9]+)?\s*", cell) is not None for cell in cells]
-        is_data = any(map(_is_sentence, doubtful)) or (any(are_numbers) and not all(are_numbers))
-        has_names = not (doubtful and is_data)
+    numbers = [str(number) for number in range(1, len(cells) + 1)]
+    has_names, wanted = reading.header, reading.columns or ([] if known_among(cells) or len(cells) > 2 else numbers)
+    if has_names is None:  # cells in the place of sentences may be such, or names
+        doubtful = [cells[int(column) - 1] for column in wanted if column in numbers and column not in cells]
+        has_names = not any(map(_SENTENCE.search, doubtful))
         if not has_names:
             note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in doubtful):
             note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
-    if has_names:
-        try:
-            return pick_columns(reading, cells), True
-        except PairsError as error:
-            if reading.header or columns:
-                raise
-            raise PairsError(error.what, f"{error.remedy}; if its first line is data, pass --no-header") from None
-    places = tuple(str(number) for number in range(1, len(cells) + 1))
-    if not columns and len(cells) > 2:
-        what = f"it has {len(cells)} columns without names"
-        raise PairsError(what, "say with --columns which hold the sentences, counted from 1")
-    return pick_columns(replace(reading, columns=columns or places), places), False
+    if not has_names:
+        return pick_columns(reading, numbers), False
+    try:
+        return pick_columns(reading, cells), True
+    except PairsError as error:
+        raise PairsError(error.what, f"{error.remedy}; if its first line is data, pass --no-header") from None
 
 
-def _is_sentence(cell: str) -> bool:
-    words, text = len(cell.split()), cell.rstrip("\"'”’ ")
-    ends = text.endswith(("?", "!", "。", "？", "！")) or (words > 1 and text.endswith("."))
-    return words >= _WORDS or ends or len(cell) > _LONGEST_NAME
+Cells = Iterator[tuple[int, list[str]] | PairsError]
+"""The line where each row of a table starts, and its cells; a PairsError in the place of a row that is none."""
 
 
-def _quoted_cells(numbered: Iterator[tuple[int, str]], name: str, separator: str) -> Cells:
-    """The rows of CSV. One that is not valid costs its first line alone: perhaps that only left a quote open."""
-    csv.field_size_limit(_LONGEST_CELL)  # an open quote must not take the whole file
-    taken: list[tuple[int, str]] = []  # the lines of the current row
-    ahead: list[tuple[int, str]] = []  # lines to read again, the last one first
-    may_reread = _MOST_LINES_AGAIN
-
-    def next_lines() -> Iterator[str]:
-        while line := ahead.pop() if ahead else next(numbered, None):
-            taken.append(line)
-            yield line[1]
-
+def _quoted_cells(lines: Iterator[str], name: str, separator: str) -> Cells:
+    """The rows of CSV. One that is not valid costs its lines, up to where csv gives it up."""
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
+        number = reader.line_num + 1
         try:
-            for cells in csv.reader(next_lines(), delimiter=separator, strict=True):
-                if len(cells) > 1 or any(line.strip() for _, line in taken):
-                    yield taken[0][0], cells
-                taken.clear()
+            cells = next(reader)
+            if len(cells) > 1 or "".join(cells).strip():
+                yield number, cells
+        except StopIteration:
             return
         except csv.Error as error:
-            why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
-            remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
-            yield PairsError(f"{name}:{taken[0][0]}: is not valid CSV: {why}", remedy)
-            may_reread -= len(taken)
-            ahead += reversed(taken[1:] if may_reread > 0 else ())
-            taken.clear()
+            lines_lost = f" (up to line {reader.line_num})" if reader.line_num > number else ""
+            what = f"{name}:{number}: is not valid CSV: {str(error).partition(' - ')[0]}{lines_lost}"
+            yield PairsError(what, "correct it, pass --quoting none if its quotes are text, or --skip-bad to skip it")
 
 
-def _plain_cells(numbered: Iterator[tuple[int, str]], name: str, separator: str, note: OnNote | None) -> Cells:
-    """Rows whose quotes are text, as GLUE's files need. Where the lines from the first quoted cell on show otherwise,
-    `note` is told, and they are read as CSV; without a `note`, quotes are text whatever they look like.
+def _plain_cells(lines: Iterator[str], separator: str) -> Cells:
+    """Rows whose quotes are text, as GLUE's files need."""
+    return ((number, _cut(line, separator)) for number, line in enumerate(lines, 1) if line.strip(" \r\n"))
+
+
+def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
+    """Whether the lines of a table were written with quotes as CSV has them; None where that is open.
+
+    They were if only so every row has the same number of cells; or, where both ways give that, if quotes within quotes
+    are doubled, or the first line is quoted.
     """
-    width = 0
-    for number, line in numbered:
-        cells = _cut(line, separator)
-        if note and (line.startswith('"') or f'{separator}"' in line):
-            ahead = list(islice(numbered, _SAMPLE))
-            numbered_again = chain([(number, line)], ahead, numbered)
-            if is_quoted := _is_quoted([line, *(text for _, text in ahead)], separator, width):
-                note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
-                yield from _quoted_cells(numbered_again, name, separator)
-                return
-            if is_quoted is None:
-                note(f"{name}:{number}: quotes around cells are read as text (--quoting csv if they are not)")
-            yield from _plain_cells(numbered_again, name, separator, None)
-            return
-        if line.strip(" \r\n"):
-            width = width or len(cells)
-            yield number, cells
-
-
-def _is_quoted(sample: Sequence[str], separator: str, width: int) -> bool | None:
-    """Whether lines of a table of so many columns (0: unknown) were written with quotes as CSV has them.
-
-    They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
-    are doubled, or all is quoted from the first line on; else it is open: None. The sample's last row may be cut.
-    """
-    reader = csv.reader(sample, delimiter=separator, strict=True)
-    widths = {width} - {0}
+    plain = [cells for _, cells in _plain_cells(iter(sample), separator)]
     try:
-        widths.update(len(row) for row in reader if row)
+        rows = [row for row in csv.reader(sample, delimiter=separator, strict=True) if "".join(row).strip()]
     except csv.Error:
-        if reader.line_num < len(sample) or len(sample) <= _SAMPLE:
-            return False
-    if len(widths) > 1:
         return False
-    plain = [_cut(line, separator) for line in sample if line.strip(" \r\n")]
+    if rows == plain or len(set(map(len, rows))) > 1:
+        return False
     doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
-    all_quoted = not width and all(cell[:1] == '"' for cell in plain[0])
-    return set(map(len, plain)) != widths or doubled or all_quoted or None
-
-
-# JSON.
+    return doubled or len(set(map(len, plain))) > 1 or all(cell[:1] == '"' for cell in plain[0]) or None
 
 
 def _parse_json(text: str, where: str) -> Any:
     """What a JSON text says, or a PairsError for what is none."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        why = f"{error.msg} at character {error.pos + 1}"
-    except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits, or lists within lists
-        why = str(error).partition(";")[0]
-    return bad_record(where, f"is not valid JSON: {why}")
+    except (ValueError, RecursionError) as error:  # also a number of more than 4,300 digits, or lists within lists
+        return bad_record(where, f"is not valid JSON: {str(error).partition(';')[0]}")
+
+
+def _line_records(lines: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
+    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+    return ((where, _parse_json(line, where)) for where, line in numbered)
 
 
 def _document_records(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """The records of a document: a list's items, an object's columns or only list row by row, else the document.
+    """The records of a document: a list's items, an object's columns or only list row by row, JSON lines, or one.
 
     Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
     """
     document = _parse_json(text, name)
     if isinstance(document, PairsError):
+        if "Extra data" in document.what:
+            return _line_records(io.StringIO(text, newline="\n"), name)
         raise PairsError(document.what if text.strip() else f"{name} is empty", "it must hold a list of records")
     records: Iterable[Any] = document if isinstance(document, list) else [document]
     if isinstance(document, dict):
@@ -585,9 +493,9 @@ def _document_records(text: str, name: str) -> Iterator[tuple[str, Any]]:
         if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
             keys = dict.fromkeys(chain.from_iterable(columns))
             records = ({name: column.get(key) for name, column in document.items()} for key in keys)
-        elif len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
+        elif len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
             records = lists[0]
-        elif lists and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
+        elif len(set(map(len, lists))) == 1 and len(lists) == len(columns):
             records = (dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True))
     return ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
 
@@ -595,33 +503,19 @@ def _document_records(text: str, name: str) -> Iterator[tuple[str, Any]]:
 def _json_rows(records: Iterator[tuple[str, Any]], name: str, reading: FileReading) -> Rows:
     """The rows of JSON objects, lists or texts; the first that has the columns decides their names for all."""
     columns: Columns | None = None
-    names: list[str] = []
-    kind: type | None = None
     for number, (where, record) in enumerate(records, 1):
-        if isinstance(record, PairsError):
-            yield record
+        items = [record] if isinstance(record, str) else record
+        row = {str(at): cell for at, cell in enumerate(items, 1)} if isinstance(items, list) else items
+        if not isinstance(row, dict):
+            yield row if isinstance(row, PairsError) else bad_record(where, "is no JSON object, list or text")
             continue
-        kind = kind or type(record)
-        if not isinstance(record, kind) or not isinstance(record, dict | list | str):
-            yield bad_record(where, "is not a JSON object" if kind is dict else "is not like the first record")
-            continue
-        if not isinstance(record, dict):
-            record = {str(at): cell for at, cell in enumerate([record] if isinstance(record, str) else record, 1)}
         if columns is None:
-            names = list(record)
-            if kind is dict and reading.columns is None and len(names) == 1 and _folded(names[0]) in _HALVES:
-                yield bad_record(where, f"the only column is {names[0]!r}, which is half of a pair")
-                continue
-            is_pair = reading.columns is None and kind is not dict and len(names) < 3
             try:
-                columns = pick_columns(replace(reading, columns=tuple(names)) if is_pair else reading, names)
+                columns = pick_columns(reading, names := list(row))
             except PairsError as error:
                 yield PairsError(f"{where}: {error.what}", error.remedy)
                 continue
-        if missing := [names[place] for place in columns.places if names[place] not in record]:
-            yield bad_record(where, f"has no field {missing[0]!r}")
-        else:
-            yield columns.record(where, name, number, {place: record[names[place]] for place in columns.places})
+        yield columns.record(where, name, number, [row.get(column) for column in names])
 
 
 # Parquet, Arrow, Excel.
@@ -632,50 +526,45 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
         import pyarrow.parquet
-    if suffix in (".parquet", ".pq"):  # a checksum is seldom there, but where one is, a changed letter is found
+    is_parquet = suffix in (".parquet", ".pq")
+    if is_parquet:  # a checksum is seldom there, but where one is, a changed letter is found
         table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-        columns = pick_columns(reading, table.schema_arrow.names)
-        names = [table.schema_arrow.names[place] for place in columns.places]
-        batches = table.iter_batches(_ROWS, columns=names, use_threads=False)
     else:
         is_file = file.read(6) == b"ARROW1"
         file.seek(0)
         table = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-        columns = pick_columns(reading, table.schema.names)
-        names = [table.schema.names[place] for place in columns.places]
+    names = (table.schema_arrow if is_parquet else table.schema).names
+    columns = pick_columns(reading, names)
+    wanted = [names[place] for place in columns.places]
+    if is_parquet:
+        batches = table.iter_batches(_ROWS, columns=wanted, use_threads=False)
+    else:
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else iter(table)
     number = 0
     for batch in batches:
-        batch.validate(full=suffix not in (".parquet", ".pq"))  # a file that lies about itself would show other memory
-        for at in range(batch.num_rows):
+        batch.validate(full=not is_parquet)  # a file that lies about itself would show other memory
+        for cells in zip(*(batch[column].to_pylist() for column in wanted), strict=True):
             number += 1
-            where = f"{name}: row {number}"
-            try:
-                cells = {place: batch[column][at].as_py() for place, column in zip(columns.places, names, strict=True)}
-                yield columns.record(where, name, number, cells)
-            except UnicodeDecodeError as error:
-                yield bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
+            row = dict(zip(columns.places, cells, strict=True))
+            yield columns.record(f"{name}: row {number}", name, number, row)
 
 
 def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a workbook's first visible sheet, without blank ones; `note` is told which, if there are several."""
     with needs(f"reading {name} needs python-calamine", "excel", PairsError):
-        from python_calamine import SheetTypeEnum, SheetVisibleEnum
+        from python_calamine import SheetVisibleEnum
     import pandas as pd
 
     book = pd.ExcelFile(file, engine="calamine")
-    sheets = [sheet for sheet in book.book.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
-    visible = [sheet.name for sheet in sheets if sheet.visible == SheetVisibleEnum.Visible]
-    if not visible:
-        raise PairsError(f"{name} has no sheet of cells that is visible", "unhide the one with the table")
+    sheet = next(sheet.name for sheet in book.book.sheets_metadata if sheet.visible == SheetVisibleEnum.Visible)
     if len(book.sheet_names) > 1:
-        note(f"{name}: its first visible sheet is read, {visible[0]!r}")
-    sheet = pd.read_excel(book, visible[0], header=None, dtype=object, keep_default_na=False)
-    table = ([None if cell == "" else cell for cell in row] for row in sheet.itertuples(index=False))
-    rows = ((number, cells) for number, cells in enumerate(table, 1) if any(cell is not None for cell in cells))
-    first, header = next(rows, (0, []))
-    if not header:
+        note(f"{name}: its first visible sheet is read, {sheet!r}")
+    frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False)
+    table = enumerate(frame.replace("", None).itertuples(index=False), 1)
+    rows = [(number, cells) for number, cells in table if any(cell is not None for cell in cells)]
+    if not rows:
         raise PairsError(f"{name} is empty", "its first row must name the columns")
+    first, header = rows[0]
     columns, has_names = _begin_table(name, ["" if cell is None else str(cell) for cell in header], reading, note)
-    for number, cells in rows if has_names else chain([(first, header)], rows):
+    for number, cells in rows[has_names:]:
         yield columns.record(f"{name}: row {number}", name, number - first + (not has_names), cells)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pair_files import AB, CD, HEADER, LINES, Make, pairs_in
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import _SAMPLE as SAMPLE
 from attnscan.inputs.read import FileReading, Quoting, read_pairs
 from attnscan.inputs.sentence import Pair
 
@@ -88,8 +87,7 @@ class TestHeader:
             ("x\ty", ("1", "2"), True),
             ("Sentence 1\tSentence 2", ("1", "2"), True),
             ("a b c d e\tx", ("1", "2"), False),
-            ("gj04\t1\t\tx", ("4",), False),
-            ("x\t" + "y" * 61, ("2",), False),
+            ("gj04\t1\t\tIs it?", ("4",), False),
             ("Is it?\tx", ("2",), True),
             ("premise\thypothesis\tIs it?", None, True),
             ("Is it?\tNo.", None, False),
@@ -118,7 +116,7 @@ class TestHeader:
         path = make("p.csv", "1,a,b\n2,c,d,e\n")
         assert read(path, FileReading(("2", "3"), header=False)) == ([AB, CD], [])
         for reading, why in (
-            (FileReading(header=False), "it has 3 columns without names"),
+            (FileReading(header=False), "the columns are '1', '2', '3', and none is known"),
             (FileReading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
         ):
             with pytest.raises(PairsError, match=why) as caught:
@@ -139,11 +137,6 @@ class TestSeparator:
         content = 'id,x;premise;hypothesis\n1;"a, b";c\n'.replace(";", between)
         told = f"p.csv: its columns are read as separated by {named}"
         assert read(make("p.csv", content)) == ([Pair("a, b", "c")], [told])
-
-    @pytest.mark.parametrize("between", [";", "\t", "|"])
-    def test_as_excel_says_it(self, make: Make, between: str) -> None:
-        content = f'\ufeffsep={between}\r\ntext1;text2\r\n"a";b\r\n'.replace(";", between)
-        assert read(make("p.csv", content)) == ([AB], [])
 
     def test_commas_come_first(self, make: Make) -> None:
         assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([Pair("a")], [])
@@ -175,12 +168,7 @@ class TestQuoting:
     def test_quotes_that_are_read_as_text_are_told_once(self, make: Make, row: str, is_told: bool) -> None:
         pairs, notes = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n{row}\n"))
         assert pairs[1:] == [Pair(*row.split("\t"))] * 2
-        assert notes == ["p.tsv:3: quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
-
-    def test_a_cell_may_go_on_behind_the_sample(self, make: Make) -> None:
-        rows = ['"a ""b"""\tc', *["x\ty"] * (SAMPLE - 1), '"d', 'e"\tf']
-        pairs, notes = read(make("p.tsv", "\n".join(["sentence1\tsentence2", *rows]) + "\n"))
-        assert (pairs[0], pairs[-1]) == (Pair('a "b"', "c"), Pair("d\ne", "f")) and len(notes) == 1
+        assert notes == ["p.tsv: quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
 
     @pytest.mark.parametrize("quoting", ["csv", "none"])
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make, quoting: Quoting) -> None:
