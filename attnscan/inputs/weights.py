@@ -6,8 +6,6 @@ The file is not trusted: pickled objects are never loaded.
 from __future__ import annotations
 
 import io
-import math
-import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,9 +17,6 @@ from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
 from attnscan.inputs.tokens import DELIMITERS, PADDING, QuerySide
-
-MAX_BYTES = 4 << 30
-"""The largest file of weights that is read, uncompressed: 384 heads at 1,600 tokens in float32."""
 
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
@@ -61,39 +56,21 @@ class SavedWeights:
         shape, length = self.attention.shape, len(self.tokens)
         if len(shape) != 4 or 0 in shape:
             what = f"'{self.array}' has shape {list(shape)}"
-            raise WeightsError(what, "it must be [layer, head, query, key], without a batch axis")
+            raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
         if shape[2:] != (length - self.source, self.source or length):
             tokens = f"{length - self.source} of the target, {self.source} of the source" if self.source else length
             what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens"
             raise WeightsError(what, "save the weights of one input with all of its tokens")
-        for name in ("segments", "special"):
-            if (entries := len(getattr(self, name))) != length:
-                what = f"'{name}' has {entries} entries, and there are {length} tokens"
-                raise WeightsError(what, "give one for each token")
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
-        remedy = "save weights after the softmax, not before, and without dropout"
-        for layer, weights in enumerate(self.attention):
-            if not np.isfinite(weights).all() or (weights < 0).any():
-                raise WeightsError(f"'{self.array}' has NaN, infinity or negative numbers in layer {layer}", remedy)
-            sums = weights.sum(-1, dtype=np.float64)
-            if (off := np.abs(sums - 1)).max() > _ROW_TOLERANCE:
-                head, query = np.unravel_index(off.argmax(), off.shape)
-                row = f"the row of layer {layer}, head {head}, query {query} sums to {sums[head, query]:.6g}"
-                raise WeightsError(f"'{self.array}' is not softmax weights: {row}", remedy)
-
-
-def check_saved(heads: int, tokens: int) -> None:
-    """Check that so many heads' weights can be saved, before they are made.
-
-    Raises: WeightsError if `read_weights` would refuse the file for its size.
-    """
-    of_a_token = heads * np.dtype(np.float32).itemsize
-    if of_a_token * tokens**2 > MAX_BYTES:
-        size = f"{heads:,} heads on {tokens:,} tokens take more than {MAX_BYTES >> 30} GiB"
-        what = f"the weights of {size}, as a file may: {math.isqrt(MAX_BYTES // of_a_token):,} tokens would fit"
-        raise WeightsError(what, "save a shorter input, or some weights by `show HEADS --window I-J --csv`")
+        sums = self.attention.sum(-1, dtype=np.float64)
+        wrong = np.argwhere(~(np.abs(sums - 1) <= _ROW_TOLERANCE) | (self.attention < 0).any(-1))  # NaN is wrong, too
+        for layer, head, query in wrong[:1]:
+            least, total = self.attention[layer, head, query].min(), sums[layer, head, query]
+            row = f"layer {layer}, head {head}, query {query} sums to {total:.6g}, and its least is {least:.6g}"
+            remedy = "save weights after the softmax, not before, and without dropout"
+            raise WeightsError(f"'{self.array}' is not softmax weights: the row of {row}", remedy)
 
 
 def write_weights(*kinds: SavedWeights) -> bytes:
@@ -125,38 +102,19 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
     Raises: WeightsError, which names the file, if it is anything else.
     """
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a device may have no end
-            raise WeightsError("is not a regular file", "save the weights into one")
-        quiet = warnings.catch_warnings(action="ignore"), np.errstate(all="ignore")  # a file speaks through us only
-        with quiet[0], quiet[1], zipfile.ZipFile(path) as archive:
-            sizes = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            names = _wanted(sizes, kind)
-            if sum(sizes[name].file_size for name in names) > MAX_BYTES:
-                raise WeightsError(f"its arrays take more than {MAX_BYTES >> 30} GiB", "save fewer layers or tokens")
-            arrays = {name: _read_array(archive, sizes[name]) for name in names}
+        if not path.is_file():  # a pipe or a device may have no end
+            raise OSError("it is not a file")
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no archive of arrays")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return weights_of(arrays, kind, query)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except OSError as error:
         raise WeightsError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
-    except MemoryError:
-        raise WeightsError(f"{path} does not fit into memory", "save fewer layers or tokens") from None
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
-        why = str(error)[:200] or type(error).__name__
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WeightsError(f"{path} is not a valid .npz file: {why}", _REMEDY) from None
-
-
-def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Raises: WeightsError if the header claims more bytes than there are, so that no memory is asked for them."""
-    with archive.open(member) as file:
-        is_old = np.lib.format.read_magic(file) == (1, 0)
-        read_header = np.lib.format.read_array_header_1_0 if is_old else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(file)
-        if math.prod(shape) * dtype.itemsize > member.file_size:
-            raise WeightsError(f"'{member.filename}' is cut off: its header has shape {list(shape)}", _REMEDY)
-    with archive.open(member) as file:
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        return array
 
 
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
@@ -169,97 +127,79 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     shows it; the others have an entry for each token.
     Raises: WeightsError if they are anything else.
     """
-    parts = {name: _as_array(name, arrays[name]) for name in _wanted(arrays, kind)}
-    array = f"{kind}_attention" if f"{kind}_attention" in parts else "attention"
-    names = ["tokens"] if array == "attention" else [f"{text}_tokens" for text in _TEXTS[kind]]
-    if missing := [name for name in (array, *names) if name not in parts]:
-        remedy = _REMEDY.replace("attention=..., tokens", f"{array}=..., {'=..., '.join(names)}")
-        raise WeightsError(f"has no array {' and no array '.join(map(repr, missing))}", remedy)
-    attention = _attention(parts[array], array)
-    texts = [_tokens(parts, name) for name in names]
+    array = f"{kind}_attention"
+    if kind == "encoder" and ("attention" in arrays or array not in arrays):
+        array = "attention"
+    if array not in arrays:
+        others = " or ".join(known for known in _TEXTS if f"{known}_attention" in arrays)
+        remedy = "leave out --attention" if "attention" in arrays else _REMEDY
+        raise WeightsError(f"has no array '{array}'", f"give --attention {others}" if others else remedy)
+    attention = _attention(arrays, array)
+    texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":
         tokens, special = texts[-1]
         later = (*tokens[1:], _UNKNOWN), (*special[1:], True)
-        texts[-1] = _tokens(parts, "predicted_tokens") if "predicted_tokens" in parts else later
+        texts[-1] = _text(arrays, "predicted_") if "predicted_tokens" in arrays else later
     source = len(texts[0][0]) if kind == "cross" else 0
     tokens, special = (sum(values, ()) for values in zip(*texts, strict=True))
     if array != "attention":
         segments = (0,) * source + (int(kind != "encoder"),) * (len(tokens) - source)
-    elif "segments" in parts:
-        segments = tuple(map(int, _zeros_and_ones(parts, "segments")))
+    elif "segments" in arrays:
+        segments = tuple(map(int, _flags(arrays, "segments", len(tokens))))
     else:
         segments = _segments(special)
-    padding = tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=False))
+    padding = tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=True))
     return SavedWeights(attention, tokens, segments, special, padding, source, array)
 
 
-def _wanted(names: Iterable[str], kind: Kind) -> list[str]:
-    """Which arrays are read, of those that are there. Raises: WeightsError if the kind is not among them."""
-    there = [known for known in _TEXTS if f"{known}_attention" in names]
-    wanted = ["attention", "tokens", "segments", "special"]
-    if kind in there and not (kind == "encoder" and "attention" in names):
-        of_texts = [f"{text}_{what}" for text in (*_TEXTS[kind], "predicted") for what in ("tokens", "special")]
-        wanted = [f"{kind}_attention", *of_texts]
-    elif kind != "encoder" or (there and "attention" not in names):
-        remedy = f"give --attention {' or '.join(there)}" if there else "leave out --attention"
-        raise WeightsError(f"has no array '{kind}_attention'", f"{remedy}, or save it, too")
-    return [name for name in wanted if name in names]
-
-
-def _as_array(name: str, values: Any) -> NDArray[Any]:
+def _array(arrays: Mapping[str, Any], name: str) -> NDArray[Any]:
     """An array of numbers or texts, or of a tensor for each layer. Raises: WeightsError if it is none."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.is_floating_point() else values)
+    if name not in arrays:
+        raise WeightsError(f"has no array '{name}'", f"save it, too: numpy.savez(file, {name}=...)")
+    values = arrays[name]
     if isinstance(values, list | tuple):
-        is_empty = all(layer is None for layer in values)
-        values = [] if is_empty else [_as_array(name, layer) if hasattr(layer, "detach") else layer for layer in values]
+        values = [_array({name: value}, name) if hasattr(value, "detach") else value for value in values]
+        values = [value for value in values if value is not None]
+    elif hasattr(values, "detach"):
+        values = values.detach().cpu().float().numpy()
     try:
-        return np.asarray(values)
+        return np.asarray([] if values is None else values)
     except ValueError:
         raise WeightsError(f"the parts of '{name}' differ in shape", "give layers of one shape") from None
 
 
-def _attention(values: NDArray[Any], name: str) -> NDArray[np.float32]:
+def _attention(arrays: Mapping[str, Any], name: str) -> NDArray[np.float32]:
+    values = _array(arrays, name)
     if values.shape == (0,):
         what = f"'{name}' is empty: sdpa shows no attention"
         raise WeightsError(what, "load the model with attn_implementation='eager'")
     if values.dtype.kind != "f":
         raise WeightsError(f"'{name}' is of type {values.dtype}", "save float16, float32 or float64")
-    if values.ndim == 5:  # a batch in each layer, as transformers shows it
-        if values.shape[1] != 1:
-            what = f"'{name}' is of a batch of {values.shape[1]} inputs"
-            raise WeightsError(what, "give one: [a[:1] for a in attentions]")
+    if values.ndim == 5 and values.shape[1] == 1:  # a batch in each layer, as transformers shows it
         values = values[:, 0]
-    return values.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):  # infinity is refused later
+        return values.astype(np.float32, copy=False)
 
 
-def _tokens(parts: Mapping[str, NDArray[Any]], name: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     """The tokens of a text, and which are special: as an array says or, if there is none, by spelling."""
-    array = parts[name]
+    array = _array(arrays, f"{side}tokens")
     if array.ndim != 1 or array.dtype.kind not in "US":
-        what = f"'{name}' is of type {array.dtype} and shape {list(array.shape)}"
+        what = f"'{side}tokens' is of type {array.dtype} and shape {list(array.shape)}"
         raise WeightsError(what, "save a plain list of strings")
     tokens = tuple(token.decode(errors="replace") if isinstance(token, bytes) else token for token in array.tolist())
-    special_name = name.replace("tokens", "special")
-    if special_name in parts:
-        special = tuple(map(bool, _zeros_and_ones(parts, special_name)))
-        if len(special) != len(tokens):
-            what = f"'{special_name}' has {len(special)} entries, and '{name}' has {len(tokens)}"
-            raise WeightsError(what, "give one for each token")
-        return tokens, special
-    # a decoder may start with what others pad with
-    return tokens, tuple(
-        token in DELIMITERS or (at == 0 and name != "tokens" and token in PADDING) for at, token in enumerate(tokens)
-    )
+    if f"{side}special" in arrays:
+        return tokens, _flags(arrays, f"{side}special", len(tokens))
+    starts = PADDING if side else ()  # a decoder may start with what others pad with
+    return tokens, tuple(token in DELIMITERS or (at == 0 and token in starts) for at, token in enumerate(tokens))
 
 
-def _zeros_and_ones(parts: Mapping[str, NDArray[Any]], name: str) -> list[float]:
-    values = parts[name]
-    if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...]:
+    values = _array(arrays, name)
+    if values.shape != (length,) or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         what = f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1"
-        raise WeightsError(what, "save one 0 or 1 for each token")
-    return list(values.tolist())
+        raise WeightsError(what, f"save one 0 or 1 for each of the {length} tokens")
+    return tuple(values.astype(bool).tolist())
 
 
 def _segments(special: Iterable[bool]) -> tuple[int, ...]:

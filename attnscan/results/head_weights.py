@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.tokens import token_named
-from attnscan.inputs.weights import check_saved
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
@@ -72,7 +71,7 @@ class Selection:
 
         Pictures and files take the rectangle of cross attention from all rows.
         Shape: `unit` of each token, or empty where nobody has said.
-        Raises: SelectionError for what is not there, or too much to be drawn; WeightsError for too much to be saved.
+        Raises: SelectionError for what is not there, or too much to be drawn.
         """
         source = 0 if self.is_drawn or self.is_saved else source
         self.keys(tokens, segments, source)
@@ -83,8 +82,6 @@ class Selection:
             queries = tuple(token for token, word in enumerate(unit) if word in words)
         if self.is_drawn:
             check_drawn(len(queries))
-        if self.is_saved:
-            check_saved(len(grid), len(tokens))
         return Chosen(grid, queries, heads)
 
     def copies(self, reading: Reading) -> int:
