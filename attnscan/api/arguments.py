@@ -16,7 +16,7 @@ from attnscan.results.terms import AttentionName, counted
 from attnscan.scan.options import OnProgress, ScanOptions, note, progress_of, warn
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.cross import patterns_of as patterns_of_attention
-from attnscan.scoring.patterns import Pattern, PatternLike, with_own
+from attnscan.scoring.patterns import CAUSAL_PATTERNS, Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
@@ -126,7 +126,7 @@ def patterns_of(
     alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
     asked: list[Any] = [pattern] if alone else list(pattern)  # type: ignore[arg-type]
     ours = ALL_PATTERNS if attention is None else patterns_of_attention(attention, asked, aligned=aligned)
-    return with_own(asked, ours)
+    return with_own(asked, ours, () if attention in (None, "cross") else CAUSAL_PATTERNS)
 
 
 def listed(what: str, values: str | Iterable[str]) -> list[str]:

@@ -92,7 +92,7 @@ def heads(
     gone on from or written; EngineError for `engine="ray"`.
     """
     reading = reading_of("heads", options)
-    given = pairs_input(pairs, reading, id=id, on_bad=on_bad)
+    given = pairs_input(pairs, reading, seed=options.get("seed", 0), id=id, on_bad=on_bad)
     keeping, writing = state_file(state), None if per_pair is None else Path(per_pair)
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
     if keeping is not None and writing is not None:
@@ -136,7 +136,7 @@ def ranked(
     with opening as writer, opened(options, model, tokenizer, pairs.counted_by(progress)) as scanner:
 
         def take(places: Any, sums: Any) -> None:
-            frame = pair_frame(places, sums, options, scanner.grid().layers, ids=pairs.has_ids)
+            frame = pair_frame(places, sums, scanner.options, scanner.grid().layers, ids=pairs.has_ids)
             if writer is not None:
                 writer.write(frame)
             if on_pairs is not None:
@@ -145,7 +145,7 @@ def ranked(
         own = None if writer is None and on_pairs is None else take
         result = ranked_by(scanner, pairs, records, state, own)
         if writer is not None:
-            writer.finish(result.signature, [pattern.id for pattern in options.patterns], scanner.grid())
+            writer.finish(result.signature, result.scores.patterns, scanner.grid())
         return result
 
 
@@ -265,7 +265,7 @@ def profile(
         own: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "model": model, **options}
         alone: HeadScores = classify(weights=weights, alignments=alignments, **own)
         return alone.profile
-    given = input_of(a, b, pairs, reading, on_bad=on_bad)
+    given = input_of(a, b, pairs, reading, seed=options.get("seed", 0), on_bad=on_bad)
     if given.single is not None and state is not None:
         raise OptionError("--state is for many pairs", "leave it out")
     many = given.single is None
@@ -321,7 +321,7 @@ def shard(
     Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
     reading = reading_of("shard", options)
-    given = pairs_input(pairs, reading, on_bad=on_bad).ready()
+    given = pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad).ready()
     names, asked = scan_options(model, options, pattern, many=True, alignments=alignments)
     if relations is None:
         scored = tuple(known for known in asked.patterns if not names or known.id in names)
@@ -337,7 +337,8 @@ def shard(
 
         added = with_signature(scanner, scan(scanner, given.read(), None, given.skips))
         name = None if scanner.loaded.given is not None else scanner.loaded.source.name
-    return replace(added, options=replace(asked, model=name))
+        options = replace(scanner.options, model=name)
+    return replace(added, options=options)
 
 
 def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> HeadScores:

@@ -205,7 +205,7 @@ def classify_pairs(
     """
     reading = reading_of("classify", options)
     names, asked = scan_options(model, options, pattern, many=False, alignments=alignments)
-    given = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments)
+    given = pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad).aligned(alignments)
 
     def each() -> Iterator[tuple[Record, HeadScores, Signature]]:
         records = given.ready().read()

@@ -13,7 +13,16 @@ from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.frames import objects_in, pair_of
-from attnscan.inputs.read import FileReading, about_how_many, lines_of_stdin, read_pairs, shipped_pairs
+from attnscan.inputs.read import (
+    RANDOM,
+    RANDOM_SEQUENCES,
+    FileReading,
+    about_how_many,
+    lines_of_stdin,
+    random_pairs,
+    read_pairs,
+    shipped_pairs,
+)
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.scan.options import OnProgress, warn
 
@@ -161,8 +170,11 @@ def pairs_input(
     id: str | int | None = None,
     on_bad: OnBad | None = None,
     labels: Iterable[str] | None = None,
+    seed: int = 0,
 ) -> PairsInput:
-    """Pairs that callers give, read by their options. Without `labels`, if not None, a column `label` says them.
+    """Pairs that callers give, read by their options; "random" stands for random sequences, drawn by a `seed`.
+
+    With `labels` that are empty, a column `label` says them.
 
     Raises: InputError if they hold none; OptionError for a value that there is not.
     """
@@ -177,7 +189,12 @@ def pairs_input(
         reading["columns"] = tuple(str(column) if isinstance(column, int) else column for column in several)
     classes = [] if labels is None else listed("labels", labels)
     how = FileReading(**reading, id=None if id is None else str(id), labelled=labels is not None and not classes)
-    if (paths := _paths_in(pairs)) is not None:
+    paths = _paths_in(pairs)
+    if paths == (RANDOM,):
+        if reading:
+            raise OptionError(f"--{next(iter(reading)).replace('_', '-')} is for files", "leave it out")
+        return PairsInput(lambda _: random_pairs(seed), on_bad, lambda: RANDOM_SEQUENCES)
+    if paths is not None:
         return _files_input(paths, how, on_bad)
     objects = objects_in(pairs, how)
 
@@ -227,13 +244,14 @@ def input_of(
     reading: Mapping[str, Any],
     *,
     on_bad: OnBad | None = None,
+    seed: int = 0,
 ) -> PairsInput:
     """A sentence, or two, or else many pairs.
 
     Raises: OptionError if they are given both; InputError for what is no text.
     """
     if a is None and b is None:
-        return pairs_input(pairs, reading, on_bad=on_bad)
+        return pairs_input(pairs, reading, on_bad=on_bad, seed=seed)
     if pairs is not None:
         raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
     check_no_reading(reading, on_bad)

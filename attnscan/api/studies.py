@@ -48,7 +48,7 @@ from attnscan.scan.options import (
     progress_of,
     warn,
 )
-from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen, pattern_frame
+from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def explain(
     reading = reading_of("explain", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
     parse_heads(named)
-    given = input_of(a, b, pairs, reading, on_bad=on_bad)
+    given = input_of(a, b, pairs, reading, seed=options.get("seed", 0), on_bad=on_bad)
     is_single, patterns = given.single is not None, () if pattern is None else (pattern,)
     if token is not None and not is_single:
         raise OptionError("--token is a token of one input", "give its sentence")
@@ -142,7 +142,7 @@ def head(
     reading = reading_of("head", options)
     options, named = {"predictive": "off", **options}, heads_written(heads)
     parse_heads(named)
-    given = input_of(a, b, pairs, reading, on_bad=on_bad)
+    given = input_of(a, b, pairs, reading, seed=options.get("seed", 0), on_bad=on_bad)
     if given.single is not None and ablate:
         raise OptionError("--ablate needs more than one input", "name --pairs, or leave out the sentences")
     how: dict[str, Any] = {"many": given.single is None, "heads": named, "alignments": alignments}
@@ -231,7 +231,7 @@ def ablate(
         raise OptionError("--predictive off leaves no heads for --pattern predictive", "leave it out")
     by_scan = not sets.names_heads and asked.attention == "encoder"
     asked = _with(asked, predictive=asked_for_labels(asked.predictive, names) if by_scan else "off")
-    given = pairs_input(pairs, reading, on_bad=on_bad, labels=labels).aligned(alignments)
+    given = pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad, labels=labels).aligned(alignments)
     given = given.ready(1 + (not sets.names_heads) + (replace == "mean"))
     with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
         return _ablated(scanner, given, sets)
@@ -277,7 +277,7 @@ def similar(
     named = None if heads is None else heads_written(heads)
     _, asked = scan_options(model, options, many=True, heads=named, alignments=alignments, predictive="off")
     check_heads_can_be_grouped()
-    given = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments).ready()
+    given = pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad).aligned(alignments).ready()
     with opened(asked, model, tokenizer, given.counted_by(progress)) as scanner:
         if named is not None:
             scanner.grid().select(named)  # before the work, and not when it is shown
@@ -320,7 +320,10 @@ def compare(
     check_known("match", match, get_args(Match))
     check_within("least", least, Option("a difference of scores"), whole=False)
     named = None if heads is None else heads_written(heads)
-    given, choices = pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), list[ScanOptions]()
+    given, choices = (
+        pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad).aligned(alignments),
+        list[ScanOptions](),
+    )
     for model in (model_a, model_b):
         names, asked = scan_options(
             model, options, pattern, many=True, heads=named, alignments=alignments, predictive="off"
@@ -474,11 +477,11 @@ def read_trees(
 
 
 def patterns(name: str | None = None) -> pd.DataFrame:
-    """The seven patterns, a row each, or one of them by its name or letter: what it counts, of which queries and keys.
+    """The patterns, a row each, or one of them by its name or letter: what it counts, of which queries and keys.
 
     Raises: OptionError if there is no such pattern.
     """
-    return pattern_frame(PATTERNS if name is None else chosen(name))
+    return pattern_frame(SHIPPED if name is None else chosen(name, SHIPPED))
 
 
 def models(

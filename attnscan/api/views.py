@@ -107,7 +107,7 @@ def report(
     else:
         if a is None:
             _, asked = scan_options(model, options, many=True, labelled=True)
-            result: Any = ranked(pairs_input(pairs, reading, on_bad=on_bad), asked, **how)
+            result: Any = ranked(pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad), asked, **how)
         else:
             result = _read_again(a, options, keep)
         if not isinstance(result, HeadScores):
@@ -224,7 +224,9 @@ def plot(
     else:
         asks: dict[str, Any] = {"heads": named, "alignments": alignments, "labelled": kind in (None, "map", "profile")}
         _, asked = scan_options(model, options, many=True, **asks)
-        result = ranked(pairs_input(pairs, reading, on_bad=on_bad).aligned(alignments), asked, **how)
+        result = ranked(
+            pairs_input(pairs, reading, seed=options.get("seed", 0), on_bad=on_bad).aligned(alignments), asked, **how
+        )
     progress_of(progress)("drawing", None, None)
     patterns = None if pattern is None else listed("pattern", pattern)
     drawn = picture(result, kind, look, heads=named or (), lines=lines, patterns=patterns)

@@ -59,7 +59,7 @@ LISTED: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("Serve a page that answers as you type.", "It runs on this machine alone. Ctrl-C ends it."),
     },
     "About": {
-        "patterns": ("The seven patterns, and what each counts.", "No model is needed."),
+        "patterns": ("The patterns, and what each counts.", "No model is needed."),
         "models": ("The models that can run now.", "Given a checkpoint, it shows what can be scored in it."),
     },
 }

@@ -23,7 +23,7 @@ from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.patterns import PATTERNS, called, is_own
+from attnscan.scoring.patterns import SHIPPED, called, is_own
 
 _DECLARED = {**declared(FileReading), **declared(ScanOptions)}
 _TABLES = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx")
@@ -52,7 +52,7 @@ def pattern_name(name: str) -> str:
 def shipped_pattern_name(name: str) -> str:
     """The name of the pattern that ships under a name or a letter. Raises: typer.BadParameter if there is none."""
     if (pattern := called(name, ALL_PATTERNS)) is None:
-        known = [pattern.id for pattern in PATTERNS]
+        known = [pattern.id for pattern in SHIPPED]
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")
     return pattern.id
@@ -75,7 +75,7 @@ def top_option(about: str) -> Any:
     return typer.Option("--top", metavar="N", min=1, help=about)
 
 
-complete_patterns = completing(*(pattern.id for pattern in PATTERNS))
+complete_patterns = completing(*(pattern.id for pattern in SHIPPED))
 complete_heads = completing("all", "layer:")  # single ones depend on the model
 
 A = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
@@ -143,7 +143,9 @@ def _shared(
     pairs: Annotated[
         list[str] | None,
         typer.Option(
-            "--pairs", metavar="FILE", help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin. May repeat."
+            "--pairs",
+            metavar="FILE",
+            help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin; random is random words. May repeat.",
         ),
     ] = None,
     weights: Annotated[

@@ -23,6 +23,7 @@ import typer
 from attnscan.cli.messages import running
 from attnscan.errors import AttnscanError, OutputError, nearest, needs
 from attnscan.inputs.files import STDIN, local_files, shown
+from attnscan.inputs.read import RANDOM
 from attnscan.results.files import check_suffix, check_writable, growing_file, local_path, write_file
 from attnscan.results.grid import attention_named, parse_heads
 from attnscan.results.tables import Format, check_library, render, render_object
@@ -270,6 +271,8 @@ def about(given: Mapping[str, Any], count: int = 0) -> tuple[str, ...]:
         return tuple(f"{name.upper()}  {given[name]}" for name in "ab" if given[name] is not None)
     if not given.get("pairs"):
         return (f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan",)
+    if given["pairs"] == [RANDOM]:
+        return ("pairs  random words, each sequence twice over",)
     return (f"pairs  {', '.join('standard input' if path == STDIN else shown(path) for path in given['pairs'])}",)
 
 

@@ -10,6 +10,7 @@ import codecs
 import csv
 import io
 import json
+import random
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,9 @@ OnBad = Callable[[PairsError], None]
 OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
 
+RANDOM, RANDOM_SEQUENCES = "random", 64
+"""What stands for `random_pairs` in place of a file, and how many there are."""
+_SEQUENCE = 25  # words
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _SAMPLE = 10_000  # lines that show whether quotes are the writer's
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -155,6 +159,21 @@ def shipped_pairs() -> Iterator[Record]:
     name, reading = "attnscan/inputs/data/pairs.csv", FileReading()
     with (Path(__file__).parent / "data" / "pairs.csv").open(encoding="utf-8", newline="") as lines:
         yield from good_records(_text_rows(lines, name, ".csv", reading, lambda _: None), None)
+
+
+def random_pairs(seed: int = 0) -> Iterator[Record]:
+    """Sequences of random words, each twice over: the second time, induction heads find what followed the first time.
+
+    Words are drawn from those of the pairs that attnscan ships. A full stop before all takes the place of a token that
+    begins the text.
+    """
+    texts = (text for record in shipped_pairs() for text in record.pair.texts)
+    words = sorted({word for text in texts for word in text.split() if word.isalpha() and word.islower()})
+    draw = random.Random(seed)
+    for number in range(1, RANDOM_SEQUENCES + 1):
+        sequence = " ".join(draw.sample(words, _SEQUENCE))
+        where = f"{RANDOM}: sequence {number}"
+        yield Record(Pair(f". {sequence} {sequence}"), where, place=Place(RANDOM, number))
 
 
 def about_how_many(names: Sequence[str]) -> int | None:

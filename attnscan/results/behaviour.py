@@ -18,7 +18,7 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
 from attnscan.results.shown import shaped
 from attnscan.results.signature import Reading
-from attnscan.results.terms import DELIMITER, THRESHOLD
+from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD
 
 CLASSES = tuple(
     "start middle end itself identical cross-sentence next previous next-2-3 previous-2-3 punctuation next-4-8 "  # noqa: SIM905
@@ -207,14 +207,19 @@ class Labels:
 
     @cached_property
     def rests(self) -> NDArray[np.bool_]:
-        """Which heads give more than half of all words' attention to special tokens. Shape: [layer, head]."""
-        return are_resting(self.table, self.scores.patterns)
+        """Which heads give more than half of all words' attention to one resting place. Shape: [layer, head]."""
+        rests: NDArray[np.bool_] = self._rests_on >= 0
+        return rests
+
+    @cached_property
+    def _rests_on(self) -> IntArray:
+        """The pattern that each head rests by, by its place; -1 for none. Shape: [layer, head]."""
+        return resting_on(self.table, self.scores.patterns)
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
-        """`delimiter` of a head that rests, else `among_words`. Shape: [layer, head]."""
-        label: NDArray[np.str_] = np.where(self.rests, DELIMITER, self.among_words)
-        return label
+        """What a head rests on, as `delimiter`, else `among_words`. Shape: [layer, head]."""
+        return np.where(self.rests, np.array([*self.scores.patterns, ""])[self._rests_on], self.among_words)
 
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:
@@ -267,9 +272,10 @@ class Labels:
         return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.heads)) if kind.heads}
 
     @property
-    def resting(self) -> Kind:
-        """The heads labelled `delimiter`, those that rest most first."""
-        return self._kind(DELIMITER, self.label == DELIMITER)
+    def resting(self) -> list[Kind]:
+        """The heads that rest, by what they rest on, those that rest most first."""
+        kinds = [self._kind(name, self.rests & (self.label == name)) for name in RESTING]
+        return [kind for kind in kinds if kind.heads]
 
     def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:
         if name not in self._measured:
@@ -291,9 +297,14 @@ class Labels:
         return columns
 
 
-def are_resting(table: ScoreTable, patterns: Sequence[str]) -> NDArray[np.bool_]:
-    """Which heads give more than half of all words' attention to special tokens. Shape: [..., layer, head]."""
-    if DELIMITER not in patterns:
-        return np.zeros(table.score.shape[:-1], dtype=bool)
-    rests: NDArray[np.bool_] = table.score[..., patterns.index(DELIMITER)] > RESTS  # false for NaN
-    return rests
+def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:
+    """Which of `RESTING` takes more than half of each head's attention, the first of several; -1 for none.
+
+    Shape: [..., layer, head], places among `patterns`.
+    """
+    place = np.full(table.score.shape[:-1], -1)
+    for name in RESTING[::-1]:
+        if name in patterns:
+            p = patterns.index(name)
+            place[table.score[..., p] > RESTS] = p  # false for NaN
+    return place

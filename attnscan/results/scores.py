@@ -14,7 +14,7 @@ from attnscan.errors import OptionError, nearest
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.intervals import score_interval
 from attnscan.results.shown import shaped
-from attnscan.results.terms import DELIMITER, Scored
+from attnscan.results.terms import RESTING, Scored
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -137,9 +137,9 @@ class Scores:
 def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool) -> IntArray:
     """The pattern that each head of a table follows, by its place; -1 for none: the one farthest above chance.
 
-    Among words, `delimiter` does not compete. A pattern and its part have one place between them: it is the part's if
-    that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that is of
-    others does not compete where more than two thirds of its score is the word itself.
+    Among words, patterns of resting heads do not compete. A pattern and its part have one place between them: it is the
+    part's if that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that
+    is of others does not compete where more than two thirds of its score is the word itself.
     Shape: [..., layer, head].
     """
     names = [pattern.id for pattern in scored]
@@ -148,7 +148,7 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
     for p, pattern in enumerate(scored):
         if pattern.of_others:
             above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
-        if among_words and pattern.id == DELIMITER:
+        if among_words and pattern.id in RESTING:
             above[..., p] = -np.inf
     for p, pattern in enumerate(scored):
         if pattern.part_of in names:

@@ -21,7 +21,10 @@ Match = Literal["place", "nearest"]
 
 
 DELIMITER = "delimiter"
-"""The pattern whose targets are special tokens: it is scored over all keys by every reading."""
+"""The pattern whose targets are special tokens."""
+RESTING = (DELIMITER, "first-token")
+"""The patterns of heads that rest, which are scored over all keys by every reading. A head rests on the first of these
+that takes more than half of its attention."""
 THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this follows none."""
 DRAWS = 20

@@ -181,6 +181,7 @@ def classify_weights(
     """
     if options.reading.carried:
         raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")
+    options = options.of_attention(causal=saved.source == 0 and not np.triu(saved.attention, 1).any())
     encoded = encode_tokens(saved, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention, options.kind)

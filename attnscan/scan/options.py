@@ -19,7 +19,7 @@ from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement, counted
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.patterns import PATTERNS, SHIPPED, Pattern
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
@@ -170,6 +170,16 @@ class ScanOptions:
         """These for sentences with trees, whose words are those of a treebank."""
         relations: Relations = "subtypes" if subtypes else "universal"
         return replace(self, unit="word", related=False, predictive="off", labelled=False, relations=relations)
+
+    def of_attention(self, *, causal: bool) -> ScanOptions:
+        """These with the patterns of causal models, if the attention is causal and no certain patterns were asked for.
+
+        A decoder's is, without being tried.
+        """
+        of_all = self.patterns[: len(PATTERNS)] == PATTERNS and self.relations is None
+        if not of_all or not (causal or self.kind is AttentionKind.DECODER):
+            return self
+        return replace(self, patterns=tuple(dict.fromkeys((*SHIPPED, *self.patterns))))
 
     @property
     def deciding(self) -> dict[str, Any]:

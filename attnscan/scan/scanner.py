@@ -91,6 +91,7 @@ class Scanner:
             if self.options.reading.carried:
                 _ = self.projections  # refused before a pair is read
             self._taps = taps.pop_all()
+        self.options = self.options.of_attention(causal=self.options.kind is AttentionKind.ONLY and self.is_causal)
         return self if self.options.relations is None else self.exact()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

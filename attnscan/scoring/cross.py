@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import links_of
 from attnscan.results.terms import AttentionName
-from attnscan.scoring.patterns import DELIMITER, IDENTICAL, PATTERNS, Pattern
+from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,7 +165,7 @@ LINKED_PATTERNS: tuple[Pattern, ...] = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED)
 """Those that gold links tell."""
 CROSS_PATTERNS: tuple[Pattern, ...] = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)
 """All patterns of cross attention, in the order of every table."""
-ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CROSS_PATTERNS)))
+ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))
 """Those of every attention, each once."""
 
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import FEWEST, MOST_HEADS, RESAMPLINGS, STAYS, Labels, Statements, are_resting
+from attnscan.results.behaviour import FEWEST, MOST_HEADS, RESAMPLINGS, STAYS, Labels, Statements, resting_on
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
-from attnscan.results.terms import DELIMITER, Scored
+from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import (
     AT_ONCE,
     KINDS,
@@ -106,9 +106,9 @@ def labels_of(
         pattern = followed(scored, table, threshold, among_words=reading.among_words)
         behind = np.where(habits >= 0, len(scored) + habits, -1)
         does = np.where(pattern >= 0, pattern, behind)
-        return np.where(are_resting(table, scores.patterns), delimiter, does)
+        rests_on = resting_on(table, scores.patterns)
+        return np.where(rests_on >= 0, rests_on, does)
 
-    delimiter = scores.patterns.index(DELIMITER) if DELIMITER in scores.patterns else -1
     table = scores.table(reading.among_words)
     code, count = codes(table, habit), len(on)
     holds, same = np.zeros(shape), np.zeros(shape)

@@ -1,4 +1,4 @@
-"""What a pattern is; the seven that a head is scored against, after Vig, "Deconstructing BERT" (2018/19); a user's own.
+"""What a pattern is; the seven of Vig, "Deconstructing BERT" (2018/19); three of causal models; a user's own.
 
 A pattern is a pure function from a batch of inputs to its *target*: for every query the keys that a
 head following the pattern would look at. The drawings below are those functions run on one toy pair,
@@ -42,6 +42,7 @@ PATTERN_SET_VERSION = "4"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
+_OLSSON = "Elhage et al., A Mathematical Framework for Transformer Circuits (2021); Olsson et al. (2022)"
 
 _SUFFIX = ".py"
 _HOW = f"name it as FILE{_SUFFIX}:FUNCTION"
@@ -305,6 +306,98 @@ PREDICTIVE = Pattern(
 )
 
 
+def induction(batch: EncodedBatch) -> Tensor:
+    """A word whose text came before looks at the word after its last earlier occurrence.
+
+    >>> show(induction)
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      sat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        .     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     1     ·     ·     ·     ·     ·     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    earlier = duplicate_token(batch)
+    last = earlier & (earlier.flip(-1).cumsum(-1).flip(-1) == 1)
+    return last.roll(1, -1) & batch.word[:, None, batch.keys]
+
+
+INDUCTION = Pattern(
+    "induction",
+    "J",
+    induction,
+    "weight on the word that followed the word's last earlier occurrence",
+    color="#0072b2",
+    clause="finds what followed the same word before",
+    queries="words whose text occurred before, where a word followed",
+    keys="the word after the last earlier occurrence",
+    source=_OLSSON,
+)
+
+
+def duplicate_token(batch: EncodedBatch) -> Tensor:
+    """A word looks at the earlier occurrences of its text.
+
+    >>> show(duplicate_token)
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      sat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        .     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    same = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
+    earlier = same & batch.asked[..., None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
+    return earlier if batch.visible is None else earlier & batch.visible
+
+
+DUPLICATE_TOKEN = Pattern(
+    "duplicate-token",
+    "T",
+    duplicate_token,
+    "weight on earlier occurrences of the word",
+    color="#56b4e9",
+    clause="finds the same word before",
+    queries="words whose text occurred before",
+    keys="all earlier occurrences",
+    source="Wang et al., Interpretability in the Wild (2022)",
+)
+
+
+def first_token(batch: EncodedBatch) -> Tensor:
+    """Each word looks at the first token of the input, where the attention of decoders rests.
+
+    >>> show(first_token)
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      sat     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        .     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      ran     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    first = batch.offset == batch.offset[..., :1]
+    return batch.asked[..., None] & first & (batch.offset != 0)
+
+
+FIRST_TOKEN = Pattern(
+    "first-token",
+    "F",
+    first_token,
+    "weight on the first token of the input",
+    color="#4d4d4d",
+    clause="attends to the first token",
+    queries="all words but the first token itself",
+    keys="the first token, whatever it is",
+    source="Xiao et al., Efficient Streaming Language Models with Attention Sinks (2023)",
+)
+
+
 PATTERNS: tuple[Pattern, ...] = (
     NEXT_WORD,
     PREVIOUS_WORD,
@@ -315,6 +408,9 @@ PATTERNS: tuple[Pattern, ...] = (
     BAG_OF_WORDS,
 )
 """The seven patterns, in the order of every table."""
+CAUSAL_PATTERNS: tuple[Pattern, ...] = (INDUCTION, DUPLICATE_TOKEN, FIRST_TOKEN)
+"""Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
+SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 
 _COLUMNS = ("mixed", "model", "layer", "head", "label", "entropy", "output", "pattern", "score", "input")
 
@@ -412,13 +508,15 @@ def own_pattern(name: str) -> Pattern:
     return replace(pattern, code=hashed(code))
 
 
-def with_own(asked: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS) -> tuple[list[str], tuple[Pattern, ...]]:
-    """The names of some patterns, each once, and `ours` with those of one's own that are among them.
+def with_own(
+    asked: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS, more: Sequence[Pattern] = ()
+) -> tuple[list[str], tuple[Pattern, ...]]:
+    """The names of some patterns, each once, and `ours` with those of `more` and of one's own that are among them.
 
     Raises: OptionError for what is no pattern; if two patterns have one name as well.
     """
     meant = [own_pattern(what) if isinstance(what, str) and is_own(what) else what for what in asked]
-    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what], ours))
+    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what], (*ours, *more)))
     every = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
     return [pattern.id for pattern in patterns], every
 

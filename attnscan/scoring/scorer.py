@@ -17,7 +17,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import DELIMITER
+from attnscan.results.terms import RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.targets import Targets
 from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact, input_by_input
@@ -120,7 +120,7 @@ class Scorer:
         scored = targets.scored
         names = [known.id for known in scored]
         self._even = [p for p, pattern in enumerate(targets.patterns) if pattern.even]
-        self._delimiter = [p for p, name in enumerate(names) if name == DELIMITER]
+        self._resting = [p for p, name in enumerate(names) if name in RESTING]
         self._parts = [(p, names.index(known.part_of)) for p, known in enumerate(scored) if known.part_of in names]
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -213,11 +213,11 @@ class Scorer:
         return self._named(1)
 
     def _named(self, first: int) -> dict[str, FloatArray]:
-        """The sums from the first pair or word on; `delimiter` is of all attention in both measures."""
+        """The sums from the first pair or word on; patterns of resting heads are of all attention in both measures."""
         sums = {name: values[first:] for name, values in self._sums.arrays().items()}
         for name in PAIR_SUMS:
             every_key, words_only = (sums[f"{kind}.{name}"] for kind in KINDS)
-            words_only[..., self._delimiter] = every_key[..., self._delimiter]
+            words_only[..., self._resting] = every_key[..., self._resting]
         return sums
 
 

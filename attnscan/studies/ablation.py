@@ -27,10 +27,10 @@ from attnscan.model.attention_block import OnOutput
 from attnscan.model.running import check_finite, in_halves, side_by_side
 from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet
-from attnscan.results.behaviour import are_resting
+from attnscan.results.behaviour import resting_on
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray, Scores
-from attnscan.results.terms import DELIMITER
+from attnscan.results.terms import RESTING
 from attnscan.scan.local import OnBad, Stream, finished, scan, tokens_of
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
@@ -138,7 +138,7 @@ def requested_sets(
     sets = []
     for name, own in heads_of_patterns(scores, labels, patterns, request.top, among_words).items():
         # Heads that follow another pattern do work, and are no controls
-        barred = {head for head in scores.grid if labels[head.place] not in (name, DELIMITER, "")}
+        barred = {head for head in scores.grid if labels[head.place] not in (name, *RESTING, "")}
         sets.append(with_controls(name, own, scores.grid, request.draws, options.seed, barred))
     by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
     return RequestedSets(sets, by_label if request.top is None else by_top, state.seen)
@@ -168,7 +168,7 @@ def heads_of_patterns(
     table, followers = scores.table(among_words), {}
     for pattern in patterns:
         if top is None:
-            rests = are_resting(table, scores.patterns) & (pattern == DELIMITER)
+            rests = resting_on(table, scores.patterns) == scores.patterns.index(pattern)
             numbers = np.flatnonzero((labels == pattern) | rests)
         else:
             above = table.above_chance[..., scores.patterns.index(pattern)].ravel()

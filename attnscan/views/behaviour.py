@@ -11,7 +11,7 @@ from attnscan.results.behaviour import RESAMPLINGS, Kind, Labels
 from attnscan.results.card import Card
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import DELIMITER, counted
+from attnscan.results.terms import RESTING, counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, GROUPS, style_of, words
 from attnscan.views.table import Column, Table
@@ -23,9 +23,9 @@ _CLOSE = 5  # heads that cannot be distinguished from the best: so many are name
 def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
     """The group of each kind that some head has, and the kind; by groups, most heads first, at last those that rest."""
     order = [*GROUPS, "own"]
-    among = [(style_of(kind.name).group, kind) for kind in labels.kinds.values() if kind.name != DELIMITER]
+    among = [(style_of(kind.name).group, kind) for kind in labels.kinds.values() if kind.name not in RESTING]
     grouped = sorted(among, key=lambda entry: order.index(entry[0]))
-    return grouped + ([("rest", labels.resting)] if labels.resting.heads else [])
+    return grouped + [("rest", kind) for kind in labels.resting]
 
 
 def summary(result: HeadScores) -> str:
@@ -48,7 +48,8 @@ def summary(result: HeadScores) -> str:
         they, their = ("it", "its") if rests == 1 else ("they", "their")
         carried = f"what {they} {verb(rests, 'carry')} comes from"
         what = carried if labels.reading.carried else f"{their} attention is on"
-        said += f" {counted(rests, 'head rests', 'heads rest')}: more than half of {what} special tokens."
+        places = " or ".join(words(kind.name) for kind in labels.resting)
+        said += f" {counted(rests, 'head rests', 'heads rest')}: more than half of {what} {places}."
     return said
 
 
@@ -57,7 +58,8 @@ def does(card: Card) -> str:
     labels, head, told = card.ranking.labels, card.head, ""
     if labels.rests[head.place]:
         what = "what it carries comes from" if labels.reading.carried else "its attention is on"
-        told = f" It rests: {labels.numbers(DELIMITER, head).share:.2f} of {what} special tokens."
+        name = str(labels.label[head.place])
+        told = f" It rests: {labels.numbers(name, head).share:.2f} of {what} {words(name)}."
     said = statement(labels, head)
     if not card.look.measure.own:
         said += f"; it comes nearest to {_numbers(labels, card.look.measure.name, head)}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import SHIPPED
 
 GROUPS = {
     "ahead": "#3d8fd6",
@@ -46,6 +46,8 @@ _STYLES = {
     "itself": KindStyle("i", "itself", "same"),
     "identical": KindStyle("I", "the same words", "same"),
     "cross-sentence": KindStyle("X", "the same words in the other sentence", "same"),
+    "induction": KindStyle("J", "what followed the same word before", "same"),
+    "duplicate-token": KindStyle("T", "the same word before", "same"),
     "punctuation": KindStyle("u", "punctuation", "fixed"),
     "frequent-words": KindStyle("f", "the 100 commonest words", "fixed"),
     "rare-words": KindStyle("r", "less common words", "fixed"),
@@ -56,6 +58,7 @@ _STYLES = {
     "even": KindStyle("e", "all words evenly", "everywhere"),
     "predictive": KindStyle("W", "the words that predict it", "predicts"),
     "delimiter": KindStyle("D", "special tokens", "rest"),
+    "first-token": KindStyle("F", "the first token", "rest"),
     "start": KindStyle("s", "special tokens at the start", "rest"),
     "middle": KindStyle("d", "special tokens in the middle", "rest"),
     "end": KindStyle("t", "special tokens at the end", "rest"),
@@ -66,7 +69,7 @@ _STYLES = {
 }
 NOTHING = "-"
 """The letter of a head without a distinct habit."""
-_PATTERNS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *PATTERNS)}
+_PATTERNS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *SHIPPED)}
 COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
 NO_HABIT_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
 """On paper: of a head without a distinct habit, of a user's own pattern, and of text."""

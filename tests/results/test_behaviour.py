@@ -75,7 +75,7 @@ def test_kinds_are_those_of_most_heads_first_and_heads_the_strongest_first() -> 
         "identical": ["0-4"],
     }
     assert next(iter(kinds)) == "even" and kinds["even"].average == 0.5
-    assert [head.name for head in labels_of(ABOVE).resting.heads] == ["0-4"]
+    assert [head.name for kind in labels_of(ABOVE).resting for head in kind.heads] == ["0-4"]
 
 
 def test_a_number_stands_beside_chance_the_average_head_and_a_rank() -> None:

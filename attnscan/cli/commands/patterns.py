@@ -11,7 +11,7 @@ import typer
 from attnscan.cli import options as o
 from attnscan.cli.output import output_of
 from attnscan.model.sources import check_docstrings
-from attnscan.scoring.patterns import PATTERNS, pattern_frame
+from attnscan.scoring.patterns import SHIPPED, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
 EXAMPLES = (
@@ -35,7 +35,7 @@ def patterns(
 ) -> None:
     check_docstrings()  # what is shown
     output = output_of(context.params)
-    shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
+    shown = [pattern for pattern in SHIPPED if name in (None, pattern.id)]
     width = max(min(shutil.get_terminal_size().columns, 80), 40)
     text = patterns_text() if name is None else pattern_text(shown[0], width)
     output.write(partial(pattern_frame, shown), text, then=("heads", "--pattern", name or "next-word"))

@@ -25,7 +25,7 @@ from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.signature import IN_MEMORY, By, Signature, Special
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import SHIPPED
 from attnscan.views.behaviour import why_unsure
 from attnscan.views.page.table import HeadsByReading, Table
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
@@ -113,7 +113,7 @@ class Subject:
     def patterns(self) -> list[dict[str, Any]]:
         """What pages say of each pattern."""
         across = self.kind is AttentionKind.CROSS
-        known = {pattern.id: pattern for pattern in (*PATTERNS, *(CROSS_PATTERNS if across else ()))}
+        known = {pattern.id: pattern for pattern in (CROSS_PATTERNS if across else SHIPPED)}
         counts = {name: pattern.counts for name, pattern in known.items()}
         return [
             {

@@ -149,8 +149,9 @@ def _once(readings: Sequence[HeadsByReading], columns: Sequence[str]) -> list[li
     return whole
 
 
-def _cells(column: NDArray[Any]) -> list[str]:
+def _cells(values: Sequence[Any] | NDArray[Any]) -> list[str]:
     """The cells of a column of the CSV: empty where nothing is known."""
+    column = np.asarray(values)
     if column.dtype.kind != "f":
         known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(column.tolist())}
         return [known[cell] for cell in column.tolist()]

@@ -33,10 +33,11 @@ def map_figure(labels: Labels, width: float, command: str) -> Figure:
     ax = figure.subplots()
     lettered = draw_heads(ax, {head: _cell(labels, head) for head in grid}, grid, cell)
     note = f"?: {why_unsure(labels)}." if labels.unsure.any() else ""
+    resting = " or ".join(words(kind.name) for kind in labels.resting)
     shared.caption(
         figure,
         f"Map{shared.of_kind(grid)}: what each head does, {labels.reading}.",
-        "Pale: more than half of its attention is on special tokens." if labels.rests.any() else "",
+        f"Pale: more than half of its attention is on {resting}." if resting else "",
         note if lettered else NO_ROOM,
     )
     shared.legend(figure, _key(labels))

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.patterns import SHIPPED, Pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +38,12 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
 
 
 def patterns_text() -> str:
-    """The seven patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
+    """The patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
     blocks = [
-        'The patterns of Jesse Vig, "Deconstructing BERT" (2018/19), on a toy pair.\n'
-        "Rows are queries, columns are keys; a dot is 0."
+        'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
+        "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
     ]
-    for pattern in PATTERNS:
+    for pattern in SHIPPED:
         drawing = pattern.drawing or _NOT_DRAWN
         blocks.append(f"{pattern.letter} {pattern.id}: {pattern.counts}\n{drawing}")
     return "\n\n".join(blocks) + "\n"

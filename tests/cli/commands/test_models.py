@@ -43,8 +43,8 @@ def test_the_screen_says_which_patterns_cannot_be_scored(tmp_path: Path) -> None
     assert "template       A B" in lines
     assert "task heads     none trained" in lines
     assert "next-sentence  no: a gpt2 model has no next-sentence head" in lines
-    assert f"D delimiter       no: {NO_DELIMITER}" in lines
-    assert "P previous-word   yes" in lines
+    assert f"D delimiter        no: {NO_DELIMITER}" in lines
+    assert "P previous-word    yes" in lines and "J induction        yes" in lines
     assert all(len(line) <= 80 for line in lines if "/" not in line)
 
 

@@ -11,7 +11,7 @@ from command_line import COLUMNS, run
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.scoring.patterns import PATTERNS, called
+from attnscan.scoring.patterns import SHIPPED, called
 
 
 def test_patterns_prints_all_seven() -> None:
@@ -34,12 +34,12 @@ def test_one_pattern_is_shown_in_full(name: str, chance: str) -> None:
 
 def test_patterns_as_rows(tmp_path: Path) -> None:
     header, *rows = run("patterns", "--csv").stdout.splitlines()
-    assert header == "letter,pattern,counts,queries,keys,source" and len(rows) == len(PATTERNS)
+    assert header == "letter,pattern,counts,queries,keys,source" and len(rows) == len(SHIPPED)
     (found,) = json.loads(run("patterns", "identical", "--format", "json").stdout)["rows"]
     assert (found["letter"], found["keys"]) == ("I", "those words, and the word itself")
     path = tmp_path / "patterns.txt"
     assert run("patterns", "-o", str(path)).stdout == ""
-    assert path.read_text().count("[CLS]   the") == 6
+    assert path.read_text().count("[CLS]   the") == 9
     done = CliRunner().invoke(app, ["patterns", "nextword"])
     assert done.exit_code == 2 and "no pattern 'nextword': did you mean 'next-word'?" in done.stderr
     own = CliRunner().invoke(app, ["patterns", "mine.py:verbs"])

@@ -1,0 +1,191 @@
+"""Induction, duplicate tokens, first token: planted heads, plain loops, and what TransformerLens means by them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from rich.console import Console
+from tokenizers_of_kinds import whole_words, without_delimiters
+from toy_decoder import save_induction_gpt2, tokenizer_of
+from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
+
+import attnscan
+from attnscan.errors import OptionError
+from attnscan.scoring.patterns import CAUSAL_PATTERNS
+from attnscan.views.terminal.heads import ranking_view
+
+NAMES = [pattern.id for pattern in CAUSAL_PATTERNS]
+TEXTS = ["the cat sat , the dog sat , the the cat ran .", "a mat and a cat and a dog", "the cat ran", "cat"]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_induction_gpt2(tmp_path_factory.mktemp("models") / "induction")
+
+
+def test_the_planted_induction_circuit_is_found_and_nothing_else(planted: Path) -> None:
+    frame = attnscan.heads("random", model=planted).to_frame().set_index("name")
+    assert frame["label"].to_dict() == {
+        "L0H0": "previous-word",
+        **dict.fromkeys(("L0H1", "L0H2", "L1H1", "L1H2"), "bag-of-words"),
+        "L1H0": "induction",
+    }
+    ranked = attnscan.heads("random", model=planted, pattern="induction").to_frame(["induction"])
+    assert ranked.loc[0, "name"] == "L1H0"
+    assert ranked.loc[0, "score"] > 0.999
+    assert ranked.loc[0, ["n", "pairs"]].tolist() == [64 * 25, 64]
+    assert (ranked.loc[1:, "above_chance"] < 0.01).all()
+
+
+def test_random_sequences_are_drawn_by_the_seed(planted: Path) -> None:
+    hashes = [
+        attnscan.heads("random", model=planted, pattern="induction", seed=seed).signature.input_hash
+        for seed in (0, 0, 1)
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
+    with pytest.raises(OptionError, match="columns is for files"):
+        attnscan.heads("random", model=planted, columns="a")
+
+
+def gpt2() -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    tokenizer = without_delimiters()
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, n_positions=64, initializer_range=1.0
+    )
+    return GPT2LMHeadModel(config).eval(), tokenizer
+
+
+def bert() -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    tokenizer = whole_words()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=8,
+        initializer_range=0.3,
+    )
+    return BertModel(config).eval(), tokenizer
+
+
+def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[bool], np.ndarray]:
+    """Token numbers, which are words, and weights [layer, head, query, key]."""
+    model.set_attn_implementation("eager")
+    encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
+    special = encoded.pop("special_tokens_mask")[0].bool()
+    with torch.no_grad():
+        weights = model(**encoded, output_attentions=True).attentions
+    return encoded["input_ids"][0].tolist(), (~special).tolist(), torch.cat(weights).double().numpy()
+
+
+def target(name: str, texts: list[str], words: list[bool], i: int) -> list[int]:
+    """The keys that word `i` should look at."""
+    if name == "first-token":
+        return [0] if i else []
+    earlier = [j for j in range(i) if words[j] and texts[j] == texts[i]]
+    if name == "duplicate-token":
+        return earlier
+    return [j + 1 for j in earlier[-1:] if words[j + 1]]
+
+
+@pytest.mark.parametrize("make", [gpt2, bert])
+@pytest.mark.parametrize("special", ["in", "out"])
+def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], special: str) -> None:
+    model, tokenizer = make()
+    read = [eager(model, tokenizer, text) for text in TEXTS]
+    frame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern=NAMES, special=special).to_frame(NAMES)
+    numbers = frame.set_index(["pattern", "layer", "head"])
+    is_causal = make is gpt2
+    for name in NAMES:
+        for layer, head in np.ndindex(2, 3):
+            total = chance = n = 0.0
+            for ids, words, weights in read:
+                texts = [tokenizer.decode([number]).strip().lower() for number in ids]
+                keys = [j for j in range(len(ids)) if words[j] or special == "in" or name == "first-token"]
+                for i in (i for i in range(len(ids)) if words[i]):
+                    seen = [j for j in keys if j <= i or not is_causal]
+                    row = weights[layer, head, i]
+                    if own := target(name, texts, words, i):
+                        total += row[own].sum() / row[keys].sum()
+                        chance += len(own) / len(seen)
+                        n += 1
+            row = numbers.loc[(name, layer, head)]
+            assert row["n"] == n > 0
+            assert row["score"] == pytest.approx(total / n, abs=1e-6)
+            assert row["chance"] == pytest.approx(chance / n, abs=1e-6)
+
+
+def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> None:
+    model, tokenizer = gpt2()
+    for result in (
+        attnscan.heads(TEXTS, model=model, tokenizer=tokenizer),
+        attnscan.classify(TEXTS[0], model=model, tokenizer=tokenizer),
+    ):
+        assert list(result.scores.patterns)[7:] == NAMES
+        assert set(NAMES) < set(result.to_frame().columns)
+    model, tokenizer = bert()
+    assert not {*attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).scores.patterns} & {*NAMES}
+    asked = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
+    assert [*asked.scores.patterns] == ["induction"]
+    with pytest.raises(OptionError, match="there is no pattern 'induction'"):
+        attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross")
+
+
+@pytest.mark.parametrize("name", ["induction", "duplicate-token", "previous-word"])
+def test_transformer_lens_means_the_same(name: str) -> None:
+    """Its `detect_head` gives the share of all tokens' attention that lies on a matrix of zeros and ones.
+
+    That is our score times eligible queries over tokens, where no token occurs more than twice: for induction it counts
+    all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
+    """
+    tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, initializer_range=1.0)
+    model, text = GPT2LMHeadModel(config).eval(), "the cat sat on a mat the cat sat on a mat"
+    ids, _, weights = eager(model, tokenizer, text)
+    matrix = np.zeros((len(ids), len(ids)))
+    for i, j in zip(*np.tril_indices(len(ids), -1), strict=True):
+        if name == "previous-word":
+            matrix[i, j] = j == i - 1
+        elif ids[i] == ids[j]:
+            matrix[i, j + (name == "induction")] = 1
+    expected = (weights * matrix).sum((-1, -2)) / weights.sum((-1, -2))
+    frame = attnscan.heads([text], model=model, tokenizer=tokenizer, pattern=name, special="in").to_frame([name])
+    ours = (frame["score"] * frame["n"] / len(ids)).to_numpy()
+    order = frame["layer"] * 3 + frame["head"]
+    np.testing.assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
+
+
+def test_a_head_that_looks_at_the_first_token_rests() -> None:
+    model, tokenizer = gpt2()
+    with torch.no_grad():  # keys of the first position point where all queries do
+        for layer in model.transformer.h:
+            layer.attn.c_attn.weight.zero_()
+            layer.attn.c_attn.bias.zero_()
+            layer.attn.c_attn.bias[:8] = 1
+        model.transformer.wte.weight.zero_()
+        model.transformer.wpe.weight.zero_()
+        model.transformer.wpe.weight[0, 0], model.transformer.wpe.weight[0, 1] = 1, -1
+        model.transformer.h[0].attn.c_attn.weight[0, 24:32] = 5
+    frame: pd.DataFrame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).to_frame().set_index("name")
+    assert frame.loc["L0H0", "label"] == "first-token"
+    assert frame.loc["L0H0", "first-token"] > 0.9
+    assert frame.loc["L0H1", "label"] != "first-token"
+    assert "1 head rests: more than half of its attention is on the first token" in " ".join(
+        str(line) for line in _screen(model, tokenizer).split()
+    )
+
+
+def _screen(model: Any, tokenizer: Any) -> str:
+    console = Console(width=100, file=io.StringIO())
+    console.print(ranking_view(attnscan.heads(TEXTS, model=model, tokenizer=tokenizer), 100, "4 pairs"))
+    return console.file.getvalue()
