@@ -116,7 +116,7 @@ def classify(
             raise OptionError("--save-weights always saves attention weights", "leave out --by carried")
         check_suffix(path, ".npz", "--save-weights")
         check_writable(path)
-        keep = Selection(is_saved=True)
+        keep = True
     results: dict[AttentionName, HeadScores] = {}
     for kind in KINDS if everything else KINDS[:1]:
         own = of_kind(kind, options) if everything else options
@@ -152,7 +152,7 @@ def _of_other_kinds(a: Text | None, b: Text | None, options: Mapping[str, Any], 
             texts = (pair_of(a, b).source.a, None) if kind == "encoder" else (a, b)
             own |= {"model": model, "tokenizer": tokenizer, "progress": progress}
             with suppress(CaptureError, ModelError):
-                yield classify(*texts, keep_attention=Selection(is_saved=True), **own)
+                yield classify(*texts, keep_attention=True, **own)
 
 
 def _by_weights(
@@ -269,7 +269,6 @@ def show(
     named = heads_written(heads)
     _, asked = scan_options(model, options, many=False, heads=named, alignments=alignments)
     selection = Selection(named, token, from_sentence, to_sentence, window_of(window))
-    selection.check_attention(asked.attention)
     how: dict[str, Any] = {"model": model, "tokenizer": tokenizer, "progress": progress}
     how |= {**options, "attention": asked.attention, "keep_attention": selection}
     result = classify(a, b, weights=weights, alignments=alignments, **how)

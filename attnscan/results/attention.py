@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +14,15 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike, Heads
 from attnscan.results.shown import shaped
 
-PADDING = -2
-"""What stands for a sentence where a token only fills up."""
+PADDING = -2  # what stands for a sentence where a token only fills up
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which part of a long input's attention is kept: of some heads, the rows of some queries."""
+    """Which part of a long input's attention is kept: of some heads of a model, the rows of some queries."""
 
     grid: Grid
-    """All heads of the model."""
-    rows: tuple[int, ...]
-    """The tokens whose rows of weights are kept, in the order of the text."""
+    rows: tuple[int, ...]  # the tokens whose rows of weights are kept, in the order of the text
     heads: tuple[Head, ...] | None = None
     """Arrays hold these, in this order, as if they were one layer; None for all heads."""
 
@@ -35,14 +31,12 @@ class Chosen:
 class Attention:
     """What every head did on one input, token by token; or some heads, on some tokens."""
 
-    tokens: tuple[str, ...]
-    """Their texts, in order."""
-    sentence: tuple[int, ...]
-    """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
-    segments: tuple[int, ...]
-    """0 or 1 for every token: a sentence's delimiters go with it."""
-    weights: NDArray[np.float32]
-    """Softmax attention. Shape: [layer, head, query, key]; rows sum to 1."""
+    __repr__ = shaped
+
+    tokens: tuple[str, ...]  # their texts, in order; of cross attention the source's, and behind them the target's
+    sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
+    segments: tuple[int, ...]  # 0 or 1 for every token: a sentence's delimiters go with it
+    weights: NDArray[np.float32]  # softmax attention. Shape: [layer, head, query, key]; rows sum to 1
     visible: NDArray[np.bool_] | None
     """Which keys each query may see. Shape: [layer, query, key]; None where some heads alone are kept."""
     query: NDArray[np.float32] | None
@@ -51,8 +45,7 @@ class Attention:
     """Likewise; grouped keys are repeated for each head. Shape: [layer, head, key, neuron]."""
     scaling: tuple[float, ...] = ()
     """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
-    unit: tuple[int, ...] = ()
-    """Which scored unit each token belongs to; empty where nobody has said."""
+    unit: tuple[int, ...] = ()  # which scored unit each token belongs to; empty if each is one
     norms: NDArray[np.float32] | None = None
     """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
 
@@ -60,13 +53,9 @@ class Attention:
     chosen: Chosen | None = None
     """Which heads and queries `weights`, `query`, `key`, `norms` and the rows of `visible` are of; None for all."""
     kind: AttentionKind = AttentionKind.ONLY
-    """Of which attention of an encoder-decoder it is."""
-    layers: tuple[int, ...] = ()
-    """The numbers of its layers in the model; empty where every layer has attention."""
+    layers: tuple[int, ...] = ()  # the numbers of its layers in the model; empty where every layer has attention
     source: int = 0
     """Of cross attention, how many tokens are the source's, which are keys; those of the target behind them ask."""
-
-    __repr__ = shaped
 
     @property
     def grid(self) -> Grid:
@@ -109,14 +98,13 @@ class Attention:
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
-        names = ("weights", "query", "key", "norms")
-        arrays = {name: values for name in names if (values := getattr(self, name)) is not None}
         rows, visible = list(chosen.rows), None if self.visible is None else self.visible[:, list(chosen.rows)]
+        arrays = {"weights": self.weights[:, :, rows], "query": self.query, "key": self.key, "norms": self.norms}
         if chosen.heads is not None:
             layers, heads = zip(*(head.place for head in chosen.heads), strict=True)
-            arrays, visible = {name: values[layers, heads][None] for name, values in arrays.items()}, None
-        arrays["weights"] = arrays["weights"][:, :, rows]
-        return replace(self, **arrays, visible=visible, chosen=chosen)
+            arrays = {name: None if array is None else array[layers, heads][None] for name, array in arrays.items()}
+            visible = None
+        return replace(self, **arrays, visible=visible, chosen=chosen)  # type: ignore[arg-type]
 
     def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
         """A head's weights of some queries. Shape: [query, key]. Raises: SelectionError if they were not kept."""
@@ -138,8 +126,8 @@ class Attention:
     @property
     def among_words(self) -> Attention:
         """Remove special tokens as keys, and renormalise each row over words; one with nothing on words is zero."""
-        is_word = np.array(self.sentence) >= 0
-        return replace(self, weights=carried_shares(self.weights, is_word[None, None].astype(np.float32)))
+        is_word = (np.array(self.sentence) >= 0).astype(np.float32)
+        return replace(self, weights=carried_shares(self.weights, is_word))
 
     def in_words(self, words: Sequence[str]) -> Attention:
         """Merge tokens into scored units of these texts: a word is given its pieces' sum, and gives their mean.
@@ -158,7 +146,7 @@ class Attention:
             tokens=tuple(words),
             sentence=tuple(self.sentence[i] for i in first),
             segments=tuple(self.segments[i] for i in first),
-            weights=_shares(weights).astype(np.float32),
+            weights=carried_shares(weights, np.ones(1)).astype(np.float32),
             visible=None if visible is None else visible[:, np.searchsorted(rows, first[kept])][:, :, first],
             query=None,
             key=None,
@@ -182,7 +170,7 @@ class Attention:
     def mean_weights(self, heads: Heads) -> NDArray[np.float32]:
         """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
         chosen = np.stack([self.weights[self.place(head)] for head in self.grid.select(heads)])
-        return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
+        return chosen.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     @classmethod
     def of(
@@ -197,9 +185,8 @@ class Attention:
         if source:
             weights = np.zeros((*weights.shape[:2], *[len(saved.tokens)] * 2), np.float32)
             weights[:, :, source:, :source] = saved.attention
-        visible: NDArray[np.bool_] = np.asarray(weights.any(axis=1))
-        given = saved.tokens, sentence, saved.segments, weights, visible
-        return cls(*given, None, None, unit=unit, kind=kind, source=source)
+        of = saved.tokens, sentence, saved.segments, weights, np.asarray(weights.any(axis=1))
+        return cls(*of, None, None, unit=unit, kind=kind, source=source)
 
     def saved(self) -> SavedWeights:
         """What a file of weights keeps of it."""
@@ -215,11 +202,7 @@ def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> 
     A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] -> [..., query, key].
     Source: Kobayashi et al. 2020, https://aclanthology.org/2020.emnlp-main.574
     """
-    return _shares(weights * norms[..., None, :])
-
-
-def _shares(amounts: NDArray[Any]) -> NDArray[Any]:
-    """What each row has of its sum; a row without any is zero."""
+    amounts = weights * norms[..., None, :]
     whole = amounts.sum(-1, keepdims=True)
-    shares: NDArray[Any] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
+    shares: NDArray[np.float32] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
     return shares

@@ -11,20 +11,17 @@ from attnscan.safe_text import plain
 Positions = Literal["kept", "shuffled"]
 Segments = Literal["kept", "swapped", "zeroed"]
 PredictionKind = Literal["words", "classes", "next-sentence", "vectors"]
-TOP = 5
-"""How many of the likeliest words are told of each hidden token."""
+TOP = 5  # how many of the likeliest words are told of each hidden token
 
 
 @dataclass(frozen=True)
 class Change:
     """Some changes at once; without any, the input and the model are as they are."""
 
-    hidden: tuple[int, ...] = ()
-    """The places of tokens that are hidden behind the mask token, in ascending order."""
+    hidden: tuple[int, ...] = ()  # the places of tokens that are hidden behind the mask token, in ascending order
     positions: Positions = "kept"
     """Whether words stand where they are written, or at each other's positions, shuffled by the seed."""
-    segments: Segments = "kept"
-    """The segment ids that the model reads: its own, 0 and 1 exchanged, or all 0."""
+    segments: Segments = "kept"  # the segment ids that the model reads: its own, 0 and 1 exchanged, or all 0
     off: tuple[Head, ...] = ()
     """Heads that are switched off: they add nothing to what later layers read. In ascending order."""
 
@@ -54,12 +51,10 @@ class HiddenToken:
     """What a masked-LM head puts in place of one hidden token: probabilities, before and after a change."""
 
     place: int
-    truth: str
-    """The token that is hidden."""
+    truth: str  # the token that is hidden
     truth_before: float
     truth_after: float
-    before: tuple[tuple[str, float], ...]
-    """The likeliest tokens, most likely first."""
+    before: tuple[tuple[str, float], ...]  # the likeliest tokens, most likely first
     after: tuple[tuple[str, float], ...]
 
 
@@ -76,8 +71,7 @@ class Prediction:
     """The names of all classes with their probabilities before and after, in the model's order."""
     turned: tuple[float, ...] = ()
     """Of each token, 1 - cosine between its last hidden states before and after; 0 if they are the same to the bit."""
-    why_none: str = ""
-    """Why there is nothing to say, and what to do about it; empty where there is."""
+    why_none: str = ""  # why there is nothing to say, and what to do about it; empty where there is
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, whose texts a page can show."""

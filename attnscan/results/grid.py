@@ -48,10 +48,8 @@ class Head:
     """One head of a model. Heads are ordered as they are counted."""
 
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
-    layer: int
-    """The number of its layer in the model, from 0 on; other layers may have no attention."""
-    head: int
-    """Its own number in the layer, from 0 on."""
+    layer: int  # the number of its layer in the model, from 0 on; other layers may have no attention
+    head: int  # its own number in the layer, from 0 on
     row: int = field(default=-1, kw_only=True, compare=False)
     """Where its layer stands in arrays; the number of the layer, unless layers before it have no attention."""
 
@@ -97,11 +95,9 @@ Heads = HeadLike | Sequence[HeadLike]
 class Grid:
     """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
 
-    shape: tuple[int, int]
-    """How many layers have attention, and how many heads each."""
+    shape: tuple[int, int]  # how many layers have attention, and how many heads each
     kind: AttentionKind = AttentionKind.ONLY
-    layers: tuple[int, ...] = ()
-    """The numbers of the layers that have attention; empty if all have."""
+    layers: tuple[int, ...] = ()  # the numbers of the layers that have attention; empty if all have
 
     def __post_init__(self) -> None:
         if self.layers == tuple(range(len(self.layers))):
@@ -148,8 +144,10 @@ class Grid:
 
         Before them the column `kind`, where heads are of another attention than an encoder's.
         """
+        import numpy as np  # the command line reads heads' names before it has imported anything slow
+
         heads = self._heads if numbers is None else [self[number] for number in numbers]
-        return {name: [head.columns[name] for head in heads] for name in self[0].columns}
+        return {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.

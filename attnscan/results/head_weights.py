@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,50 +15,37 @@ from attnscan.inputs.tokens import token_named
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import Reading
-from attnscan.results.terms import AttentionName, Side
+from attnscan.results.terms import Side
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_DRAWN = 2048
-"""Tokens of a picture or a page: a head's weights are drawn in four million cells."""
+MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 
 
 @dataclass(frozen=True)
 class Selection:
     """Which part of an input's attention is asked for."""
 
-    heads: str | None = None
-    """By their names; None for all, as one array by layer and head."""
-    token: str | None = None
-    """The only query: a token's text, its index, or `store#2`."""
-    from_: Side | None = None
-    """The sentence of the queries."""
-    to: Side | None = None
-    """The sentence of the keys."""
+    heads: str | None = None  # by their names; None for all, as one array by layer and head
+    token: str | None = None  # the only query: a token's text, its index, or `store#2`
+    from_: Side | None = None  # the sentence of the queries
+    to: Side | None = None  # the sentence of the keys
     window: tuple[int, int] | None = None
     """The first and the last token of the queries and keys; in cross attention, of the source, which is the keys."""
-    is_drawn: bool = False
-    """Whether it is drawn token by token, in a picture or on a page."""
-    is_saved: bool = False
-    """Whether a file of saved weights is made of it, which has bounds."""
-
-    def check_attention(self, attention: AttentionName) -> None:
-        """Raises: OptionError for sentences of an attention that goes from B to A."""
-        if attention == "cross" and (self.from_ or self.to):
-            what = "in cross attention the target asks and the source is read"
-            raise OptionError(what, "leave out the sentences to look from and to")
+    is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
 
     def queries(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
         """The queries, by their indices; of cross attention, those behind so many of the `source`.
 
-        Raises: SelectionError if there are none.
+        Raises: SelectionError if there are none; OptionError for sentences of cross attention.
         """
-        sentence, window = (None, None) if source else (self.from_, self.window)
+        if source and (self.from_ or self.to):
+            what = "in cross attention the target asks and the source is read"
+            raise OptionError(what, "leave out the sentences to look from and to")
         if self.token is not None:
-            return _within([source + token_named(self.token, tokens[source:])], segments, sentence, None)
-        return _within(range(source, len(tokens)), segments, sentence, window)
+            return _within([source + token_named(self.token, tokens[source:])], segments, self.from_, None)
+        return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window)
 
     def keys(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
         """The keys, likewise."""
@@ -69,11 +56,11 @@ class Selection:
     ) -> Chosen:
         """What is to be kept of a model's heads on an input: whole rows, of all pieces of words.
 
-        Pictures and files take the rectangle of cross attention from all rows.
-        Shape: `unit` of each token, or empty where nobody has said.
+        Pictures take the rectangle of cross attention from all rows.
+        Shape: `unit` of each token, or empty if each is one.
         Raises: SelectionError for what is not there, or too much to be drawn.
         """
-        source = 0 if self.is_drawn or self.is_saved else source
+        source = 0 if self.is_drawn else source
         self.keys(tokens, segments, source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
         queries = self.queries(tokens, segments, source)
@@ -84,10 +71,6 @@ class Selection:
             check_drawn(len(queries))
         return Chosen(grid, queries, heads)
 
-    def copies(self, reading: Reading) -> int:
-        """How often the weights are held at once, or what takes as much memory."""
-        return 1 + reading.carried + reading.among_words + 2 * self.is_saved
-
     def cut(self, result: HeadScores) -> HeadScores:
         """A result that keeps this part of its attention, which is whole.
 
@@ -97,9 +80,8 @@ class Selection:
         chosen = self.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
         unit = attention.unit or range(len(attention.tokens))
         rows = slice(unit[chosen.rows[0]], unit[chosen.rows[-1]] + 1)
-        targets = {id(target): target[:, rows] for target in result.targets if chosen.heads is None}  # layers share
-        of_layers = [targets[id(target)] for target in result.targets] if targets else ()
-        return replace(result, attention=attention.only(chosen), targets=of_layers)
+        targets = [target[:, rows] for target in result.targets] if chosen.heads is None else ()
+        return replace(result, attention=attention.only(chosen), targets=targets)
 
     def of(self, result: HeadScores, *, average: bool) -> HeadWeights:
         """The weights, from a result that has kept them."""
@@ -139,18 +121,13 @@ def strongest(matrix: NDArray[np.float32], count: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """What `show` shows."""
+    """What `show` shows: some heads' weights on an input, or their mean with `average`."""
 
-    result: HeadScores
-    """Every head's scores on the input, and its attention."""
+    result: HeadScores  # every head's scores on the input, and its attention
     heads: tuple[Head, ...]
-    """Those that are shown."""
     average: bool
-    """Whether the heads' mean is meant, not each."""
-    queries: tuple[int, ...]
-    """Indices of tokens, in the order of the text."""
+    queries: tuple[int, ...]  # indices of tokens, in the order of the text
     keys: tuple[int, ...]
-    """As `queries`."""
 
     @cached_property
     def attention(self) -> Attention:
@@ -165,11 +142,8 @@ class HeadWeights:
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
         cut = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
-        if self.average:
-            yield self.heads, self.attention.mean_weights(self.heads)[cut]
-        else:
-            for head in self.heads:
-                yield (head,), self.attention.weights[self.attention.place(head)][cut]
+        for heads in [self.heads] if self.average else [(head,) for head in self.heads]:
+            yield heads, self.attention.mean_weights(heads)[cut]
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty.
@@ -178,20 +152,19 @@ class HeadWeights:
         """
         import pandas as pd
 
-        tokens, model, links = self.attention.tokens, self.result.signature.model, set(self.result.links)
-        query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
-        of_cells: dict[str, Any] = {
-            "query": [self.number(token) for token in query.tolist()],
-            "query_token": [tokens[token] for token in query],
-            "key": key,
-            "key_token": [tokens[token] for token in key],
-        }
-        aligned = [int(pair in links) for pair in zip(query.tolist(), key.tolist(), strict=True)]
+        tokens, links = self.attention.tokens, set(self.result.links)
+        cells = pd.DataFrame([(query, key) for query in self.queries for key in self.keys], columns=["query", "key"])
+        cells.insert(1, "query_token", [tokens[token] for token in cells["query"]])
+        cells["key_token"] = [tokens[token] for token in cells["key"]]
+        aligned = [int(cell in links) for cell in zip(cells["query"], cells["key"], strict=True)]
+        cells["query"] = [self.number(token) for token in cells["query"]]
         parts = []
         for heads, matrix in self.matrices():
             about = heads[0].columns | (dict.fromkeys(("layer", "head")) if self.average else {})
-            columns = {"model": model, **about, **of_cells, "weight": matrix.ravel().astype(float)}
-            parts.append(pd.DataFrame(columns | ({"aligned": aligned} if links else {})))
+            part = cells.assign(weight=matrix.ravel().astype(float), **({"aligned": aligned} if links else {}))
+            for place, (name, value) in enumerate({"model": self.result.signature.model, **about}.items()):
+                part.insert(place, name, value)
+            parts.append(part)
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
         if self.average:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OptionError
-from attnscan.results.behaviour import Labels
+from attnscan.errors import OptionError, WeightsError
+from attnscan.results.behaviour import MOST_HEADS, Labels
 from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
-from attnscan.results.shown import lines, shaped
+from attnscan.results.shown import lines
 from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special
 from attnscan.results.terms import AttentionName
 
@@ -27,34 +25,16 @@ if TYPE_CHECKING:
 
     from attnscan.results.attention import Attention
 
-_MOST_PAIRS = 1e9  # what would take more is not said
 
-
-@dataclass
-class Deferred:
-    """Labels that are worked out when they are first asked for, and then kept."""
-
-    work: Callable[[], Labels]
-
-    @cached_property
-    def labels(self) -> Labels:
-        """The labels."""
-        return self.work()
-
-
-@dataclass(frozen=True)
-class AlignmentErrors:
+class AlignmentErrors(NamedTuple):
     """Alignment error rates, in [0, 1], where every target word is linked to its most attended source word.
 
     Source: Och and Ney (2003), section 6: 1 - 2|A ∩ S| / (|A| + |S|) for links A and gold links S.
     """
 
-    __repr__ = shaped
-
     halves: FloatArray
     """In each half of the pairs, which their hashes say; NaN where one has none. Shape: [half, layer, head]."""
-    overall: FloatArray
-    """Over all pairs. Shape: [layer, head]."""
+    overall: FloatArray  # over all pairs. Shape: [layer, head]
 
     def best(self) -> tuple[int, float] | None:
         """The number of the head that errs least in one half, and its error rate in the other; None without pairs."""
@@ -65,16 +45,11 @@ class AlignmentErrors:
         return number, float(other[number])
 
 
-@dataclass(frozen=True)
-class Leads:
+class Leads(NamedTuple):
     """By how much some heads are above others. Shape: each [comparison]."""
 
-    __repr__ = shaped
-
     difference: FloatArray
-    """Of scores; NaN where one has none."""
-    se: FloatArray
-    """Its standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept."""
+    se: FloatArray  # the standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept
     sure: NDArray[np.bool_]
     """Whether the difference is farther from 0 than half its 95 % interval is wide, by t over effective pairs."""
 
@@ -83,26 +58,24 @@ class Leads:
 class HeadScores:
     """What every head does on one input, or over many pairs. One input is one pair that also has `units`."""
 
-    signature: Signature
-    """Where the result comes from: model, versions, device, input."""
+    signature: Signature  # where the result comes from: model, versions, device, input
     scores_by: Mapping[By, Scores]
     """Every head's scores by attention weights or by what heads carry; of one input by both, if they were measured.
 
     With `split`, over the half of the pairs that heads are not ranked by."""
-    labels_by: Mapping[Reading, Labels | Deferred] = field(default_factory=dict, repr=False, compare=False)
-    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all."""
+    labels_by: dict[Reading, Labels | Callable[[], Labels]] = field(default_factory=dict, repr=False, compare=False)
+    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all.
+
+    Labels that are not worked out yet are the function that does it, whose answer takes its place."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     alignment: AlignmentErrors | None = None
     """Of cross attention over many pairs, how well heads align words; None without gold links."""
-    units: tuple[str, ...] = ()
-    """The tokens, or the words, of one input that were scored."""
-    sentence: tuple[int, ...] = ()
-    """Of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
+    units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
+    sentence: tuple[int, ...] = ()  # of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
-    notes: tuple[str, ...] = ()
-    """What else to know of how the scores were obtained, a line each."""
+    notes: tuple[str, ...] = ()  # what else to know of how the scores were obtained, a line each
     related: tuple[tuple[int, int], ...] = ()
     """Units that counted as related and are not identical, by their places, the earlier one first."""
     links: tuple[tuple[int, int], ...] = ()
@@ -118,27 +91,22 @@ class HeadScores:
     """Of each layer, what a head that follows each pattern gives to each key, if the attention was kept.
 
     Shape: each [pattern, query unit, key unit], in [0, 1]; layers with equal masks share the array."""
-    pattern: tuple[str, ...] = ()
-    """The patterns that were asked for of one input, which tables show; none for all."""
+    pattern: tuple[str, ...] = ()  # the patterns that were asked for of one input, which tables show; none for all
     html: Callable[[HeadScores], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
     def __repr__(self) -> str:
-        about = []
+        about = [" ".join(self.units)] if self.of_input else []
         if self.has_labels:
             counts = Counter(self.label.ravel().tolist()).most_common()
-            about = ["labels: " + ", ".join(f"{count} {label or 'no distinct habit'}" for label, count in counts)]
-        if self.of_input:
-            return lines(self, self.signature, self.grid, " ".join(self.units), *about)
-        best = []
-        for p, pattern in enumerate(self.scores.patterns):
-            for number in self.order(pattern)[:1]:
-                head = self.grid[number]
-                best.append(f"{pattern} {head.name} ({self.table.score[(*head.place, p)]:.2f})")
-        return lines(self, self.signature, self.grid, *about, f"best heads: {', '.join(best) or 'none'}")
+            about += ["labels: " + ", ".join(f"{count} {label or 'no distinct habit'}" for label, count in counts)]
+        if not self.of_input:
+            best = {pattern: self.order(pattern)[:1] for pattern in self.scores.patterns}
+            heads = ", ".join(f"{pattern} {self.grid[n].name}" for pattern, order in best.items() for n in order)
+            about += [f"best heads: {heads or 'none'}"]
+        return lines(self, self.signature, self.grid, *about)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows; without `html`, that is the plain text."""
         return self.html(self) if self.html else None
 
     @property
@@ -176,29 +144,27 @@ class HeadScores:
         """What every head does, and how sure that is. Raises: OptionError if labels are not there."""
         if not self.has_labels:
             raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
-        known = self.labels_by[self.reading]
-        return known if isinstance(known, Labels) else known.labels
+        labels = self.labels_by[self.reading]
+        if not isinstance(labels, Labels):
+            labels = self.labels_by[self.reading] = labels()
+        return labels
 
     @property
     def label(self) -> NDArray[np.str_]:
-        """What each head does: `delimiter` if it rests on special tokens, else `among_words`. Shape: [layer, head].
-
-        Raises: as `labels`.
-        """
+        """What each head does: `delimiter` if it rests on special tokens, else `among_words`. Shape: [layer, head]."""
         return self.labels.label
 
     @property
     def among_words(self) -> NDArray[np.str_]:
-        """The pattern that each head follows among words, else its habit, else nothing. Shape: [layer, head].
-
-        Raises: as `labels`.
-        """
+        """The pattern that each head follows among words, else its habit, else nothing. Shape: [layer, head]."""
         return self.labels.among_words
 
     @property
     def profile(self) -> Profile:
-        """Where every head's attention goes; of one input without errors. Raises: as `labels`."""
-        return Profile.of(self.labels, self.signature)
+        """Where every head's attention goes. Raises: WeightsError if the model has too many heads for it to be kept."""
+        if self.labels.classes is None:
+            raise WeightsError("where the attention of so many heads goes is not kept", f"give {MOST_HEADS} at most")
+        return Profile(*self.labels.classes, self.grid, self.signature)
 
     def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
         """Turn scores, labels and tables to another reading; what is None stays as it is.
@@ -207,15 +173,11 @@ class HeadScores:
         Raises: OptionError if the reading is not there.
         """
         reading = Reading(by or self.reading.by, special or self.reading.special)
-        if reading == self.reading and not self.of_input:
-            return self
-        if not self.of_input:
-            remedy = "make it with by and special: heads(..., by=, special=)"
-            raise OptionError(f"this ranking is {self.reading}", remedy)
         if reading.by not in self.scores_by:
             raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
-        if reading not in self.labels_by:
-            raise OptionError(f"this result is {self.reading}", "keep its attention: classify(keep_attention=True)")
+        if reading != self.reading and reading not in self.labels_by:
+            remedy = "make it with by= and special=, or with classify(keep_attention=True), which has every reading"
+            raise OptionError(f"this result is {self.reading}", remedy)
         shown = Reading(by or self.shown.by, special or self.shown.special)
         return replace(self, shown=shown, signature=replace(self.signature, by=reading.by, special=reading.special))
 
@@ -239,39 +201,27 @@ class HeadScores:
         """
         if pattern is None:
             return best_first(np.fmax.reduce(self.table.above_chance, axis=-1))
-        p = self.scores.patterns.index(pattern)
+        p = self.scores.place_of(pattern)
         order = best_first((self.ranked_by or self.scores).table(self.reading.among_words).score[..., p])
         return order[~np.isnan(self.table.score[..., p].ravel()[order])]
 
     def leads(self, pattern: str, *, of_best: bool = False) -> Leads:
         """By how much the head of each rank, or the best one, is above those behind it."""
-        order, table, p = self.order(pattern), self.table, self.scores.patterns.index(pattern)
+        order, table, p = self.order(pattern), self.table, self.scores.place_of(pattern)
         others = order[1:]
         heads = order[:1].repeat(len(others)) if of_best else order[:-1]
         score, effective = table.score[..., p].ravel(), table.effective_pairs[..., p].ravel()
-        se = table.se_between(p, heads, others)
+        se = np.full(len(others), np.nan)
+        if table.residual is not None:
+            residual = table.residual[..., p].reshape(len(table.residual), -1)
+            se = np.sqrt(((residual[:, heads] - residual[:, others]) ** 2).sum(0))
         difference = score[heads] - score[others]
-        sure = difference > half_width(se, np.minimum(effective[heads], effective[others]))
-        return Leads(difference, se, sure)
+        return Leads(difference, se, difference > half_width(se, np.minimum(effective[heads], effective[others])))
 
     def close_to_best(self, pattern: str) -> list[Head]:
         """The heads that these pairs do not distinguish from the best, best first; none where leads have no error."""
         leads = self.leads(pattern, of_best=True)
         return [self.grid[number] for number in self.order(pattern)[1:][~leads.sure & ~np.isnan(leads.se)]]
-
-    def pairs_to_tell(self, pattern: str) -> int | None:
-        """About how many pairs would tell the best head from the next, if both score as they do on these.
-
-        None where these pairs tell them already, or it is not known: below two pairs, or where the two score alike.
-        """
-        lead = self.leads(pattern)
-        if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
-            return None
-        table, p = self.table, self.scores.patterns.index(pattern)
-        pairs, effective = table.pairs[..., p].max(), np.nanmax(table.effective_pairs[..., p])
-        more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 5_000)]))
-        would = half_width(lead.se[0] * np.sqrt(pairs / more), more * effective / pairs) < lead.difference[0]
-        return math.ceil(more[would][0]) if would.any() else None
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row a head: what it does and how sure that is, its scores, entropy; of one input, scores on `patterns`.
@@ -283,7 +233,8 @@ class HeadScores:
         import pandas as pd
 
         if self.of_input or not (patterns or top is not None or not self.has_labels or self.ranked_by is not None):
-            frame = pd.DataFrame({"model": self.signature.model, **self.columns(patterns)})
+            columns = self.labels.columns(patterns or self.pattern or self.scores.patterns)
+            frame = pd.DataFrame({"model": self.signature.model, **columns})
             if self.alignment is not None:
                 frame["alignment_error"] = self.alignment.overall.ravel()
         else:
@@ -298,46 +249,26 @@ class HeadScores:
             frame.attrs["split"] = self.ranked_by is not None
         return frame
 
-    def columns(self, patterns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """The columns of the table with a row a head, but for the model's name. Shape: [head] each."""
-        return self.labels.columns(patterns or self.pattern or self.scores.patterns)
-
     def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
         """A row for each head, best first, then those without a score; or for the `top` heads."""
         import pandas as pd
 
-        table, order, p = self.table, self.order(pattern), self.scores.patterns.index(pattern)
+        table, order, p = self.table, self.order(pattern), self.scores.place_of(pattern)
         unranked = np.setdiff1d(np.arange(len(self.grid)), order)
-        listed = order[:top] if top else np.concatenate([order, unranked])
-        index = pd.RangeIndex(len(listed))
-        columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
-        columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
-        columns |= self.grid.columns(listed)
-        columns["name"] = [self.grid[number].table_name for number in listed]
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
         numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
-        columns |= {name: values[..., p].ravel()[listed] for name, values in numbers.items()}
-        return pd.DataFrame(columns, index=index)
+        listed = order[:top] if top else np.concatenate([order, unranked])
+        rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
+        about = {"model": self.signature.model, "pattern": pattern, "rank": rank, **self.grid.columns(listed)}
+        about["name"] = [self.grid[number].table_name for number in listed]
+        return pd.DataFrame(about | {name: values[..., p].ravel()[listed] for name, values in numbers.items()})
 
 
-Of = TypeVar("Of", bound=Any)
+Result = TypeVar("Result", bound=Any)
 
 
-@dataclass(frozen=True)
-class OfKinds(Mapping[AttentionName, Of], Generic[Of]):
+class OfKinds(dict[AttentionName, Result]):
     """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
-
-    results: Mapping[AttentionName, Of]
-    """Of the encoder, which reads the source alone, of the decoder, and across."""
-
-    def __getitem__(self, kind: AttentionName) -> Of:
-        return self.results[kind]
-
-    def __iter__(self) -> Iterator[AttentionName]:
-        return iter(self.results)
-
-    def __len__(self) -> int:
-        return len(self.results)
 
     def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
         """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""

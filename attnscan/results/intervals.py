@@ -20,10 +20,12 @@ def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
     """
     from scipy.special import stdtrit
 
+    return np.asarray(np.asarray(se, dtype=float) * stdtrit(_freedom(pairs), (1 + LEVEL) / 2))
+
+
+def _freedom(pairs: ArrayLike) -> NDArray[np.float64]:
     freedom = np.asarray(pairs, dtype=float) - 1
-    quantile = stdtrit(np.where(freedom > 0, freedom, np.nan), (1 + LEVEL) / 2)
-    width: NDArray[np.float64] = np.asarray(se, dtype=float) * quantile
-    return width
+    return np.where(freedom > 0, freedom, np.nan)
 
 
 def score_interval(
@@ -56,12 +58,10 @@ def p_value(difference: ArrayLike, se: ArrayLike, pairs: ArrayLike) -> NDArray[n
     """
     from scipy.special import stdtr
 
-    freedom = np.asarray(pairs, dtype=float) - 1
-    size = np.abs(np.asarray(difference, dtype=float))
+    size, se = np.abs(np.asarray(difference, dtype=float)), np.asarray(se, dtype=float)
     with np.errstate(invalid="ignore", divide="ignore"):
-        t = np.where(size > 0, size / np.asarray(se, dtype=float), 0.0)
-    p: NDArray[np.float64] = 2 * stdtr(np.where(freedom > 0, freedom, np.nan), -t)
-    return np.where(np.isnan(np.asarray(se, dtype=float)), np.nan, p)
+        t = np.where(size > 0, size / se, 0.0)
+    return np.where(np.isnan(se), np.nan, 2 * stdtr(_freedom(pairs), -t))
 
 
 def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,14 +81,9 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Each p-value adjusted for all, so that below 0.05 none is false in 95 % of cases.
 
     NaN stays NaN and does not count. Shape: any. Source: Holm, Scand. J. Stat. 6 (1979).
-
-    >>> holm(np.array([0.01, 0.04, np.nan, 0.03])).round(2).tolist()
-    [0.03, 0.06, nan, 0.06]
     """
     adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
-    order = np.argsort(p[known])
-    steps = p[known][order] * np.arange(len(order), 0, -1)
-    sorted_back = np.empty(len(order))
-    sorted_back[order] = np.maximum.accumulate(steps).clip(max=1)
-    adjusted[known] = sorted_back
+    order = np.argsort(p, axis=None)[: known.sum()]  # NaN comes last
+    steps = p.flat[order] * np.arange(len(order), 0, -1)
+    adjusted.flat[order] = np.maximum.accumulate(steps).clip(max=1)
     return adjusted

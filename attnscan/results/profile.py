@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.errors import WeightsError
-from attnscan.results.behaviour import CLASSES, MOST_HEADS, Labels
-from attnscan.results.grid import AttentionKind, Grid, HeadLike, Heads
+from attnscan.results.behaviour import SPECIAL_CLASSES
+from attnscan.results.grid import Grid, HeadLike, Heads
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
@@ -17,49 +16,27 @@ from attnscan.results.signature import Signature
 if TYPE_CHECKING:
     import pandas as pd
 
-SPECIAL_CLASSES, WORD_CLASSES = CLASSES[:3], CLASSES[3:]
-"""Special tokens before, between and behind the words; and the classes that words fall into."""
-_LEAST_SHOWN = 0.05
-
 
 @dataclass(frozen=True)
 class Profile:
     """The mean share of a word's attention on each class of keys, for every head.
 
     The shares of words sum to 1 among words; with special tokens in, all shares do. The classes `start`, `middle` and
-    `end` are always shares of all attention.
+    `end` are always shares of all attention. Shape: each array [layer, head, class]; NaN without such words.
     """
 
     classes: tuple[str, ...]
     """Words by class, then patterns of one's own, which overlap the classes, then special tokens."""
     share: FloatArray
-    """Shape: [layer, head, class], in [0, 1]; NaN of a head without attention on words, or of a pattern without an
-    eligible word."""
-    se: FloatArray
-    """The standard error of each share, clustered by pair; NaN of one input. Shape: [layer, head, class]."""
-    chance: FloatArray
-    """The share under even attention. Shape: [layer, head, class]."""
+    se: FloatArray  # the standard error of each share, clustered by pair; NaN of one input
+    chance: FloatArray  # the share under even attention
+    grid: Grid
     signature: Signature
-    """Where the result comes from: model, versions, device, input."""
-    kind: AttentionKind = AttentionKind.ONLY
-    """Of which attention heads are."""
 
     def __repr__(self) -> str:
         means = zip(self.classes, self.average.tolist(), strict=True)
-        spent = ", ".join(f"{name} {mean:.2f}" for name, mean in means if mean >= _LEAST_SHOWN)
+        spent = ", ".join(f"{name} {mean:.2f}" for name, mean in means if mean >= 0.05)
         return lines(self, self.signature, self.grid, f"the average head's attention: {spent}")
-
-    @classmethod
-    def of(cls, labels: Labels, signature: Signature) -> Profile:
-        """The shares of a result. Raises: WeightsError if the model has too many heads for them to be kept."""
-        if (classes := labels.classes) is None:
-            raise WeightsError("where the attention of so many heads goes is not kept", f"give {MOST_HEADS} at most")
-        return cls(classes.names, classes.share, classes.se, classes.chance, signature, labels.scores.kind)
-
-    @property
-    def grid(self) -> Grid:
-        """The model's heads."""
-        return Grid.of(self.share[..., 0], self.kind, self.signature.layers)
 
     @property
     def average(self) -> FloatArray:
@@ -76,8 +53,7 @@ class Profile:
 
     def special(self, named: HeadLike) -> float:
         """A head's share of all attention on special tokens."""
-        share = self.share[self.grid.head(named).place]
-        return float(share[[self.classes.index(name) for name in SPECIAL_CLASSES]].sum())
+        return float(self.share[self.grid.head(named).place][-len(SPECIAL_CLASSES) :].sum())
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some heads; with `top`, so many of each head, largest first.
@@ -86,11 +62,11 @@ class Profile:
         """
         import pandas as pd
 
-        parts, numbers = [], {"share": self.share, "se": self.se, "chance": self.chance}
+        parts = []
         for head in self.grid if heads is None else self.grid.select(heads):
-            of_head = {name: values[head.place] for name, values in numbers.items()}
+            share, se, chance = (values[head.place] for values in (self.share, self.se, self.chance))
             about = {"model": self.signature.model, **head.columns, "name": head.table_name, "class": self.classes}
-            rows = pd.DataFrame(about | of_head | {"average": self.average})
+            rows = pd.DataFrame({**about, "share": share, "se": se, "chance": chance, "average": self.average})
             parts.append(rows if top is None else rows.sort_values("share", ascending=False, kind="stable")[:top])
         frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {"signature": asdict(self.signature)}

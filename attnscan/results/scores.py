@@ -1,11 +1,10 @@
-"""Scores as frozen tables: every head on every pattern, its labels by them. Numpy, no torch."""
+"""Every head's score on every pattern, and the pattern that it follows. Numpy, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +25,15 @@ class ScoreTable:
 
     __repr__ = shaped
 
-    score: FloatArray
-    """Mean weight on target over all eligible queries, in [0, 1]."""
-    chance: FloatArray
-    """That mean, had every query spread its weight evenly over the keys it may see."""
-    se: FloatArray
-    """Standard error of the score, clustered by pair; NaN below two pairs."""
-    n: IntArray
-    """Eligible queries."""
-    pairs: IntArray
-    """Pairs that had any."""
+    score: FloatArray  # mean weight on target over all eligible queries, in [0, 1]
+    chance: FloatArray  # that mean, had every query spread its weight evenly over the keys it may see
+    se: FloatArray  # standard error of the score, clustered by pair; NaN below two pairs
+    n: IntArray  # eligible queries
+    pairs: IntArray  # pairs that had any
     effective_pairs: FloatArray
     """So many pairs, or blocks of many pairs, of one size would tell as much: (Σn)² / Σn², n being eligible queries."""
-    share: FloatArray
-    """For a pattern that is a part of a wider one: its part of that one's weight, on the same queries."""
-    itself: FloatArray
-    """How much of the score is a word's weight on itself."""
+    share: FloatArray  # for a pattern that is a part of a wider one: its part of that one's weight, on the same queries
+    itself: FloatArray  # how much of the score is a word's weight on itself
     residual: FloatArray | None = None
     """What each pair, or block of many, adds to the error: those of a difference of two scores are their difference.
 
@@ -59,41 +51,14 @@ class ScoreTable:
         """The score's 95 % interval, within [0, 1]: by t, on the logit scale. NaN below two pairs."""
         return score_interval(self.score, self.se, self.pairs, self.effective_pairs)
 
-    def se_between(self, pattern: int, heads: IntArray, others: IntArray) -> FloatArray:
-        """Standard errors of differences between heads' scores, paired, by the heads' numbers; NaN if not kept.
-
-        Shape: [comparison] twice -> [comparison].
-        """
-        if self.residual is None:
-            return np.full(heads.shape, np.nan)
-        of_heads = self.residual[..., pattern].reshape(len(self.residual), -1)
-        se: FloatArray = np.sqrt(((of_heads[:, heads] - of_heads[:, others]) ** 2).sum(0))
-        return se
-
 
 def best_first(values: FloatArray) -> IntArray:
-    """Where the largest value is, where the next one is, and so on, without those that are NaN; equals in their order.
-
-    >>> best_first(np.array([[0.5, np.nan], [0.7, 0.5]])).tolist()
-    [2, 0, 3]
+    """The places of values, largest first and equals in their order, without those that are NaN.
 
     Shape: any -> [number], places counted row by row.
     """
     order: IntArray = np.argsort(-values, axis=None, kind="stable")  # NaN comes last
     return order[: np.count_nonzero(~np.isnan(values))]
-
-
-class PatternNames(tuple[str, ...]):
-    """The names of the patterns that heads were scored for."""
-
-    __slots__ = ()
-
-    def index(self, name: Any, *bounds: Any) -> int:
-        """A name's place. Raises: OptionError if heads were not scored for it."""
-        if name not in self:
-            hint = nearest(str(name), self, f"there are {', '.join(self)}")
-            raise OptionError(f"heads were not scored for a pattern {name!r}", hint)
-        return super().index(name, *bounds)
 
 
 @dataclass(frozen=True)
@@ -102,36 +67,34 @@ class Scores:
 
     __repr__ = shaped
 
-    scored: tuple[Scored, ...]
-    """The patterns, in the order of every table."""
-    every_key: ScoreTable
-    """With the weights as they are."""
+    scored: tuple[Scored, ...]  # the patterns, in the order of every table
+    every_key: ScoreTable  # with the weights as they are
     words_only: ScoreTable
     """What each head does otherwise: weights on special tokens removed, rows renormalised over words."""
-    entropy: FloatArray
-    """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
+    entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
     kind: AttentionKind = AttentionKind.ONLY
-    """Of which attention heads are."""
-    layers: tuple[int, ...] = ()
-    """The numbers that their layers have in the model; empty where every layer has attention."""
+    layers: tuple[int, ...] = ()  # the numbers that layers have in the model; empty where every layer has attention
 
     @property
-    def patterns(self) -> PatternNames:
+    def patterns(self) -> tuple[str, ...]:
         """The patterns' names."""
-        return PatternNames(pattern.id for pattern in self.scored)
+        return tuple(pattern.id for pattern in self.scored)
 
     @property
     def grid(self) -> Grid:
         """The model's heads."""
         return Grid.of(self.entropy, self.kind, self.layers)
 
+    def place_of(self, pattern: str) -> int:
+        """Where a pattern stands in tables. Raises: OptionError if heads were not scored for it."""
+        if pattern in self.patterns:
+            return self.patterns.index(pattern)
+        hint = nearest(pattern, self.patterns, f"there are {', '.join(self.patterns)}")
+        raise OptionError(f"heads were not scored for a pattern {pattern!r}", hint)
+
     def table(self, without_delimiters: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""
         return self.words_only if without_delimiters else self.every_key
-
-    def followed(self, threshold: float, *, among_words: bool) -> IntArray:
-        """The pattern that each head follows, by its place; -1 for none. Shape: [layer, head]."""
-        return followed(self.scored, self.table(among_words), threshold, among_words=among_words)
 
 
 def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool) -> IntArray:

@@ -19,9 +19,7 @@ class Reading:
     """Which rows of a head are read: its attention weights or what it carries, with special tokens in or out."""
 
     by: By = "weight"
-    """By attention weights, or by what heads carry."""
     special: Special = "out"
-    """Whether special tokens are keys, or removed; `delimiter` is of all keys by either."""
 
     @property
     def carried(self) -> bool:
@@ -34,19 +32,12 @@ class Reading:
         return self.special == "out"
 
     def __str__(self) -> str:
-        """The reading in words, as screens name it.
-
-        >>> print(Reading(), Reading("carried", "in"), sep=" / ")
-        by attention weight, among words / by what heads carry, with special tokens
-        """
         by = "by what heads carry" if self.carried else "by attention weight"
         return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
 
 
 IN_MEMORY = " (in memory)"
 """The end of what a model is called that a program gave, and no name can load."""
-
-
 USUAL = Reading()
 """Attention weights among words: how every command reads attention unless something else is asked."""
 AS_THEY_ARE = Reading("weight", "in")
@@ -57,44 +48,25 @@ AS_THEY_ARE = Reading("weight", "in")
 class Signature:
     """Where a result comes from: what has to be equal for two results to be compared."""
 
-    model: str
-    """As it was named."""
-    revision: str | None
-    """The hub's commit of it; None if it is none of the hub's."""
+    model: str  # as it was named
+    revision: str | None  # the hub's commit of it
     attnscan: str
-    """The version of attnscan."""
     torch: str
-    """The version of PyTorch."""
-    transformers: str | None
-    """The version of transformers; None for saved weights."""
+    transformers: str | None  # None for saved weights
     dtype: str
-    """The number format that the model ran in."""
     device: str
-    """What it ran on."""
-    unit: str
-    """`token` or `word`."""
-    pattern_set: str
-    """Changes whenever a pattern's meaning changes; says of which attention it is, if not of an encoder's."""
+    unit: str  # `token` or `word`
+    pattern_set: str  # changes with a pattern's meaning; says of which attention it is, if not of an encoder's
     input_hash: str
-    """A hash of what was read."""
-    read_by: str
-    """How the weights were had: `tap`, `watch` or `file`."""
-    predictive: str
-    """How predictive words were found: `cpmi`, `distance` or `off`."""
+    read_by: str  # how weights were had: `tap`, `watch` or `file`
+    predictive: str  # how predictive words were found: `cpmi`, `distance` or `off`
     pairs_read: int = 0
-    """Inputs that were read."""
     pairs_truncated: int = 0
-    """Inputs that were cut."""
     pairs_skipped: int = 0
-    """Inputs that were left out."""
     by: By = "weight"
-    """Whether scores are of attention weights, or of what heads carry: weight times the transformed value's norm."""
     special: Special = "out"
-    """Whether special tokens are keys, or are removed and rows renormalised over words."""
-    fingerprint: str | None = None
-    """A hash of weights, config, modules and tokenizer; None where it was not taken, as it is for one input."""
-    layers: tuple[int, ...] = ()
-    """The numbers of the layers that have attention, where others have none; empty where all have it."""
+    fingerprint: str | None = None  # of weights, config, modules and tokenizer; not taken for one input
+    layers: tuple[int, ...] = ()  # the numbers of the layers that have attention, where others have none
 
     @property
     def title(self) -> str:

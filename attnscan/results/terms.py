@@ -20,25 +20,18 @@ Match = Literal["place", "nearest"]
 """Which heads of two models belong together: those of one place, or those that attend most alike."""
 
 
-DELIMITER = "delimiter"
-"""The pattern whose targets are special tokens."""
+DELIMITER = "delimiter"  # the pattern whose targets are special tokens
 RESTING = (DELIMITER, "first-token")
 """The patterns of heads that rest, which are scored over all keys by every reading. A head rests on the first of these
 that takes more than half of its attention."""
-THRESHOLD = 0.25
-"""A head whose best pattern is less far above chance than this follows none."""
-DRAWS = 20
-"""With how many sets of other heads, at most, a set that is switched off is compared."""
-SHUFFLES = 8
-"""How often the words' positions are shuffled."""
+THRESHOLD = 0.25  # a head whose best pattern is less far above chance than this follows none
+DRAWS = 20  # with how many sets of other heads, at most, a set that is switched off is compared
+SHUFFLES = 8  # how often the words' positions are shuffled
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
 """The ways to see what an encoder loses; `studies/losses.py` has them."""
-OF_TARGETS = "target"
-"""The way to see what a model loses that writes a target."""
-QUERIES = 16
-"""Words of an input whose attention is compared between heads."""
-WITHIN = 0.1
-"""In nats: heads of one group are on average no farther apart than this."""
+OF_TARGETS = "target"  # the way to see what a model loses that writes a target
+QUERIES = 16  # words of an input whose attention is compared between heads
+WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than this
 
 
 def counted(number: int, what: str, several: str = "") -> str:
@@ -55,13 +48,11 @@ class Scored:
     """A pattern that heads were scored for, and how it takes part in labels."""
 
     id: str
-    part_of: str | None = None
-    """The wider pattern that this is a part of."""
+    part_of: str | None = None  # the wider pattern that this is a part of
     of_others: bool = False
     """Whether a head that looks at the word itself alone does not follow it, though that one is a target, too."""
     clause: str = field(default="", repr=False, compare=False)
     """What a head that follows it does, as explanations say it; empty for `follows` and its name."""
 
 
-LEAST = 0.02
-"""The least difference between two models' scores that is said to survive, unless another is asked for."""
+LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for

@@ -32,7 +32,7 @@ from attnscan.results.attention import Attention, Chosen
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
-from attnscan.results.heads import Deferred, HeadScores
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import By, Reading, Special
 from attnscan.scan.options import ScanOptions
@@ -63,7 +63,7 @@ def classify(
     chosen = None
     if isinstance(keep, Selection):
         chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
-        scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.shown))
+        scanner.check_room(len(encoded.tokens), chosen, copies=2)
     else:
         scanner.check_room(len(encoded.tokens), copies=int(keep))
     helps = scanner.asking([encoded])
@@ -250,7 +250,7 @@ class _Scorers:
             reading = Reading(by, special)
             units = {} if classes is None else units_of(words | classes.sums(), reading)
             work = partial(labels_of, scores, units, reading, options.threshold, options.seed, of_pairs=False)
-            labels_by[reading] = Deferred(work)
+            labels_by[reading] = work
         return replace(result, scores_by={**result.scores_by, by: scores}, labels_by=labels_by)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from attnscan.results.behaviour import CLASSES, ClassShares
-from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.behaviour import CLASSES, SPECIAL_CLASSES, WORD_CLASSES, ClassShares
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Reading
 from attnscan.scoring.blocks import error, ratio, residuals

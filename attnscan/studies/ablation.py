@@ -29,7 +29,7 @@ from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.behaviour import resting_on
 from attnscan.results.grid import Grid, Head
-from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.scores import FloatArray, Scores, followed
 from attnscan.results.terms import RESTING
 from attnscan.scan.local import OnBad, Stream, finished, scan, tokens_of
 from attnscan.scan.options import AblationRequest
@@ -134,7 +134,7 @@ def requested_sets(
     patterns = [name for name in known if not request.patterns or name in request.patterns]
     among_words = options.reading.among_words
     names: NDArray[np.str_] = np.asarray([*scores.patterns, ""])
-    labels = names[scores.followed(options.threshold, among_words=among_words)]
+    labels = names[followed(scores.scored, scores.table(among_words), options.threshold, among_words=among_words)]
     sets = []
     for name, own in heads_of_patterns(scores, labels, patterns, request.top, among_words).items():
         # Heads that follow another pattern do work, and are no controls

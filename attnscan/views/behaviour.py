@@ -200,7 +200,5 @@ def told_apart(result: HeadScores, pattern: str) -> str:
     best = result.grid[result.order(pattern)[0]].name
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
     said = f"{best} cannot be distinguished from {', '.join(head.name for head in close[:_CLOSE])}{more}"
-    if (needed := result.pairs_to_tell(pattern)) is not None:
-        said += f"; about {counted(needed, 'pair')} would distinguish it from the next"
     luck = "" if result.ranked_by else " --split ranks and scores close heads on separate pairs, without luck."
     return f"{said}.{luck}"

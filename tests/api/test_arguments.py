@@ -152,7 +152,6 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
         lambda: result.order("delimeter"),
         lambda: ranking.to_frame(["delimeter"]),
         lambda: ranking.close_to_best("delimeter"),
-        lambda: comparison.correlation("delimeter"),
         lambda: attnscan.plot(comparison, pattern="delimeter"),
         lambda: attnscan.classify(A, pattern="delimeter", **by_name),
         lambda: attnscan.explain("all", A, pattern="delimeter", **by_name),

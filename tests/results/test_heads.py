@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from small_results import PATTERNS, SIGNATURE, result_of
 from attnscan.errors import OptionError
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.intervals import half_width
 from attnscan.results.scores import Scores, ScoreTable, best_first
 from attnscan.results.terms import Scored
 
@@ -53,7 +51,6 @@ def test_a_head_without_a_score_has_no_rank(
     assert ranking.order("next-word").tolist() == order
     assert ranking.close_to_best("next-word") == [Head(0, head) for head in order[1:]]
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
-    assert ranking.pairs_to_tell("next-word") is None or len(order) > 1
     assert ("best heads: none" in repr(ranking)) == (not order)
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
     assert frame["head"].tolist() == order + rest
@@ -71,17 +68,6 @@ def test_leads_are_sure_beyond_their_own_interval() -> None:
     assert _ranking(0.5).close_to_best("next-word") == [Head(0, 1), Head(0, 2)]
 
 
-def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:
-    needed = _ranking(0.01).pairs_to_tell("next-word")
-    assert needed is not None and 10 * 1.96**2 < needed < 10 * 1.96**2 + 5
-    assert half_width(0.01 * math.sqrt(10 / needed), needed) < 0.01
-    assert half_width(0.01 * math.sqrt(10 / (needed - 1)), needed - 1) >= 0.01
-    assert _ranking(1.0).pairs_to_tell("next-word") == pytest.approx(10 * 1.96**2 * 1e4, rel=0.02)
-    assert _ranking(1e6).pairs_to_tell("next-word") is None
-    assert _ranking(None).pairs_to_tell("next-word") is None
-    assert _ranking(0.0).pairs_to_tell("next-word") is None
-
-
 def test_without_residuals_no_lead_is_sure_and_no_head_is_called_close() -> None:
     leads = _ranking(None).leads("next-word")
     assert np.isnan(leads.se).all() and not leads.sure.any()
@@ -95,7 +81,6 @@ def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
     assert frame["score"].tolist() == [0.49, 0.5, 0.2]
     assert ranking.leads("next-word").difference.tolist() == pytest.approx([-0.01, 0.3])
     assert frame.attrs["split"] and not _ranking(0.01).to_frame().attrs["split"]
-    assert ranking.pairs_to_tell("next-word") is None
 
 
 def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:

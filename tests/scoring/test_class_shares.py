@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attnscan.results.behaviour import CLASSES, COLUMNS, ClassShares
-from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.behaviour import CLASSES, COLUMNS, SPECIAL_CLASSES, WORD_CLASSES, ClassShares
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored

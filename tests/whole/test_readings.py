@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.results.profile import WORD_CLASSES
+from attnscan.results.behaviour import WORD_CLASSES
 from attnscan.results.signature import Reading
 
 A, B = "the cat sat on the mat .", "the cat sat ."

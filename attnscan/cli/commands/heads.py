@@ -99,11 +99,6 @@ def _notes(result: HeadScores, pattern: Sequence[str] | None) -> Iterator[str]:
     if "predictive" in _names(result, pattern) and result.signature.predictive != "off":
         place, more = result.scores.patterns.index("predictive"), "--predictive-pairs N asks about more"
         words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
-        needed = (
-            result.pairs_to_tell("predictive") if pattern and pairs and result.close_to_best("predictive") else None
-        )
-        if needed is not None:
-            more = f"about {needed:,} would distinguish its best head from the next (--predictive-pairs N)"
         if pairs:
             yield f"predictive was measured on {counted(words, 'word')} of {counted(pairs, 'pair')}; {more}"
         else:

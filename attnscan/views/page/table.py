@@ -94,7 +94,7 @@ def readings_of_input(result: HeadScores, *, carried: bool) -> tuple[HeadsByRead
     readings = []
     for reading in sorted(known, key=lambda reading: reading == result.reading):
         turned = result.with_reading(reading.by, reading.special)
-        columns = {"model": _model(turned), **turned.columns()}
+        columns = {"model": _model(turned), **turned.labels.columns(turned.pattern or turned.scores.patterns)}
         if turned.output is not None:
             columns["output"] = turned.output.ravel()
         readings.append(HeadsByReading(turned.labels, summary(turned), columns))

@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnscan.results.behaviour import SPECIAL_CLASSES
 from attnscan.results.grid import AttentionKind, Head
-from attnscan.results.profile import SPECIAL_CLASSES, Profile
+from attnscan.results.profile import Profile
 from attnscan.safe_text import plain
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import flowed, model_line, wrapped
@@ -28,7 +29,7 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     """A line a head; one head that is asked for alone, in full."""
     signature = result.signature
     title = model_line(signature, f"  {signature.counts}" if signature.pairs_read > 1 else "")
-    rest = "the source" if result.kind is AttentionKind.CROSS else "the other sentence"
+    rest = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
     removed, kept = " with special tokens removed", " together with special tokens"
     meaning = wrapped(_MEANING.format(rest, removed if signature.reading.among_words else kept), width)
     if heads is not None and len(heads) == 1:

@@ -110,7 +110,7 @@ def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
 def test_of_how_many_words_predictive_was_measured_is_told() -> None:
     asked = ("--predictive-pairs", "3", "--predictive-words", "4")
     result = run("heads", "--model", "bundled", "--no-related", "-p", "predictive", *asked, "--csv")
-    assert re.search(r"predictive was measured on \d+ words of 3 pairs; about [\d,]+ would distinguish", result.stderr)
+    assert re.search(r"predictive was measured on \d+ words of 3 pairs; --predictive-pairs N asks", result.stderr)
     none = run("heads", "--model", "bundled", "--no-related", "--csv")  # so few pairs pay for none of theirs
     assert "predictive was not measured: asking about a pair takes longer than all else" in none.stderr
 

@@ -13,7 +13,7 @@ from command_line import A, B, misuse, run
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.behaviour import SPECIAL_CLASSES, WORD_CLASSES
 
 ONE = ("profile", A, B, "--model", "bundled")
 

@@ -142,11 +142,7 @@ def test_a_row_says_what_a_score_is_worth() -> None:
 
 def test_the_best_of_close_heads_is_called_the_luckiest() -> None:
     said = " ".join(_best_screen(_ranking()).split())
-    needed = re.search(
-        r"0-0 cannot be distinguished from 0-1; about ([\d,]+) pairs would distinguish it from the next\.", said
-    )
-    assert needed and int(needed[1].replace(",", "")) == pytest.approx(189_699, rel=0.005)
-    assert "from the next. --split ranks and scores close heads on separate pairs" in said
+    assert "0-0 cannot be distinguished from 0-1. --split ranks and scores close heads on separate pairs" in said
     assert "cannot be distinguished" not in _best_screen(_ranking(scores=(0.5, 0.3, 0.2)))
 
 
