@@ -219,5 +219,6 @@ def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:
     text = answer_of(result, "0" * 16, (), ())["texts"]["table-bytes"]
     packed = json.loads(zlib.decompress(base64.b64decode(text)))
     cells = [packed["cells"][of][c] if isinstance(of, int) else of for c, of in enumerate(packed["cells"][-1])]
-    columns = ["model", *result.labels.columns(result.scores.patterns), *(["output"] if result.output is not None else [])]
+    output = ["output"] if result.output is not None else []
+    columns = ["model", *result.labels.columns(result.scores.patterns), *output]
     return [dict(zip(columns, row, strict=True)) for row in zip(*packed["names"], *cells, strict=True)]
