@@ -31,7 +31,7 @@ from attnscan.results.files import check_writable, is_stream, local_path
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
-from attnscan.scan.options import OnProgress, Relations, ScanOptions, note_inputs
+from attnscan.scan.options import OnProgress, Relations, ScanOptions, note, note_inputs
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ OnFrame = Callable[["pd.DataFrame"], object]
 File = str | os.PathLike[str]
 _LOOKED_AT = 16  # pairs, for how their words are read
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
+_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is told
 _ONE_KIND = "name encoder, decoder or cross as --attention"
 
 
@@ -170,6 +171,40 @@ def ranked_by(
     return replace(result, html=heads_html)
 
 
+def _announcing(scanner: Scanner, start: int, total: int | Callable[[], int | None]) -> OnProgress:
+    """What tells of a scanner's progress, and once, of a run that takes minutes, how long it will take.
+
+    The run begins behind `start` pairs. Asking which words are predictive takes up to twice as long as scoring.
+    """
+    tell, began, is_said = scanner.progress, time.monotonic(), False
+
+    def step(doing: str, done: int | None, of: int | None) -> None:
+        nonlocal is_said
+        tell(doing, done, of)
+        seconds = time.monotonic() - began
+        if is_said or not done or done <= start or seconds < _SOON:
+            return
+        is_said, count = True, total() if callable(total) else total
+        scoring = 0.0 if count is None else seconds * (count - start) / (done - start)
+        whole = scoring if scanner.measure is None else 3 * scoring
+        if whole >= _LONG:
+            alone = f"; with predictive off about {_told(scoring)}" if whole > scoring else ""
+            note(f"this takes about {_told(whole)} on this machine{alone}")
+
+    return step
+
+
+def _told(seconds: float) -> str:
+    """A time in words, as nearly as it is worth.
+
+    >>> _told(20), _told(80), _told(200), _told(7300)
+    ('20 seconds', '80 seconds', '3 minutes', '2.0 hours')
+    """
+    if seconds < 100:
+        return f"{10 * round(seconds / 10)} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
 def scanned(
     scanner: Scanner,
     pairs: PairsInput,
@@ -195,6 +230,7 @@ def scanned(
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
         if path.exists():
             reached = saved = load_state(path, scanner)
+    scanner = scanner.with_progress(_announcing(scanner, reached.seen.read, total or pairs.how_many))
     when = time.monotonic()
 
     def keep(now: ScanState, *, at_once: bool = False) -> None:

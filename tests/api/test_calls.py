@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,22 @@ def test_many_pairs_with_a_bad_one(how: dict[str, Any], caplog: pytest.LogCaptur
         attnscan.heads([" ", *TEXTS], progress=told, on_bad=bad.append, **how)
     assert told.doing[2:] == ["scoring pairs"] and told[-1] == ("scoring pairs", 5, 6)
     assert len(bad) == 1 and caplog.messages == ["1 bad record was skipped"]
+
+
+def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "attnscan")
+    pairs = [(f"the cat {word} sat", "a dog ran") for word in ["one", "two", "three", "four", "five", "six"]]
+    attnscan.heads(pairs, model="bundled", predictive="off")
+    assert not [line for line in caplog.messages if "on this machine" in line]
+    monkeypatch.setattr("attnscan.api.many_pairs._SOON", 0)
+    monkeypatch.setattr("attnscan.api.many_pairs._LONG", 0)
+    for predictive, more in (("off", ""), ("auto", r"; with predictive off about \d+ seconds")):
+        caplog.clear()
+        attnscan.heads(pairs, model="bundled", predictive=predictive)
+        said = [line for line in caplog.messages if "on this machine" in line]
+        assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ seconds on this machine{more}", said[0])
 
 
 def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
