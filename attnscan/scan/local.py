@@ -18,6 +18,7 @@ from attnscan.model.running import in_halves, is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import counted
+from attnscan.scan.options import note
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
@@ -310,4 +311,8 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
     total = ScanSums()
     for asked, own in zip(questions, helps, strict=True):
         total += summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"])
+    if not questions:
+        note("predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks")
+    elif not any(own.shares.any() for own in helps):
+        note(f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them")
     return total

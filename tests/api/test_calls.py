@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers_of_kinds import whole_words
 from toy import save_toy_bert
+from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
 from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, SelectionError, WeightsError
@@ -73,6 +75,17 @@ def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
         attnscan.heads(pairs, model="bundled", predictive=predictive)
         said = [line for line in caplog.messages if "on this machine" in line]
         assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ seconds on this machine{more}", said[0])
+
+
+def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "attnscan")
+    tokenizer = whole_words()
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), initializer_range=1e-3, **sizes)).eval()
+    attnscan.heads(TEXTS, model=model, tokenizer=tokenizer)
+    assert [line for line in caplog.messages if line.startswith("predictive was asked of ")]
 
 
 def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
