@@ -34,7 +34,7 @@ def subject_verb(batch: attnscan.EncodedBatch) -> torch.Tensor:
     """Weight of a verb on its subject, where that is not simply the word before."""
     target = torch.zeros_like(batch.same_sentence)
     for row, one in enumerate(batch.inputs):
-        for sentence, text in enumerate(one.sentences):
+        for sentence, text in enumerate(one.known_pair.texts):
             for verb, subject in SUBJECTS[text].items():
                 if verb - subject > 1:
                     keys = units_of_word(one, sentence, text, subject)

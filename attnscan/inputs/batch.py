@@ -65,25 +65,36 @@ class EncodedInput:
             object.__setattr__(self, "units", _joined(self.tokens, self.unit))
 
     @property
-    def merges(self) -> bool:
-        """Whether any unit has several tokens."""
-        return self.unit[-1] + 1 < len(self.unit)
-
-    @property
-    def first_tokens(self) -> list[int]:
-        """The index of each unit's first token."""
-        return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
-
-    @property
     def known_pair(self) -> Pair:
         """The pair that was tokenized; not for saved weights."""
         assert self.pair is not None
         return self.pair
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The text of sentence A and, of a pair, B; empty for saved weights."""
-        return () if self.pair is None else self.pair.texts
+    def unit_sentence(self) -> tuple[int, ...]:
+        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
+        return self._of_units(self.sentence)
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
+        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
+
+    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The number of each unit's first token."""
+        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        if self.source:
+            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
+        segments: list[int] = []
+        for i, own in enumerate(self.sentence):
+            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
+                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
+            segments.append(own if own >= 0 else (segments or [0])[-1])
+        return tuple(segments)
 
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
         """The units with any of the characters from `start` up to `end` of sentence 0 or 1; none if they were cut off.
@@ -96,16 +107,6 @@ class EncodedInput:
         places = zip(self.unit, self.sentence, self.spans, strict=True)
         return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
 
-    @property
-    def unit_sentence(self) -> tuple[int, ...]:
-        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return tuple(self.sentence[i] for i in self.first_tokens)
-
-    @property
-    def unit_words(self) -> tuple[int, ...]:
-        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
-        return tuple(self.words[i] if self.words else NO_WORD for i in self.first_tokens)
-
     def tags(self, name: str) -> list[Tag]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
 
@@ -116,24 +117,9 @@ class EncodedInput:
             if name not in sentence.tags:
                 known, given = ", ".join(sentence.tags), f'Sentence(..., tags={{"{name}": ...}})'
                 remedy = nearest(name, sentence.tags, f"its tags are {known}" if known else f"give {given}")
-                which = f"sentence {letter}{f' of pair {self.number}' if self.number else ''}"
-                raise InputError(f"{which} has no tag '{name}'", remedy)
+                raise InputError(f"sentence {letter} has no tag '{name}'", remedy)
         units = zip(self.unit_sentence, self.unit_words, strict=True)
         return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
-
-    @property
-    def segments(self) -> tuple[int, ...]:
-        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
-        if self.source:
-            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
-        segments: list[int] = []
-        for i, own in enumerate(self.sentence):
-            if own < 0:
-                following = next((sentence for sentence in self.sentence[i:] if sentence >= 0), None)
-                closes = i > 0 and self.sentence[i - 1] >= 0
-                own = (segments or [0])[-1] if closes or following is None else following
-            segments.append(own)
-        return tuple(segments)
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
         """The input with the mask token, of that number and text, at some tokens' places.
@@ -142,18 +128,16 @@ class EncodedInput:
         """
         tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
         for place in places:
-            if not 0 <= place < len(tokens):
-                raise InputError(f"there is no token {place} to hide: the input has {len(tokens)}", "hide its words")
-            if self.sentence[place] < 0:
-                what = f"the special token {self.tokens[place]} ({place}) cannot be hidden"
-                raise InputError(what, "hide words of the input")
+            if not 0 <= place < len(tokens) or self.sentence[place] < 0:
+                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
             tokens[place], ids[place], punctuation[place] = mask, mask_id, False
-        units, changed = list(self.units), _joined(tokens, self.unit)
-        for unit in {self.unit[place] for place in places}:
-            units[unit] = changed[unit]
-        inputs = {**self.model_inputs, "input_ids": ids}
+        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
         return replace(
-            self, tokens=tuple(tokens), units=tuple(units), punctuation=tuple(punctuation), model_inputs=inputs
+            self,
+            tokens=tuple(tokens),
+            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
+            punctuation=tuple(punctuation),
+            model_inputs={**self.model_inputs, "input_ids": ids},
         )
 
 
@@ -219,11 +203,6 @@ class EncodedBatch:
         return place[None, None, self.keys] - place[None, self.queries, None]
 
     @property
-    def asked(self) -> Tensor:
-        """Which queries are words. Shape: [batch, query], bool."""
-        return self.word[:, self.queries]
-
-    @property
     def delimiters(self) -> tuple[Tensor, Tensor, Tensor]:
         """Special tokens before the first word, between words, and after the last. Shape: [batch, unit] each, bool."""
         before, after = self.key_word.cumsum(1), self.key_word.flip(1).cumsum(1).flip(1)
@@ -233,7 +212,7 @@ class EncodedBatch:
     @cached_property
     def same_sentence(self) -> Tensor:
         """Both are words, of one sentence, and the query may see the key. Shape: [batch, query, key], bool."""
-        return self._equal(self.sentence, self.word)
+        return self._both(self.word) & self._equal(self.sentence)
 
     @cached_property
     def alike(self) -> Tensor:
@@ -241,27 +220,27 @@ class EncodedBatch:
 
         Shape: [batch, query, key], bool.
         """
-        content = self.word & ~self.punctuation
-        alike = self._equal(self.text_id, content)
+        alike = self._equal(self.text_id)
         if self.related is not None:
-            related = self.related[:, self.queries, self.keys]
-            related = related & content[:, self.queries, None] & content[:, None, self.keys]
-            alike |= related if self.visible is None else related & self.visible
-        return alike
+            alike |= self.related[:, self.queries, self.keys]
+        return self._both(self.word & ~self.punctuation) & alike
 
     @cached_property
     def recurs(self) -> Tensor:
         """Which queries have another word that is identical or related. Shape: [batch, query], bool."""
         return (self.alike & (self.offset != 0)).any(-1)
 
+    @property
+    def related_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Of the only input, the units that count as related and are not identical, the earlier one first."""
+        (cells,) = self.alike & ~self._equal(self.text_id)
+        return tuple((query, key) for query, key in cells.triu(1).nonzero().tolist())
+
     @cached_property
     def word_number(self) -> Tensor:
-        """The number of the given word that each unit is or is a piece of, from 0 in each sentence; NO_WORD for all
-        others: special tokens, padding, and pieces of no word. Shape: [batch, unit].
-        """
-        width = self.word.shape[1]  # that of a whole batch, of which these inputs may be a part
-        rows = [[*encoded.unit_words, *[NO_WORD] * (width - len(encoded.units))] for encoded in self.inputs]
-        return torch.tensor(rows, device=self.word.device)
+        """The number in its sentence of the given word that each unit is of, else NO_WORD. Shape: [batch, unit]."""
+        rows = [encoded.unit_words for encoded in self.inputs]
+        return _padded(rows, NO_WORD, self.word.shape[1]).to(self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
@@ -269,15 +248,16 @@ class EncodedBatch:
         Shape: [batch][unit].
         Raises: InputError if the words of a sentence have no such tag.
         """
-        width = self.word.shape[1]
         rows = [encoded.tags(name) for encoded in self.inputs]
-        return [[*row, *[None] * (width - len(row))] for row in rows]
+        return [[*row, *[None] * (self.word.shape[1] - len(row))] for row in rows]
 
-    def _equal(self, numbers: Tensor, mask: Tensor) -> Tensor:
-        """Where query and key are of the mask and of one number, and the query may see the key."""
-        equal = numbers[:, self.queries, None] == numbers[:, None, self.keys]
-        equal &= mask[:, self.queries, None] & mask[:, None, self.keys]
-        return equal if self.visible is None else equal & self.visible
+    def _equal(self, numbers: Tensor) -> Tensor:
+        return numbers[:, self.queries, None] == numbers[:, None, self.keys]
+
+    def _both(self, mask: Tensor) -> Tensor:
+        """Where query and key are of the mask, and the query may see the key."""
+        both = mask[:, self.queries, None] & mask[:, None, self.keys]
+        return both if self.visible is None else both & self.visible
 
     def under(self, visible: Tensor) -> EncodedBatch:
         """The batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
@@ -292,46 +272,30 @@ class EncodedBatch:
         Shape: `visible` [input, query token of the range, key token of the range], bool. Where words have several
         tokens, ranges other than all are of one input, and cut none in two.
         """
-        queries, keys = (self.units(inputs.start or 0, tokens) for tokens in (rows, columns))
+        queries, keys = rows, columns
         if self.unit is not None:
-            by_keys = self._seen_by_units(visible, inputs, columns, keys)
-            visible = self._seen_by_units(by_keys.mT, inputs, rows, queries).mT
+            visible, keys = self._by_units(visible, inputs, columns)
+            visible, queries = self._by_units(visible.mT, inputs, rows)
+            visible = visible.mT
         own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
         return replace(self, **own, queries=queries, keys=keys)
 
-    def units(self, number: int, tokens: slice) -> slice:
-        """The units of a range of an input's tokens. The range must cut no word in two."""
-        if self.unit is None or tokens == slice(None):
-            return tokens
-        unit = self.unit[number]
-        return slice(int(unit[tokens.start or 0]), int(unit[: tokens.stop].max()) + 1)
+    def _by_units(self, cells: Tensor, inputs: slice, tokens: slice) -> tuple[Tensor, slice]:
+        """Whether any cell of a unit's tokens is true, and the range of these units.
 
-    def _seen_by_units(self, cells: Tensor, inputs: slice, tokens: slice, units: slice) -> Tensor:
-        """Whether any cell of a unit's tokens is true. Shape: [input, any, token] -> [input, any, unit]."""
+        Shape: [input, any, token] -> [input, any, unit].
+        """
         assert self.unit is not None
-        width = self.word.shape[1]
-        unit = self.unit[inputs].where(self.unit[inputs] >= 0, width)
-        numbers = torch.arange(units.start or 0, (units.stop or width) + 1, device=unit.device)
-        bounds = torch.searchsorted(unit, numbers.expand(len(unit), -1).contiguous()) - (tokens.start or 0)
-        before = torch.nn.functional.pad(cells.cumsum(-1, dtype=torch.int32), (1, 0))
-        return before.gather(2, bounds[:, None].expand(-1, cells.shape[1], -1)).diff(dim=-1) > 0
+        unit, width = self.unit[inputs, tokens], self.word.shape[1]
+        units = slice(None) if tokens == slice(None) else slice(int(unit[0, 0]), int(unit.max()) + 1)
+        index = unit.where(unit >= 0, width)[:, None].expand_as(cells)
+        counts = cells.new_zeros(*cells.shape[:2], width + 1, dtype=torch.int32).scatter_add_(2, index, cells.int())
+        return counts[..., :width][..., units] > 0, units
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """What `do` makes of every tensor, by the names of the fields."""
         tensors = {own.name: do(value) for own in fields(self) if isinstance(value := getattr(self, own.name), Tensor)}
         return {**tensors, "model_inputs": {name: do(values) for name, values in self.model_inputs.items()}}
-
-    @property
-    def related_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Of each input, the units that count as related and are not identical, the earlier one first."""
-        pairs: list[list[tuple[int, int]]] = [[] for _ in range(len(self))]
-        if self.related is not None:
-            content = self.word & ~self.punctuation
-            cells = self.related & content[:, :, None] & content[:, None, :]
-            cells &= self.text_id[:, :, None] != self.text_id[:, None, :]
-            for row, query, key in cells.triu(1).nonzero().tolist():
-                pairs[row].append((query, key))
-        return tuple(map(tuple, pairs))
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The batch on another device."""
@@ -351,11 +315,10 @@ def collate(
     sentence = _padded([encoded.unit_sentence for encoded in inputs], PADDING)
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
     first = torch.tensor([encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs])
-    frequent = None
-    if vocabulary is not None:
-        frequent = torch.from_numpy(np.isin(vocabulary.of_units(units), list(vocabulary.frequent)))
-    texts = [[bare(text) for text in encoded.units] for encoded in inputs]
-    number_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in texts for text in row))}
+    frequent = None if vocabulary is None else np.isin(vocabulary.of_units(units), list(vocabulary.frequent))
+    merges = any(len(encoded.units) < len(encoded.tokens) for encoded in inputs)
+    number_of: dict[str, int] = {}
+    texts = [[number_of.setdefault(bare(text), len(number_of)) for text in encoded.units] for encoded in inputs]
     punctuation = []
     for encoded in inputs:  # a unit is punctuation if all of its tokens are
         content = {unit for unit, mark in zip(encoded.unit, encoded.punctuation, strict=True) if not mark}
@@ -365,10 +328,10 @@ def collate(
         special=sentence == SPECIAL,
         punctuation=_padded(punctuation, 0).bool() & (sentence >= 0),
         sentence=sentence,
-        text_id=_padded([[number_of[text] for text in row] for row in texts], -1),
-        frequent=frequent,
+        text_id=_padded(texts, -1),
+        frequent=None if frequent is None else torch.from_numpy(frequent),
         related=None if relation is None else relation.related(units),
-        unit=_padded([encoded.unit for encoded in inputs], -1) if any(encoded.merges for encoded in inputs) else None,
+        unit=_padded([encoded.unit for encoded in inputs], -1) if merges else None,
         asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
             name: _padded([own.model_inputs[name] for own in inputs], pad_id if name.endswith("input_ids") else 0)
@@ -378,10 +341,10 @@ def collate(
     )
 
 
-def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Rows of numbers side by side, as long as the longest. Shape: [row, number]."""
-    numbers = [torch.tensor(row, dtype=torch.long) for row in rows]
-    return pad_sequence(numbers, batch_first=True, padding_value=value)
+def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor:
+    """Rows of numbers side by side, as long as the longest, or as `width`. Shape: [row, number]."""
+    numbers = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], True, value)
+    return torch.nn.functional.pad(numbers, (0, max(0, width - numbers.shape[1])), value=value)
 
 
 @dataclass(frozen=True)
@@ -399,10 +362,7 @@ class Room:
 
 
 def batches(inputs: Sequence[EncodedInput], room: Room) -> Iterator[list[EncodedInput]]:
-    """Batches of inputs of like length, each as many as there is room for.
-
-    A single input for which there is none makes a batch of its own.
-    """
+    """Batches of inputs of like length, each as many as there is room for, and one at least."""
     batch: list[EncodedInput] = []
     for encoded in sorted(inputs, key=lambda encoded: len(encoded.tokens), reverse=True):
         if batch and not room.holds(len(batch) + 1, len(batch[0].tokens)):

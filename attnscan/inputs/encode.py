@@ -1,19 +1,15 @@
-"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling.
-
-First what tokenizers make of inputs, one by one or many at once, what their tokens say, and which are whole words.
-"""
+"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 from typing import Any
 
-from attnscan.errors import InputError, ModelError, TooLongError
+from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.library_calls import is_panic
 from attnscan.inputs.sentence import NO_WORD, Pair, Span
@@ -27,11 +23,9 @@ from attnscan.inputs.tokens import (
     is_punctuation,
     join,
     splits_words,
-    surface,
 )
 from attnscan.inputs.weights import SavedWeights
 
-_PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
 # Scripts that put no space between words: Thai to Khmer, kana, Han.
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _NAMED = 5  # words in a note, at most
@@ -53,8 +47,37 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
         raise InputError(what, "rewrite it, or use a model with another tokenizer") from error
 
 
+def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
+    """Tokenize one input for a model that reads at most `limit` tokens.
+
+    Raises: InputError if a sentence has no token, or the tokenizer fails on it; TooLongError if the input is too long
+    and not to be cut.
+    """
+    (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
+    if isinstance(encoded, InputError):
+        raise encoded
+    return encoded
+
+
+def encode_pairs(
+    tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool
+) -> Iterator[EncodedInput | InputError]:
+    """Tokenize some inputs, all at once where the tokenizer can; the error in the place of one that cannot be read."""
+    for pair, together in zip(pairs, _tokenized_together(tokenizer, pairs), strict=True):
+        try:
+            tokenized = together or _tokenized(tokenizer, pair)
+            if truncated := (length := len(tokenized[0]["input_ids"])) > limit:
+                if not truncate:
+                    what = f"the input is {length} tokens long and the model reads at most {limit}"
+                    raise TooLongError(what, "shorten it, or pass --on-long truncate to cut it")
+                tokenized = _tokenized(tokenizer, _start_of(pair, tokenized, limit), limit)
+            yield replace(_encoded(tokenizer, pair, unit, tokenized), truncated=truncated)
+        except InputError as error:
+            yield error
+
+
 def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tokenized:
-    """One input; a cut takes from the longer sentence first. Raises: InputError."""
+    """One input; a cut takes from the longer sentence first."""
     truncation: Any = "longest_first" if max_length else False
     encoding = called(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
     inputs = {name: list(encoding[name]) for name in encoding}
@@ -64,13 +87,10 @@ def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tok
 def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:
     """Some inputs in one call, those with two sentences and those with one; None in place of each to be read alone.
 
-    That is all of them where the call fails, so that only what cannot be read is an error, or if the tokenizer is
-    written in Python.
+    That is all of them where the call fails, or if the tokenizer is written in Python.
     """
     together: list[Tokenized | None] = [None] * len(pairs)
-    if not getattr(tokenizer, "is_fast", False):
-        return together
-    for count in (1, 2):
+    for count in (1, 2) if getattr(tokenizer, "is_fast", False) else ():
         places = [place for place, pair in enumerate(pairs) if len(pair.texts) == count]
         if len(places) > 1:
             try:
@@ -82,7 +102,49 @@ def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized
     return together
 
 
-def sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]:
+def _start_of(pair: Pair, tokenized: Tokenized, limit: int) -> Pair:
+    """The pair's start, with more tokens than the model reads.
+
+    A fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
+    """
+    _, fast = tokenized
+    if fast is None:
+        return pair
+    starts = []
+    for number, known in enumerate(pair.sentences):
+        ends = [end for own, (_, end) in zip(fast.sequence_ids, fast.offsets, strict=True) if own == number]
+        starts.append(known.start(ends[2 * limit]) if len(ends) > 2 * limit else known)
+    return Pair(*starts)
+
+
+def _encoded(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> EncodedInput:
+    (inputs, fast), sentence = tokenized, _sentences_of(tokenizer, tokenized, pair)
+    for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
+        if number not in sentence:
+            raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
+    tokens = surfaces = token_texts(tokenizer, inputs["input_ids"])
+    spans = tuple[Span, ...]()
+    if fast is not None:  # it tells what each token stands for: an unknown `☃` is written `[UNK]`
+        spans = tuple(fast.offsets)
+        parts = zip(sentence, spans, tokens, strict=True)
+        surfaces = tuple((pair.texts[own][slice(*span)] if own >= 0 else "") or token for own, span, token in parts)
+    elif any(known.words is not None for known in pair.sentences):
+        spans = _spans_between_spaces(tokenizer, inputs["input_ids"], sentence, pair)
+    encoded = EncodedInput(
+        tokens=tokens,
+        sentence=tuple(sentence),
+        unit=tuple(range(len(tokens))),
+        units=tokens,
+        punctuation=tuple(map(is_punctuation, surfaces)),
+        pair=pair,
+        spans=spans,
+        words=_given_words(pair, sentence, spans, type(tokenizer).__name__),
+        model_inputs=inputs,
+    )
+    return encoded if unit == "token" else _by_words(tokenizer, fast, encoded, surfaces)
+
+
+def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]:
     """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
     inputs, fast = tokenized
     if fast is not None:
@@ -99,56 +161,129 @@ def sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]:
     for number, part in enumerate(parts):
         at = next((i for i in range(start, len(ids)) if ids[i : i + len(part)] == part), None)
         if at is None:
-            raise InputError(
-                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
-                "use a model with a fast tokenizer (tokenizer.json)",
-            )
+            what = f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair"
+            raise InputError(what, "use a model with a fast tokenizer (tokenizer.json)")
         start = at + len(part)
         sentence[at:start] = [number] * len(part)
     return sentence
 
 
-def check_reads_sentences(tokenizer: Any) -> None:
-    """Raises: ModelError if a tokenizer is not for sentences, or is damaged so that it fails on any.
+def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
+    """Where a tokenizer does not tell which characters a token stands for: all of those between the spaces around it.
 
-    One that gives up inside its library on a plain sentence is damaged; one that raises may only lack its words.
+    What stands between spaces is tokenized alone. Empty if that gives other tokens, or holds more than one given word.
     """
-    try:
-        called(tokenizer, _PLAIN)
-    except InputError as error:
-        if error.__cause__ is None or not is_panic(error.__cause__):
-            with suppress(InputError):
-                called(tokenizer, min(filter(str.isalnum, _vocabulary(tokenizer)), default=_PLAIN))
-                return
-        what = error.what.replace("on this input", "on plain sentences")
-        remedy = "use a model of plain text, such as BERT, or save the tokenizer again, with save_pretrained()"
-        raise ModelError(what, remedy) from error
+    spans = [(0, 0)] * len(ids)
+    for number, known in enumerate(pair.sentences):
+        places = [place for place, own in enumerate(sentence) if own == number]
+        alone, of_text = list[int](), list[Span]()
+        for match in re.finditer(r"\S+", known.text):
+            pieces = called(tokenizer, match[0], add_special_tokens=False)["input_ids"]
+            alone += pieces
+            of_text += [match.span()] * len(pieces)
+            if sum(first < match.end() and match.start() < last for first, last in known.words or ()) > 1:
+                return ()
+        if alone[: len(places)] != [ids[place] for place in places]:
+            return ()
+        for place, span in zip(places, of_text, strict=False):
+            spans[place] = span
+    return tuple(spans)
 
 
-def _vocabulary(tokenizer: Any) -> dict[str, int]:
-    """A tokenizer's tokens and their numbers. Raises: ModelError if it cannot list them."""
-    try:
-        vocabulary: dict[str, int] = tokenizer.get_vocab()
-    except Exception as error:
-        what = f"the tokenizer {type(tokenizer).__name__} cannot list its words: {type(error).__name__}"
-        raise ModelError(what, "see that the tokenizer's files belong together, or pass --no-related") from error
-    return vocabulary
+def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
+    """Of each token the number of the given word that it belongs to; NO_WORD if it is of none; nothing without words.
+
+    White space that is a token by itself, such as `▁`, belongs to the word behind it.
+
+    Raises: InputError if the tokenizer gives no character offsets for its tokens.
+    """
+    if all(known.words is None for known in pair.sentences):
+        return ()
+    numbers = [NO_WORD] * len(sentence)
+    for side, known in enumerate(pair.sentences):
+        places = [place for place, own in enumerate(sentence) if own == side and spans]
+        following = NO_WORD
+        for place, number in reversed([*zip(places, known.words_of([spans[place] for place in places]), strict=True)]):
+            is_space = number == NO_WORD and not known.text[slice(*spans[place])].strip()
+            following = numbers[place] = following if is_space else number
+        if known.words and all(numbers[place] == NO_WORD for place in places):
+            what = f"the tokenizer {tokenizer} gives no character offsets for its tokens that lead to the given words"
+            raise InputError(what, "leave the words out, or use a model with a fast tokenizer (tokenizer.json)")
+    return tuple(numbers)
+
+
+def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
+    """An input with the pieces of words merged: of those that are given or, in a sentence where none are, of the
+    tokenizer's, which end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
+
+    Shape: `surfaces` [token], what each token stands for.
+    """
+    sentences = read.known_pair.sentences
+    ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
+
+    def goes_on(i: int) -> bool:
+        if fast is not None:
+            (before, end), (first, last) = read.spans[i - 1 : i + 1]
+            if (first < end and before < last) or is_part_of_character(surfaces[i - 1], surfaces[i]):
+                return True
+        if read.words and sentences[read.sentence[i]].words is not None:
+            return read.words[i] == read.words[i - 1] != NO_WORD
+        return ids[i] == ids[i - 1] and (fast is None or not splits_words(surfaces[i - 1], surfaces[i]))
+
+    numbers = _numbered(read.sentence, goes_on)
+    decode = _byte_level_decoder(tokenizer)
+    written = read.tokens if decode is None else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
+    texts = []
+    for _, (first, *others) in groupby(range(len(numbers)), numbers.__getitem__):
+        pieces = [written[place] for place in (first, *others)]
+        if read.words and read.words[first] != NO_WORD:
+            texts.append(sentences[read.sentence[first]].word(read.words[first]))
+        else:
+            texts.append(join(pieces) if decode is None else decode(pieces) or "".join(pieces))
+    return replace(read, unit=numbers, units=tuple(texts))
+
+
+def _spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
+    """The unit of each token, by the marks of a word's start or end. Shape: both [token]."""
+    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
+    marks_ends = any(token.endswith(WORD_END) for token in tokens)
+    return _numbered(sentence, lambda i: continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends))
+
+
+def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[int, ...]:
+    """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
+    starts = (i == 0 or own < 0 or own != sentence[i - 1] or not goes_on(i) for i, own in enumerate(sentence))
+    return tuple(count - 1 for count in accumulate(starts))
+
+
+def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
+    """An input whose tokens are known and whose tokenizer is not."""
+    parts = zip(saved.segments, saved.special, saved.padding, strict=True)
+    sentence = tuple(PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts)
+    return EncodedInput(
+        tokens=saved.tokens,
+        sentence=sentence,
+        unit=_spelled_units(sentence, saved.tokens) if unit == "word" else tuple(range(len(saved.tokens))),
+        punctuation=tuple(map(is_punctuation, saved.tokens)),
+        source=saved.source,
+    )
+
+
+# Vocabularies, and what is told of how inputs were read.
 
 
 def whole_words(tokenizer: Any) -> WholeWords:
-    """The whole words that a tokenizer knows, added ones too. Raises: ModelError if it cannot list them."""
+    """The whole words that a tokenizer knows, added ones too."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     special = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
-    written = {number: token for token, number in _vocabulary(tokenizer).items() if token not in special}
+    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
     return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
-    tokens = tokenizer.convert_ids_to_tokens(list(ids))
-    return tuple(
-        _decoded(tokenizer, [f"#{id_}" if token is None else token for id_, token in zip(ids, tokens, strict=True)])
-    )
+    tokens = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
+    return tuple(_decoded(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
 
 
 def _decoded(tokenizer: Any, tokens: list[str]) -> list[str]:
@@ -168,189 +303,6 @@ def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
     return decode
 
 
-def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
-    """Tokenize one input for a model that reads at most `limit` tokens.
-
-    Raises: InputError if a sentence has no token, or the tokenizer fails on it; TooLongError if the input is too long
-    and not to be cut.
-    """
-    (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
-    if isinstance(encoded, InputError):
-        raise encoded
-    return encoded
-
-
-def encode_pairs(
-    tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool
-) -> Iterator[EncodedInput | InputError]:
-    """Tokenize some inputs, all at once where the tokenizer can; the error in the place of one that cannot be read."""
-    texts: dict[int, str] = {}
-    for pair, tokenized in zip(pairs, _tokenized_together(tokenizer, pairs), strict=True):
-        try:
-            yield _encoded(tokenizer, pair, unit, limit, truncate, tokenized or _tokenized(tokenizer, pair), texts)
-        except InputError as error:
-            yield error
-
-
-def _encoded(
-    tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool, tokenized: Tokenized, texts: dict[int, str]
-) -> EncodedInput:
-    """One input that was tokenized, cut if it is too long; `texts` of tokens that were met are kept, by their ids."""
-    if truncated := (length := len(tokenized[0]["input_ids"])) > limit:
-        if not truncate:
-            what = f"the input is {length} tokens long and the model reads at most {limit}"
-            raise TooLongError(what, "shorten it, or pass --on-long truncate to cut it")
-        tokenized = _tokenized(tokenizer, _start_of(pair, tokenized, limit), limit)
-    (inputs, fast), sentence = tokenized, sentences_of(tokenizer, tokenized, pair)
-    for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
-        if number not in sentence:
-            raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
-    ids = inputs["input_ids"]
-    if new := list(set(ids).difference(texts)):
-        texts.update(zip(new, token_texts(tokenizer, new), strict=True))
-    tokens = tuple(map(texts.__getitem__, ids))
-    surfaces, spans = tokens, tuple[Span, ...]()
-    if fast is not None:  # it tells what each token stands for: an unknown `☃` is written `[UNK]`
-        spans = tuple(fast.offsets)
-        parts = zip(sentence, spans, tokens, strict=True)
-        surfaces = tuple(
-            (pair.texts[own][first:last] if own >= 0 else "") or token for own, (first, last), token in parts
-        )
-    elif any(known.words is not None for known in pair.sentences):
-        spans = _spelled_spans(tokenizer, ids, sentence, pair)
-    encoded = EncodedInput(
-        tokens=tokens,
-        sentence=tuple(sentence),
-        unit=tuple(range(len(tokens))),
-        units=tokens,
-        punctuation=tuple(map(is_punctuation, surfaces)),
-        pair=pair,
-        spans=spans,
-        words=_given_words(pair, sentence, spans, type(tokenizer).__name__),
-        model_inputs=inputs,
-        truncated=truncated,
-    )
-    return encoded if unit == "token" else _by_words(tokenizer, fast, pair, encoded, surfaces)
-
-
-def _start_of(pair: Pair, tokenized: Tokenized, limit: int) -> Pair:
-    """The pair's start, with more tokens than the model reads.
-
-    A fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
-    """
-    _, fast = tokenized
-    if fast is None:
-        return pair
-    starts = []
-    for number, known in enumerate(pair.sentences):
-        ends = [end for own, (_, end) in zip(fast.sequence_ids, fast.offsets, strict=True) if own == number]
-        starts.append(known.start(ends[2 * limit]) if len(ends) > 2 * limit else known)
-    return Pair(*starts)
-
-
-def _spelled_spans(tokenizer: Any, ids: Sequence[int], sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
-    """Which characters of its sentence each token stands for, where that is not told; empty if it cannot be known.
-
-    What stands between spaces is tokenized alone: its tokens must be those of the whole text, in their order. Where
-    they do not spell it, as an unknown word's, each stands for all of it, which may then be of one given word.
-    """
-    spans = [(0, 0)] * len(ids)
-    for number, known in enumerate(pair.sentences):
-        places = [place for place, own in enumerate(sentence) if own == number]
-        read, of_text = list[int](), list[Span]()
-        for match in re.finditer(r"\S+", known.text):
-            if len(read) >= len(places):  # the rest is cut off
-                break
-            (first, last), text = match.span(), match[0]
-            alone = called(tokenizer, text, add_special_tokens=False)["input_ids"]
-            pieces = [surface(token) for token in tokenizer.convert_ids_to_tokens(alone)]
-            if "".join(pieces).casefold() == text.casefold() and sum(map(len, pieces)) == len(text):
-                stops = accumulate(map(len, pieces), initial=first)
-                of_text += [(a, max(b, a + 1)) for a, b in pairwise(stops)]  # `▁` goes with what is behind it
-            elif sum(start < last and first < end for start, end in known.words or ()) < 2:
-                of_text += [(first, last)] * len(alone)
-            else:
-                return ()
-            read += alone
-        if read[: len(places)] != [ids[place] for place in places]:
-            return ()
-        for place, span in zip(places, of_text, strict=False):
-            spans[place] = span
-    return tuple(spans)
-
-
-def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
-    """Of each token the number of the given word that it belongs to; NO_WORD if it is of none; nothing without words.
-
-    White space that is a token by itself, such as `▁`, belongs to the word behind it.
-
-    Shape: `sentence` and `spans` [token]; `spans` may be empty.
-    Raises: InputError if the tokenizer gives no character offsets for its tokens, or not in their order.
-    """
-    if all(known.words is None for known in pair.sentences):
-        return ()
-    remedy = "leave the words out, or use a model with a fast tokenizer (tokenizer.json)"
-    if not spans:
-        what = f"the tokenizer {tokenizer} gives no character offsets for its tokens, and cuts words otherwise alone"
-        raise InputError(what, remedy)
-    numbers = [NO_WORD] * len(sentence)
-    for side, known in enumerate(pair.sentences):
-        places = [place for place, own in enumerate(sentence) if own == side]
-        following = NO_WORD
-        for place, number in reversed([*zip(places, known.words_of([spans[place] for place in places]), strict=True)]):
-            is_space = number == NO_WORD and not known.text[slice(*spans[place])].strip()
-            following = numbers[place] = following if is_space else number
-        met = [number for number, _ in groupby(numbers[place] for place in places) if number != NO_WORD]
-        if known.words and not met:
-            raise InputError(f"no token of sentence {'AB'[side]} shares a character with one of its words", remedy)
-        if any(number >= later for number, later in pairwise(met)):
-            raise InputError(f"the tokenizer {tokenizer} does not cut sentence {'AB'[side]} from left to right", remedy)
-    return tuple(numbers)
-
-
-def _by_words(tokenizer: Any, fast: Any, pair: Pair, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
-    """An input with the pieces of words merged: of those that are given or, in a sentence where none are, of the
-    tokenizer's, which end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
-
-    Shape: `surfaces` [token], what each token stands for.
-    """
-    ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
-
-    def goes_on(i: int) -> bool:
-        if fast is not None:
-            (before, end), (first, last) = read.spans[i - 1 : i + 1]
-            if (first < end and before < last) or is_part_of_character(surfaces[i - 1], surfaces[i]):
-                return True
-        if read.words and pair.sentences[read.sentence[i]].words is not None:
-            return read.words[i] == read.words[i - 1] != NO_WORD
-        return ids[i] == ids[i - 1] and (fast is None or not splits_words(surfaces[i - 1], surfaces[i]))
-
-    numbers = _numbered(read.sentence, goes_on)
-    decode = _byte_level_decoder(tokenizer)
-    written = read.tokens if decode is None else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
-    texts = []
-    for _, (first, *others) in groupby(range(len(numbers)), numbers.__getitem__):
-        pieces = [written[place] for place in (first, *others)]
-        if read.words and read.words[first] != NO_WORD:
-            texts.append(pair.sentences[read.sentence[first]].word(read.words[first]))
-        else:
-            texts.append(join(pieces) if decode is None else decode(pieces) or "".join(pieces))
-    return replace(read, unit=numbers, units=tuple(texts))
-
-
-def _spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
-    """The unit of each token, by the marks of a word's start or end. Shape: both [token]."""
-    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
-    marks_ends = any(token.endswith(WORD_END) for token in tokens)
-    return _numbered(sentence, lambda i: continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends))
-
-
-def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[int, ...]:
-    """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
-    starts = (i == 0 or own < 0 or own != sentence[i - 1] or not goes_on(i) for i, own in enumerate(sentence))
-    return tuple(count - 1 for count in accumulate(starts))
-
-
 def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     """What the tokenizer does not know in an input that it encoded: as it was written, where it tells, else `[UNK]`."""
     unknown = getattr(tokenizer, "unk_token", None)  # by text: its number may be looked for without end
@@ -364,12 +316,11 @@ def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
-    typed: dict[str, None] = {}
-    runs: dict[str, None] = {}
+    typed, runs = dict[str, None](), dict[str, None]()  # in the order of their first
     for encoded in inputs:
         tokens = zip(encoded.tokens, encoded.sentence, strict=True)
         typed |= dict.fromkeys(token for token, own in tokens if own >= 0 and token in special)
-        if encoded.merges and not encoded.words:
+        if len(encoded.units) < len(encoded.tokens) and not encoded.words:
             counts, units = Counter(encoded.unit), enumerate(encoded.units)
             runs |= dict.fromkeys(text for unit, text in units if counts[unit] > 1 and _NO_SPACES.search(text))
     notes = []
@@ -381,19 +332,3 @@ def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
         how = "put spaces between words and pass --words spaces"
         notes.append(f"scored as one word, since no space divides it: {named} ({how})")
     return notes
-
-
-def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
-    """An input whose tokens are known and whose tokenizer is not."""
-    tokens = saved.tokens
-    sentence = [
-        PADDING if pad else SPECIAL if extra else int(segment)
-        for segment, extra, pad in zip(saved.segments, saved.special, saved.padding, strict=True)
-    ]
-    return EncodedInput(
-        tokens=tokens,
-        sentence=tuple(sentence),
-        unit=_spelled_units(sentence, tokens) if unit == "word" else tuple(range(len(tokens))),
-        punctuation=tuple(map(is_punctuation, tokens)),
-        source=saved.source,
-    )

@@ -80,15 +80,6 @@ def join(pieces: Sequence[str]) -> str:
     return "".join(piece.removesuffix(_GOES_ON) for piece in before) + last
 
 
-def surface(token: str) -> str:
-    """A token without its marks, in its own case.
-
-    >>> surface("▁The"), surface("##s"), surface("straw@@"), surface("berries</w>")
-    ('The', 's', 'straw', 'berries')
-    """
-    return token.lstrip("".join(WORD_STARTS)).removeprefix(_CONTINUES).removesuffix(_GOES_ON).removesuffix(WORD_END)
-
-
 def is_part_of_character(before: str, text: str) -> bool:
     """Whether a text goes on with the character before it: an accent by itself, or what a joiner ties to an emoji.
 
@@ -139,12 +130,10 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
     """
     if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
         return int(text)
-    numbered = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)  # `#2` can be a token's own end, too
-    for name, number in [(text, 1), *([(numbered[1], int(numbered[2]))] if numbered else [])]:
+    start, _, count = text.rpartition("#")  # `#2` can be a token's own end, too
+    for name, number in ((text, 1), (start, int(count) if re.fullmatch(r"\d{1,9}", count) else 0)):
         places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
-        if places and number > len(places):
-            raise SelectionError(f"there is no {name}#{number}: the input has {len(places)} of them", f"try {name}#1")
-        if places and number:
+        if 0 < number <= len(places):
             return places[number - 1]
     hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
     raise SelectionError(f"the input has no token '{text}'", hint)
@@ -175,17 +164,20 @@ class WholeWords:
             WORD_END: sum(text.endswith(WORD_END) for text in texts.values()),
         }
         most = max(bearing, key=bearing.__getitem__)
-        mark = most if bearing[most] else ""
+        words = cls({}, most if bearing[most] else "")
         ids: dict[str, int] = {}
         for number, text in sorted(texts.items()):
-            if mark == _START and not text.startswith(WORD_STARTS):
-                continue
-            word = _without(mark, text)
+            word = "" if words.mark == _START and not text.startswith(WORD_STARTS) else words.without_mark(text)
             # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
-            letters = word.isalpha() or all(unicodedata.category(letter)[0] in "LM" for letter in word)
-            if len(word) > 1 and word[0].isalpha() and letters:
+            if len(word) > 1 and word[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in word):
                 ids.setdefault(word, number)
-        return cls(ids, mark)
+        return cls(ids, words.mark)
+
+    def without_mark(self, token: str) -> str:
+        """What a token that may be a whole word says; empty for one that lacks the mark of a word's end."""
+        if self.mark == WORD_END:
+            return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
+        return token.lstrip("".join(WORD_STARTS)) if self.mark == _START else token
 
     @cached_property
     def frequent(self) -> frozenset[int]:
@@ -195,9 +187,8 @@ class WholeWords:
         """
         first = list(self.ids)[:_FREQUENT]
         ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
-        if ascending > _ALPHABETICAL * max(1, len(first) - 1):
-            return frozenset()
-        return frozenset(self.ids[word] for word in first)
+        is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
+        return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
     def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
         """Of each unit of some inputs the id of the word that it is; NO_WORD if it is none, or not a token of its own.
@@ -213,21 +204,10 @@ class WholeWords:
         for row, (tokens, sentence, unit) in enumerate(inputs):
             pieces = Counter(unit)
             for i, token in enumerate(tokens):
-                word = self.ids.get(_without(self.mark, token), NO_WORD)
+                word = self.ids.get(self.without_mark(token), NO_WORD)
                 if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
                     continue
                 follows = i > 0 and sentence[i - 1] == sentence[i]
                 if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
                     numbers[row, unit[i]] = word
         return numbers
-
-
-def _without(mark: str, token: str) -> str:
-    """What a token that may be a whole word says; empty for one that lacks the mark of a word's end.
-
-    >>> _without("##", "s"), _without("Ġ", "▁the"), _without("</w>", "the</w>"), _without("</w>", "straw")
-    ('s', 'the', 'the', '')
-    """
-    if mark == WORD_END:
-        return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
-    return token.lstrip("".join(WORD_STARTS)) if mark == _START else token

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import torch
 
 from attnscan.errors import DeviceError, ModelError
-from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, no_encoder_decoder
@@ -68,7 +67,6 @@ def adopted(
     tokenizer = copy.deepcopy(tokenizer)
     name = model.config._name_or_path or type(model).__name__
     set_languages(tokenizer, name, *languages, writes=attention != "encoder")
-    check_reads_sentences(tokenizer)
     return _in_place(model, tokenizer, attention)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
-from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.library_calls import is_panic
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
@@ -69,7 +68,6 @@ def load(
         source = pinned(source)
         tokenizer = _load_tokenizer(source)
         set_languages(tokenizer, source.name, *languages, writes=attention != "encoder")
-        check_reads_sentences(tokenizer)
         whole, has_trained_head = _load_weights(source, number, attention)
     sparse = block_sparse_part(whole)
     if sparse is not None:

@@ -139,7 +139,7 @@ class InputReading:
         result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
         for by, scorers in self._scorers.items():
             result = scorers.added(result, by, options)
-        (related,) = self.batch.related_pairs
+        related = self.batch.related_pairs
         descriptions = [help_of_words.description for help_of_words in self._helps]
         notes = (*descriptions, *filter(None, [self._not_carried]), *_named(related, encoded.units))
         not_measured = _not_measured(options, None if self._helps else scanner.why_no_measure)

@@ -28,11 +28,11 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     Shape: [batch, query, key], int8.
     """
     offset, sentence, columns = batch.offset, batch.sentence, batch.keys
-    words = batch.asked[:, :, None] & batch.word[:, None, columns]
+    words = batch.word[:, batch.queries, None] & batch.word[:, None, columns]
     own = words & (sentence[:, batch.queries, None] == sentence[:, None, columns])
 
     def keys(mask: Tensor) -> Tensor:
-        return batch.asked[:, :, None] & mask[:, None, columns]
+        return batch.word[:, batch.queries, None] & mask[:, None, columns]
 
     def at(nearest: int, farthest: int) -> Tensor:
         return own & (offset >= min(nearest, farthest)) & (offset <= max(nearest, farthest))

@@ -245,7 +245,7 @@ def delimiter(batch: EncodedBatch) -> Tensor:
       cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
       ran     1     ·     ·     ·     ·     1     ·     ·     ·     1
     """
-    return batch.asked[:, :, None] & batch.special[:, None, batch.keys]
+    return batch.word[:, batch.queries, None] & batch.special[:, None, batch.keys]
 
 
 DELIMITER = Pattern(

@@ -49,7 +49,7 @@ class Part:
         rows, columns = block.rows, block.columns
         seen = block.visible[inputs, rows, columns]
         part = batch.of_range(inputs, rows, columns, seen)
-        if batch.unit is None or part.inputs[0].merges is False:
+        if batch.unit is None or len(part.inputs[0].units) == len(part.inputs[0].tokens):
             return cls(part, seen, block.visible)
         into, from_ = (
             (batch.unit[inputs.start, tokens, None] == torch.arange(units.start, units.stop, device=seen.device))
