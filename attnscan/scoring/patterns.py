@@ -351,7 +351,7 @@ def duplicate_token(batch: EncodedBatch) -> Tensor:
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
     same = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
-    earlier = same & batch.asked[..., None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
+    earlier = same & batch.word[:, batch.queries, None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
     return earlier if batch.visible is None else earlier & batch.visible
 
 
@@ -382,7 +382,7 @@ def first_token(batch: EncodedBatch) -> Tensor:
       ran     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
     first = batch.offset == batch.offset[..., :1]
-    return batch.asked[..., None] & first & (batch.offset != 0)
+    return batch.word[:, batch.queries, None] & first & (batch.offset != 0)
 
 
 FIRST_TOKEN = Pattern(
