@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -97,28 +96,6 @@ def _models_are_as_they_were(request: pytest.FixtureRequest, _loaded_models: Loa
             patch.setattr(scanner, "load", _loaded_models.anew)
         yield
     assert not _loaded_models.changed()
-
-
-@contextmanager
-def _of_little_memory(model: Any, inputs: int) -> Iterator[list[int]]:
-    sizes: list[int] = []
-
-    def refuse(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        sizes.append(len(given[0] if given else named["input_ids"]))
-        if sizes[-1] > inputs:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
-    try:
-        yield sizes
-    finally:
-        hook.remove()
-
-
-@pytest.fixture
-def of_little_memory() -> Callable[[Any, int], AbstractContextManager[list[int]]]:
-    """A stand-in for a small accelerator: `of_little_memory(model, inputs)` yields the sizes of all batches tried."""
-    return _of_little_memory
 
 
 @pytest.fixture

@@ -209,12 +209,12 @@ def is_name(model: Model) -> bool:
 
 def _in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Any:
     """A model that a program holds, or `load` returned, as it is now."""
-    from attnscan.model.in_memory import adopted, renewed
+    from attnscan.model.in_memory import adopted, in_place
     from attnscan.model.loaded import LoadedModel
 
     if not isinstance(model, LoadedModel):
         return adopted(model, tokenizer, options.attention, (options.source_language, options.target_language))
-    return model if model.given is None else renewed(model, options.attention)
+    return model if model.given is None else in_place(model.given, model.tokenizer, options.attention)
 
 
 def _check_in_memory(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> None:

@@ -36,9 +36,9 @@ def completing(*names: str) -> Callable[[str], list[str]]:
 
 def complete_models(incomplete: str) -> list[str]:
     """The models that can run now, without asking the hub; directories are the shell's own."""
-    from attnscan.model.catalog import ready
+    from attnscan.model.catalog import Catalog
 
-    return completing(*ready())(incomplete)
+    return completing(*Catalog.now(ask_hub=False).ready)(incomplete)
 
 
 def pattern_name(name: str) -> str:

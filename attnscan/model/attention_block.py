@@ -51,7 +51,6 @@ class AttentionBlock:
     idle: Tensor | None = None
     """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool; None
     if there are none, as there are none of weights."""
-    kind: AttentionKind = AttentionKind.ONLY
     value_norms: Tensor | None = None
     """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
     output: Tensor | None = None
@@ -60,7 +59,7 @@ class AttentionBlock:
     @property
     def rows(self) -> slice:
         """Which tokens the queries are."""
-        start = self.weights.shape[3] if self.kind is AttentionKind.CROSS else 0
+        start = self.weights.shape[3] if self.grid.kind is AttentionKind.CROSS else 0
         return slice(start, start + self.weights.shape[2])
 
     @property
@@ -105,11 +104,6 @@ def visible_keys(weights: Tensor, present: Tensor) -> Tensor:
     return offsets[place + keys].expand(batch, length, keys) & present.bool()[:, None, :]
 
 
-def same_or(before: Tensor, now: Tensor) -> Tensor:
-    """The mask of the layer before, if this layer's is equal: what follows from an object is worked out once."""
-    return before if torch.equal(before, now) else now
-
-
 class AttentionKeeper:
     """A consumer that keeps the attention of a single input, or some heads and some queries' rows of it."""
 
@@ -122,57 +116,53 @@ class AttentionKeeper:
         """Take one block."""
         if self._grid is None:
             self._start(block)
+        into, rows = self._place[block.layer, block.heads], self._rows - block.rows.start
+        own, kept = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
+        into, rows, keys = into[own], rows[kept], block.columns
         self._scaling[block.layer] = block.scaling or 0.0
-        layer, kept = block.layer, block.rows
-        into: slice | list[int] = block.heads
-        heads: slice | list[int] = slice(None)
-        rows: slice | list[int] = slice(None)
-        if self._chosen is not None:
-            first, stop = np.searchsorted(self._chosen.rows, (block.rows.start, block.rows.stop))
-            kept, rows = slice(first, stop), [row - block.rows.start for row in self._chosen.rows[first:stop]]
         if self._visible is not None:
-            self._visible[block.layer, kept] = _array(block.visible[:1, block.rows, : block.tokens][:, rows])
-        if self._chosen is not None and self._chosen.heads is not None:
-            first, stop, _ = block.heads.indices(block.grid.shape[1])
-            own = [(i, h.head) for i, h in enumerate(self._chosen.heads) if h.row == layer and first <= h.head < stop]
-            layer, into, heads = 0, [i for i, _ in own], [head - first for _, head in own]
-        self.weights[layer, into, kept, block.columns] = _array(block.weights[:, heads][:, :, rows])
+            self._visible[block.layer, kept] = _array(block.visible[:, block.rows, : block.tokens])[rows]
+        self._weights[into[:, None], kept, keys] = _array(block.weights)[np.ix_(own, rows)]
         if self._norms_of is not None and block.value is not None:
-            self._norms[layer, into, block.columns] = _array(self._norms_of(block)[:, heads])
+            self._norms[into, keys] = _array(self._norms_of(block))[own]
         if self._neurons is not None and block.query is not None and block.key is not None:
-            self._neurons[0, layer, into, block.rows] = _array(block.query[:, heads])
-            self._neurons[1, layer, into, block.columns] = _array(block.key[:, heads])
+            self._neurons[0, into, block.rows] = _array(block.query)[own]
+            self._neurons[1, into, keys] = _array(block.key)[own]
 
     def _start(self, block: AttentionBlock) -> None:
         """Make room for every layer and head, or for those that are chosen."""
         self._grid, length, chosen = block.grid, block.tokens, self._chosen
-        every_layer, rows = block.grid.shape[0], length if chosen is None else len(chosen.rows)
-        in_full = chosen is None or chosen.heads is None
-        shape = block.grid.shape if chosen is None or chosen.heads is None else (1, len(chosen.heads))
-        self.weights = np.zeros((*shape, rows, length), dtype=np.float32)
-        """Shape: [layer, head, query, key]."""
-        self._visible = np.zeros((every_layer, rows, length), dtype=np.bool_) if in_full else None
-        self._scaling = [0.0] * every_layer
-        self._norms = np.zeros((*shape, length), dtype=np.float32)
-        self._neurons = None
+        self._rows = np.arange(length) if chosen is None else np.array(chosen.rows)
+        self._shape, self._place = block.grid.shape, np.arange(np.prod(block.grid.shape)).reshape(block.grid.shape)
+        self._scaling, count = [0.0] * block.grid.shape[0], self._place.size
+        self._visible: NDArray[np.bool_] | None = np.zeros((self._shape[0], len(self._rows), length), dtype=np.bool_)
+        if chosen is not None and chosen.heads is not None:  # in their order; -1 is none of them
+            self._shape, self._visible, count = (1, len(chosen.heads)), None, len(chosen.heads)
+            self._place = np.full(block.grid.shape, -1)
+            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = np.arange(count)
+        self._weights = np.zeros((count, len(self._rows), length), dtype=np.float32)
+        self._norms, self._neurons = np.zeros((count, length), dtype=np.float32), None
         if block.key is not None:
-            self._neurons = np.zeros((2, *shape, length, block.key.shape[-1]), dtype=np.float32)
+            self._neurons = np.zeros((2, count, length, block.key.shape[-1]), dtype=np.float32)
 
     def attention(self, encoded: EncodedInput) -> Attention:
         """All of it, once every block has come."""
         assert self._grid is not None
-        query, key = (None, None) if self._neurons is None else self._neurons
+
+        def by_layer(values: NDArray[np.float32]) -> NDArray[np.float32]:
+            return values.reshape(*self._shape, *values.shape[1:])
+
         return Attention(
             tokens=encoded.tokens,
             sentence=encoded.sentence,
             segments=encoded.segments,
-            weights=self.weights,
+            weights=by_layer(self._weights),
             visible=self._visible,
-            query=query,
-            key=key,
-            scaling=() if query is None else tuple(self._scaling),
+            query=None if self._neurons is None else by_layer(self._neurons[0]),
+            key=None if self._neurons is None else by_layer(self._neurons[1]),
+            scaling=() if self._neurons is None else tuple(self._scaling),
             unit=encoded.unit,
-            norms=None if self._norms_of is None else self._norms,
+            norms=None if self._norms_of is None else by_layer(self._norms),
             chosen=self._chosen,
             kind=self._grid.kind,
             layers=self._grid.layers,
@@ -181,4 +171,5 @@ class AttentionKeeper:
 
 
 def _array(values: Tensor) -> NDArray[Any]:
+    """What a block says of its one input."""
     return (values if values.dtype == torch.bool else values.float())[0].cpu().numpy()

@@ -12,23 +12,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnscan.model.running import (
-    ATTENTION,
-    MODIFIERS,
-    accepted,
-    attended_by,
-    attention_of,
-    failed,
-    forward,
-    fused,
-    refused,
-)
+from attnscan.errors import CaptureError
+from attnscan.model.running import ATTENTION, accepted, attended_by, attention_of, failed, fused, refused
 from attnscan.model.watch import Call, Watch
 from attnscan.results.grid import AttentionKind, Grid
 
@@ -41,27 +31,22 @@ _SHAPES = {
     AttentionKind.CROSS: (_TARGET, _SOURCE),
 }
 """How many queries and keys each kind of attention has in the probe."""
-_GROWING = ("dynamic", "longrope")  # rotary frequencies that change with the longest input so far
-_ROW_TOLERANCE, _HALF_ROW_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
+_MODIFIERS = ("s_aux", "softcap")  # what eager attention can add to the logits, and the tap does not
+_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
 
 @dataclass(frozen=True)
 class Calls:
     """The calls of attention in one run of a model."""
 
-    places: tuple[int | None, ...]
-    """Of each call, where its layer stands in the grid; None if it is not read: another kind, or a layer's second."""
+    layers: dict[int, int]
+    """By the number of a call, where its layer stands in the grid; those of other kinds are not read."""
+    count: int
+    """How many there are, of all kinds."""
     grid: Grid
     """The heads of the kind that is read."""
     tapped: bool
     """Whether the model calls the registered attention function; else it is watched."""
-    whole: bool = True
-    """Whether one call makes all that a head puts out."""
-
-    @property
-    def last(self) -> int:
-        """The number of the last call that is read."""
-        return self.places.index(self.grid.shape[0] - 1)
 
 
 @dataclass(frozen=True)
@@ -73,10 +58,8 @@ class _Call:
     heads: int
     shape: tuple[int, ...]
     """How many queries and keys it has."""
-    modified: bool = False
-    """Whether something that the tap does not know is added to its logits."""
-    weights: Tensor | None = None
-    """Where it is watched. Shape: [batch, head, query, key]."""
+    is_plain: bool
+    """Whether it is a softmax over the keys, to which nothing else was added."""
 
 
 def calls_of(model: Any, kind: AttentionKind) -> Calls:
@@ -84,23 +67,21 @@ def calls_of(model: Any, kind: AttentionKind) -> Calls:
 
     Raises: CaptureError if the model fails, or computes no such softmax attention.
     """
-    inputs = probe(model, kind)
-    tapped = _tapped(_probed(model, inputs, watched=False), kind)
-    if tapped is not None and tapped.grid.shape[0] == _layers(model, kind):
+    inputs, layers = probe(model, kind), None
+    if kind is AttentionKind.ONLY:
+        layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    tapped = _arranged(_probed(model, inputs, watched=False), kind, tapped=True)
+    if isinstance(tapped, Calls) and tapped.grid.shape[0] == layers:
         return tapped
-    watched = _watched(model, kind, _probed(model, inputs, watched=True))
-    return watched if tapped is None or tapped.grid.shape[0] != watched.grid.shape[0] else tapped
-
-
-def _layers(model: Any, kind: AttentionKind) -> int | None:
-    """How many layers a model's config says it has; None of an encoder-decoder."""
-    return getattr(model.config.get_text_config(), "num_hidden_layers", None) if kind is AttentionKind.ONLY else None
+    watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
+    if isinstance(watched, str):
+        raise refused(model, watched)
+    return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
 
 
 def probe(model: Any, kind: AttentionKind) -> dict[str, Any]:
     """A model's inputs for a source of 5 tokens and, of an encoder-decoder that is read whole, a target of 3."""
-    device = next(model.parameters()).device
-    token = _TOKEN
+    device, token = next(model.parameters()).device, _TOKEN
     with suppress(AttributeError, NotImplementedError):  # CANINE has no such table
         token = min(token, len(model.get_input_embeddings().weight) - 1)
     inputs = {"input_ids": torch.full((1, _SOURCE), token, device=device)}
@@ -111,113 +92,60 @@ def probe(model: Any, kind: AttentionKind) -> dict[str, Any]:
 
 def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
     """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
-    calls, layer, numbered = list[_Call](), [-1], re.compile(r"(?:^|\.)(\d+)(?=\.|$)")
+    calls, layer = list[_Call](), [-1]
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
-        modified = any(rest.get(name) is not None for name in MODIFIERS)
-        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), modified))
+        is_plain = all(rest.get(name) is None for name in _MODIFIERS)
+        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
         return fused(module, query, key, value, mask, **rest)
 
     def note(call: Call) -> None:
-        shape = tuple(call.weights.shape[-2:])
-        calls.append(_Call(layer[0], call.weights.shape[1], shape, weights=call.weights))
+        (_, heads, *shape), weights = call.weights.shape, call.weights.float()
+        off, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
+        is_plain = not weights.isfinite().all() or (weights.min() >= 0 and off <= tolerance)
+        calls.append(_Call(layer[0], heads, tuple(shape), bool(is_plain)))
 
     def enter(number: int, *_: Any) -> None:
         layer[0] = number
 
-    modules = [(module, numbered.search(name)) for name, module in model.named_modules()]
-    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in modules if number]
+    numbered = ((module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules())
+    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in numbered if number]
+    watch = Watch(note, 1) if watched else nullcontext()
     try:
-        with (
-            attention_of(model, "eager" if watched else ATTENTION) as took,
-            torch.inference_mode(),
-            attended_by(attend),
-        ):
-            if took or not watched:
-                with Watch(note, 1) if watched else nullcontext():
-                    model(**inputs)
+        with attention_of(model, "eager" if watched else ATTENTION) as took, attended_by(attend):
+            if watched and not took:
+                raise refused(model, "cannot be turned to eager attention once it is loaded")
+            with torch.inference_mode(), watch:
+                model(**inputs)
+    except CaptureError:
+        raise
     except Exception as error:
         raise failed(model, error) from error
     finally:
         for hook in hooks:
             hook.remove()
-    if watched and not took:
-        before = model.config._attn_implementation
-        raise refused(model, f"cannot be turned from {before} to eager attention once it is loaded")
     return calls
 
 
-def _tapped(calls: Sequence[_Call], kind: AttentionKind) -> Calls | None:
-    """The calls of the tap; None if it does not do for this model."""
-    known = {_SHAPES[kind]} if kind is AttentionKind.ONLY else set(_SHAPES.values())
-    own = [number for number, call in enumerate(calls) if call.shape == _SHAPES[kind]]
-    if any(call.modified or call.shape not in known for call in calls) or len({calls[n].heads for n in own}) != 1:
-        return None
-    return _arranged(calls, own, kind, tapped=True)
-
-
-def _watched(model: Any, kind: AttentionKind, calls: Sequence[_Call]) -> Calls:
-    """The calls as the watch sees them. Raises: CaptureError if there are none, or no softmax over all tokens."""
-    every = [number for number, call in enumerate(calls) if call.shape == _SHAPES[kind]]
-    if not every or (kind is AttentionKind.ONLY and len(every) < len(calls)):
-        raise refused(model, _why_not(calls, kind))
-    weights = {number: call.weights for number, call in enumerate(calls) if call.weights is not None}
-    # LiLT and DiffLlama multiply the same weights with each part of their values: the first call stands for the layer.
-    own = every[:1] + [
-        number
-        for before, number in pairwise(every)
-        if calls[before].layer != calls[number].layer or not torch.equal(weights[before], weights[number])
-    ]
-    arranged = _arranged(calls, own, kind, tapped=False, whole=own == every)
-    if len({calls[number].heads for number in own}) != 1:
-        raise refused(model, "has more heads in some layers than in others")
-    if len({calls[number].layer for number in own} - {-1}) > 1 and len(own) > len({calls[n].layer for n in own}):
-        raise refused(model, "computes several attentions in a layer")
-    for number in own:
-        rows, tolerance = weights[number].float(), _ROW_TOLERANCE
-        if weights[number].dtype.itemsize == 2:
-            tolerance = _HALF_ROW_TOLERANCE
-        if rows.isfinite().all() and (rows.min() < 0 or (rows.sum(-1) - 1).abs().max() > tolerance):
-            layer = arranged.places[number]
-            raise refused(model, f"computes numbers in layer {layer} that are not a softmax over the tokens")
-    return arranged
-
-
-def _arranged(
-    calls: Sequence[_Call], own: Sequence[int], kind: AttentionKind, *, tapped: bool, whole: bool = True
-) -> Calls:
-    """The calls of one kind, given their numbers. Layers of encoder-decoders all have attention, and are counted."""
-    layers = tuple(calls[number].layer for number in own)
-    if kind is not AttentionKind.ONLY or layers != tuple(sorted(set(layers))) or layers[0] < 0:
-        layers = ()  # they do not rise where layers share one module, as ALBERT's
-    grid = Grid((len(own), calls[own[0]].heads), kind, layers)
-    place = {number: layer for layer, number in enumerate(own)}
-    return Calls(tuple(map(place.get, range(len(calls)))), grid, tapped, whole)
-
-
-def _why_not(calls: Sequence[_Call], kind: AttentionKind) -> str:
-    """Why a model's attention is none that is read."""
-    if not calls:
-        return "computes no softmax attention over all tokens"
-    if kind is not AttentionKind.ONLY and all(call.shape in _SHAPES.values() for call in calls):
-        return f"computes no softmax attention of its {kind.name.lower()} kind over all tokens"
-    if kind is AttentionKind.ONLY and calls[0].shape == _SHAPES[kind]:
-        return "pools its tokens: not all layers have as many as the input"
-    other = next(call.shape for call in calls if kind is AttentionKind.ONLY or call.shape not in _SHAPES.values())
-    return f"computes weights of shape {list(other)}, where each of {_SOURCE} tokens should look at each"
-
-
-def remembers_runs(model: Any) -> bool:
-    """Whether modules keep something of a run, as ESM does, so that two runs at a time would disturb each other."""
-    before, kind = _held(model), AttentionKind.CROSS if model.config.is_encoder_decoder else AttentionKind.ONLY
-    forward(model, probe(model, kind))
-    growing = any(getattr(module, "rope_type", None) in _GROWING for module in model.modules())
-    return growing or before != _held(model)
-
-
-def _held(model: Any) -> list[list[float]]:
-    """What modules hold besides weights: numbers, and tensors by identity. Who leaves it as it was remembers no run."""
-    return [
-        [id(value) if isinstance(value, Tensor) else value for value in held if isinstance(value, Tensor | int | float)]
-        for held in ((*vars(module).values(), *module._buffers.values()) for module in model.modules())
-    ]
+def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> Calls | str:
+    """The calls of one kind, or why a model's attention is none that is read."""
+    shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
+    own = [number for number, call in enumerate(calls) if call.shape == shape]
+    others = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
+    if others and (tapped or is_only or not own):
+        if own[:1] == [0]:
+            return "pools its tokens: not all layers have as many as the input"
+        return f"computes weights of shape {list(others[0])}, where each of {_SOURCE} tokens should look at each"
+    if not own:
+        return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
+    heads, layers = {calls[number].heads for number in own}, tuple(calls[number].layer for number in own)
+    if strange := [layer for layer, number in enumerate(own) if not calls[number].is_plain]:
+        return f"computes numbers in layer {strange[0]} that are not a softmax over the tokens"
+    if len(heads) != 1:
+        return "has more heads in some layers than in others"
+    rising = layers == tuple(sorted(set(layers))) and layers[0] >= 0
+    if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(own) > len(set(layers)):
+        return "computes several attentions in a layer"
+    # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
+    grid = Grid((len(own), *heads), kind, layers if is_only and rising else ())
+    return Calls({number: layer for layer, number in enumerate(own)}, len(calls), grid, tapped)

@@ -23,7 +23,6 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
 from attnscan.model.tap import Tap
 
-_LEAST = torch.finfo(torch.float32).min
 _NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
 
 
@@ -35,33 +34,32 @@ class OutputProjections:
     """Of each layer, Rᵀ of each head's slice. Shape: [head, value, value], float32; fewer columns where the
     hidden state is narrower than a head."""
 
-    def norms(self, layer: int, heads: slice, values: Tensor) -> Tensor:
-        """How long some heads' vectors are behind the projection, without its bias.
+    def norms(self, block: AttentionBlock, values: Tensor | None) -> Tensor:
+        """How long vectors of a block's heads are behind the projection, without its bias.
 
         Shape: `values` [batch, head, token, value] -> [batch, head, token], float32.
         """
-        norms: Tensor = torch.linalg.vector_norm(values.float() @ self.triangles[layer][heads], dim=-1)
+        assert values is not None
+        norms: Tensor = torch.linalg.vector_norm(values.float() @ self.triangles[block.layer][block.heads], dim=-1)
         return norms
 
     def of_values(self, block: AttentionBlock) -> Tensor:
         """How long the vectors are that all keys have to give, ‖f(x_j)‖. Shape: [batch, head, key], float32."""
-        assert block.value is not None
-        return self.norms(block.layer, block.heads, block.value)
+        return self.norms(block, block.value)
 
     def outputs(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
-        given = block.output if block.output is not None else block.weights @ block.value.float()
-        return self.norms(block.layer, block.heads, given)
+        return self.norms(block, block.weights @ block.value.float() if block.output is None else block.output)
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
         """A block with what heads carry in place of weights, each row a share of its sum.
 
         A row that carries nothing at all is zero throughout, and `idle` tells which are.
         """
+        assert block.logits is not None
         norms, idle = self.of_values(block), None
-        given = block.weights.log().clip(_LEAST) if block.logits is None else block.logits
-        logits = given + norms.log().clip(_NOTHING)[:, :, None]
+        logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
         if bool((zero := norms == 0).any()):
             idle = ~((block.weights > 0) & ~zero[:, :, None]).any(-1)
@@ -77,29 +75,23 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
     Shape: `inputs` are the model's, each [batch, token].
     Raises: CaptureError if a layer has none that its heads pass through and nothing else does.
     """
-    finder, triangles = _Finder(), dict[int, Tensor]()  # by parameter: ALBERT has one projection for all layers
-    if not tap.calls.whole:
-        raise _not_computed(tap.model, "what a head puts out is computed in several parts")
-    with finder:
+    triangles = dict[int, Tensor]()  # by parameter: ALBERT has one projection for all layers
+    with _Finder() as finder:
         tap.output(inputs, finder.fill)
     for layer, (given, weights) in enumerate(zip(finder.given, finder.weights, strict=True)):
         if len(weights) != 1:
-            why = f"in layer {layer} the output of heads passes through another module first"
-            raise _not_computed(tap.model, why)
-        parameter, weight = weights[0]
+            raise CaptureError(
+                f"what heads of the architecture {type(tap.model).__name__} carry cannot be computed: "
+                f"in layer {layer} the output of heads passes through another module first",
+                "use --by weight, or a model such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+            )
+        ((parameter, weight),) = weights
         if id(parameter) not in triangles:
             check_finite(weight, "the output projection's weights")
             slices = weight.detach().reshape(given.shape[2], -1, weight.shape[1])
             triangle = torch.linalg.qr(slices.double().cpu().mT, mode="r").R.mT
             triangles[id(parameter)] = triangle.to(weight.device, torch.float32)
     return OutputProjections(tuple(triangles[id(weights[0][0])] for weights in finder.weights))
-
-
-def _not_computed(model: Any, why: str) -> CaptureError:
-    return CaptureError(
-        f"what heads of the architecture {type(model).__name__} carry cannot be computed: {why}",
-        "use --by weight, or a model such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
-    )
 
 
 class _Finder(TorchFunctionMode):
@@ -121,23 +113,20 @@ class _Finder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it was given."""
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if self.given and name in ("linear", "addmm", "matmul", "__matmul__", "einsum"):
-            given = [*args, *kwargs.values()]
-            if name == "linear":
-                self._look(given[0], given[1], given[1].mT)
-            elif name == "addmm":  # GPT-2's Conv1D
-                self._look(given[1], given[2], given[2])
-            elif name == "einsum" and given[0] == "ibnd,hnd->ibh":  # XLNet's
-                self._look(given[1].transpose(0, 1), given[2], given[2].flatten(1).mT)
-            elif name != "einsum" and given[1].ndim == 2:  # Falcon's
-                self._look(given[0], given[1], given[1])
-        return func(*args, **kwargs)
+        name, given = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
+        if name == "linear":
+            self._look(given[0], given[1], given[1].mT)
+        elif name == "addmm":  # GPT-2's Conv1D
+            self._look(given[1], given[2], given[2])
+        elif name == "einsum" and given[0] == "ibnd,hnd->ibh":  # XLNet's
+            self._look(given[1].transpose(0, 1), given[2], given[2].flatten(1).mT)
+        elif name in ("matmul", "__matmul__") and given[1].ndim == 2:  # Falcon's
+            self._look(given[0], given[1], given[1])
+        return func(*args, **(kwargs or {}))
 
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:
         """Note a weight [head and dimension, hidden], made of a parameter of the model, if the values are ours."""
-        given = self.given[-1]
-        alike = values.dtype == given.dtype and values.numel() == given.numel()
-        if alike and torch.equal(values.reshape(-1), given.reshape(-1)):
+        given = self.given[-1:]
+        alike = [own for own in given if values.dtype == own.dtype and values.numel() == own.numel()]
+        if alike and torch.equal(values.reshape(-1), alike[0].reshape(-1)):
             self.weights[-1].append((parameter, weight))

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attnscan.hashing import hashed
 
 _DIGITS = 16  # of the hash that results carry
-# Where a config was loaded from and by what, and what a run may switch on and off
-_NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype"} | {
-    "output_attentions",
-    "output_hidden_states",
-}
+_OF_THE_RUN = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "output_attentions"}
+"""What a config says of where it comes from and of one run."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +41,8 @@ def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
     parts = []
     for name, values in sorted(model.state_dict().items()):
         if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
-            parts += [f"{name} {values.dtype} {list(values.shape)}", hashed(content(values))]
-    config = hashed(_json_of(_own(model.config.to_dict())))
-    weights = hashed(*(part.encode() for part in parts))
-    return Fingerprint(weights, config, of_modules(model), _of_tokenizer(tokenizer))
-
-
-def of_modules(model: Any) -> str:
-    """A hash of what a model prints."""
-    return hashed(repr(model).encode())
-
-
-def content(values: Tensor) -> memoryview:
-    """The bytes of a tensor."""
-    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-
-
-def _of_tokenizer(tokenizer: Any) -> str:
-    """By what it does with a text: its rules and vocabulary, its special tokens, and how long its inputs may be."""
+            content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+            parts += [f"{name} {values.dtype} {list(values.shape)}", hashed(content)]
     about = {
         "class": type(tokenizer).__name__,
         "special": tokenizer.special_tokens_map,
@@ -75,18 +55,18 @@ def _of_tokenizer(tokenizer: Any) -> str:
     else:  # one that is written in Python reads files, and its settings say which
         settings = sorted(tokenizer.init_kwargs.items())
         files = [Path(value) for name, value in settings if name.endswith("_file") and isinstance(value, str)]
-        about |= {name: value for name, value in settings if isinstance(value, bool | int)}
         about["files"] = [hashed(path.read_bytes()) for path in files if path.is_file()]
-    return hashed(_json_of(about))
+        about["settings"] = [(name, value) for name, value in settings if isinstance(value, bool | int)]
+    weights = hashed(*(part.encode() for part in parts))
+    config = json.loads(_json_of(model.config.to_dict()), object_hook=_own)
+    return Fingerprint(weights, hashed(_json_of(config)), hashed(repr(model).encode()), hashed(_json_of(about)))
 
 
-def _json_of(value: Any) -> bytes:
+def _json_of(settings: Any) -> bytes:
     """Settings as JSON, in one order."""
-    return json.dumps(value, sort_keys=True, default=str).encode(errors="backslashreplace")
+    return json.dumps(settings, sort_keys=True, default=str).encode()
 
 
-def _own(settings: Any) -> Any:
-    """Settings without what is not of the model, however deep."""
-    if isinstance(settings, dict):
-        return {str(name): _own(value) for name, value in settings.items() if name not in _NOT_OF_THE_MODEL}
-    return settings
+def _own(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without those of a run."""
+    return {name: value for name, value in settings.items() if name not in _OF_THE_RUN}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -17,8 +16,7 @@ import torch
 from attnscan.errors import DeviceError, ModelError
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import encoder_of, no_encoder_decoder
-from attnscan.model.running import READ_IN_FULL, block_sparse_part, quiet_transformers
+from attnscan.model.loading import BLOCK_SPARSE, encoder_of, no_encoder_decoder
 from attnscan.model.sources import Source
 from attnscan.model.writing import writes_text
 from attnscan.results.signature import IN_MEMORY
@@ -34,8 +32,6 @@ Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"
 """Of a model that is in memory."""
 _in_use: WeakKeyDictionary[torch.nn.Module, Any] = WeakKeyDictionary()
 """Held by whoever runs a caller's model, which is in one mode and has one attention at a time."""
-_INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
-"""Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
 
 
 def adopted(
@@ -54,75 +50,53 @@ def adopted(
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     if not isinstance(model, PreTrainedModel):
-        inside = next((name for name in _INSIDE if hasattr(model, name.removesuffix("()"))), None)
-        remedy = f"give the model that it wraps, which may be model.{inside}"
-        if inside is None:
-            remedy = "give a name, a directory, or a model such as AutoModel.from_pretrained() returns"
+        remedy = "give a name, a directory, or a model as from_pretrained() returns it, not wrapped: model.module"
         raise ModelError(f"model is of the class {type(model).__name__}, which is not a model of transformers", remedy)
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         what = f"tokenizer is of the class {type(tokenizer).__name__}, which is not a tokenizer of transformers"
-        if tokenizer is None:
-            what = "the model is given without its tokenizer"
-        raise ModelError(what, "give what belongs to the model: tokenizer=AutoTokenizer.from_pretrained(...)")
+        remedy = "give what belongs to the model: tokenizer=AutoTokenizer.from_pretrained(...)"
+        raise ModelError("the model is given without its tokenizer" if tokenizer is None else what, remedy)
     tokenizer = copy.deepcopy(tokenizer)
     name = model.config._name_or_path or type(model).__name__
     set_languages(tokenizer, name, *languages, writes=attention != "encoder")
-    return _in_place(model, tokenizer, attention)
+    return in_place(model, tokenizer, attention)
 
 
-def renewed(loaded: LoadedModel, attention: AttentionName = "encoder") -> LoadedModel:
-    """One that was adopted, by what the caller's model is now: it may have been trained or changed since.
-
-    Raises: as `adopted`.
-    """
-    now = _in_place(loaded.given, loaded.tokenizer, attention)
-    return replace(now, _related=loaded._related)
-
-
-def _in_place(model: Any, tokenizer: Any, attention: AttentionName) -> LoadedModel:
+def in_place(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
+    """A caller's model as it is now: it may have been trained or changed since it was adopted. Raises: as `adopted`."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    source = Source(f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}", "")
+    name = f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}"
     if attention != "encoder" and not writes_text(model):
-        raise no_encoder_decoder(source.name, attention)
+        raise no_encoder_decoder(name, attention)
     if any(type(module).__module__.startswith("torch.ao.") for module in model.modules()):
         what = "the model is quantized, and rounds an input by those beside it in a batch"
         raise ModelError(what, "give the model as from_pretrained() returns it")
-    encoder = encoder_of(model, source.name) if attention == "encoder" else model
-    devices: set[torch.device] = {weights.device for weights in encoder.parameters()}
+    if any(getattr(module, "attention_type", "") == BLOCK_SPARSE for module in model.modules()):
+        what = "the model's attention is of blocks (block_sparse), where no row is whole"
+        raise ModelError(what, "turn to full attention: set_attention_type('original_full')")
+    encoder = encoder_of(model, name) if attention == "encoder" else model
+    devices = {weights.device for weights in encoder.parameters()}
     if len(devices) != 1 or devices == {torch.device("meta")}:
         where = ", ".join(sorted(map(str, devices))) or "nowhere"
         raise DeviceError(f"the model's weights are not on one device, but on {where}", "move them: model.to('cpu')")
-    note = f"{source.name}: {READ_IN_FULL}" if block_sparse_part(model) is not None else ""
-    given = {"given": model, "note": note, "in_use": _in_use.setdefault(model, RLock())}
-    loaded = LoadedModel(source, encoder, None, tokenizer, devices.pop(), encoder.dtype, None, **given)
-    config = encoder.config
-    if attention != "encoder" or config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
-        return loaded
-    return replace(loaded, masked_lm=with_head(loaded, MODEL_FOR_MASKED_LM_MAPPING[type(config)]))
+    has_head = attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING)
+    return LoadedModel(
+        source=Source(name, ""),
+        model=encoder,
+        masked_lm=model if has_head else None,
+        tokenizer=tokenizer,
+        device=devices.pop(),
+        dtype=encoder.dtype,
+        revision=None,
+        scored=encoder,
+        given=model,
+        in_use=_in_use.setdefault(model, RLock()),
+    )
 
 
-def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
-    """The caller's model if it is of that class, else one around its weights; None if it has no such head.
-
-    What the head of a class that is not transformers' own makes of an encoder nobody knows, so such a one has none.
-    """
-    given = loaded.given
-    assert given is not None
-    if not type(given).forward.__module__.startswith("transformers."):
-        return None
-    if isinstance(given, kind):
-        return given
-    with quiet_transformers(), torch.device("meta"):
-        whole = kind(loaded.model.config).eval()
-    made, theirs = (dict(model.named_children()) for model in (whole.base_model, loaded.model))
-    if not made.keys() <= theirs.keys():  # as a classifier of tokens has no pooler
-        return None
-    setattr(whole, whole.base_model_prefix, loaded.model)
-    inside = f"{whole.base_model_prefix}."
-    heads = {name: values for name, values in given.state_dict().items() if not name.startswith(inside)}
-    try:
-        missing = whole.load_state_dict(heads, strict=False, assign=True).missing_keys
-    except RuntimeError:  # another size
-        return None
-    return whole if all(name.startswith(inside) for name in missing) else None
+def has_own_head(model: Any, mapping: Any) -> bool:
+    """Whether a caller's model is transformers' own of a kind; nobody knows what the head of another class makes."""
+    config = model.config
+    known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
+    return known and type(model).forward.__module__.startswith("transformers.")

@@ -24,8 +24,7 @@ def set_languages(tokenizer: Any, name: str, source: str | None, target: str | N
     tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
     codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
     known = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
-    others = f" and {len(known) - _NAMED} others" if known[_NAMED:] else ""
-    knows = f"it knows {', '.join(known[:_NAMED])}{others}"
+    knows = f"it knows {', '.join(known[:_NAMED])} and {max(0, len(known) - _NAMED)} others"
     for option, language in (("source", source), ("target", target)):
         if language is not None and language.strip("_") not in known:
             what = f"the tokenizer of {name} has no language {language!r} for --{option}-language"
@@ -33,8 +32,8 @@ def set_languages(tokenizer: Any, name: str, source: str | None, target: str | N
     saved = getattr(tokenizer, "init_kwargs", {})
     if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
         source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
-    wanted = {"--source-language": source, "--target-language": target if writes else "any"}
-    if missing := [option for option, language in wanted.items() if language is None]:
+    needed = {"--source-language": source, "--target-language": target} if writes else {"--source-language": source}
+    if missing := [option for option, language in needed.items() if language is None]:
         raise ModelError(
             f"the tokenizer of {name} writes texts of several languages, and it is not said which these are",
             f"give {' and '.join(missing)}; {knows}",

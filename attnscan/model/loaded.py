@@ -12,26 +12,21 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import DeviceError, InputError, ModelError
-from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
 from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
-from attnscan.model.calls import remembers_runs
-from attnscan.model.fingerprint import Fingerprint, content, fingerprint
-from attnscan.model.running import free_memory
+from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.sources import Device, Dtype, Source
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
-_COPIES = 12  # of a layer's weights that scoring holds at once, generously
-_MANY_HEADS, _WIDTH = 32, 768  # where a config does not say
 _IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
 _BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
 _FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
-_PER_WIDTH, _PER_CELL = 64, 256  # bytes of a batch a token and hidden unit, and a cell; 53 and 200 were measured
-_MOST_CELLS = 384  # of a token: long inputs are read in ranges, and take 115 KB a token at a width of 768
+_BYTES_OF_UNIT, _BYTES_OF_TOKEN = 64, 100_000  # what a long input's token takes on a CPU: by width, and besides
+_USUAL_WIDTH = 768  # where a config does not say
 
 
 @dataclass(frozen=True)
@@ -52,23 +47,19 @@ class LoadedModel:
     """The number format of its weights."""
     revision: str | None
     """The hub's commit; None if it does not come from there."""
-    fast: Any | None = None
-    """`model` again in bfloat16, where heads are to be scored in it on a CPU; None elsewhere."""
+    scored: Any
+    """The model by which heads are scored: `model`, or on a CPU a copy in bfloat16 if that was asked for."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     note: str = ""
     """What to tell a user of how it was loaded; empty if there is nothing."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
-    _related: dict[str, Relatedness] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def relatedness(self) -> Relatedness:
-        """Which words are related by its embeddings; measured once, and again where a caller has changed these."""
-        key = "" if self.given is None else hashed(content(self.embedding))
-        if key not in self._related:
-            self._related[key] = Relatedness(self.embedding, self.vocabulary)
-        return self._related[key]
+        """Which words are related by its embeddings."""
+        return Relatedness(self.embedding, self.vocabulary)
 
     @cached_property
     def vocabulary(self) -> WholeWords:
@@ -85,20 +76,10 @@ class LoadedModel:
         """What model this is, whatever its name and place; taken when it is first asked for."""
         return fingerprint(self.whole, self.tokenizer)
 
-    @cached_property
+    @property
     def remembers_runs(self) -> bool:
-        """Whether it keeps something of a run, so that one thread at a time may run it."""
-        return remembers_runs(self.model)
-
-    @property
-    def scored(self) -> Any:
-        """The model by which heads are scored: `fast` if there is one, else `model`."""
-        return self.model if self.fast is None else self.fast
-
-    @property
-    def scored_in(self) -> torch.dtype:
-        """Its number format."""
-        return self.dtype if self.fast is None else torch.bfloat16
+        """Whether rotary frequencies change with the longest input so far, so that one thread at a time may run it."""
+        return any(getattr(module, "rope_type", None) in ("dynamic", "longrope") for module in self.model.modules())
 
     @property
     def embedding(self) -> Tensor:
@@ -128,31 +109,18 @@ class LoadedModel:
         return int(min([most for most in known if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
-        """How much of a batch the device takes at a time.
+        """How much a batch may hold: what is asked for, or what stays in a CPU's cache or keeps another device busy."""
+        by_device = {"cpu": tokens_in_cache(self._width), "mps": _MPS_TOKENS}
+        return Room(batch_tokens or by_device.get(self.device.type, _GPU_TOKENS))
 
-        On a CPU, what stays in its cache, or as many tokens as are asked for, as far as half of the memory that is free
-        now goes; on a GPU, by the memory that is free now.
-        """
-        if self.device.type == "cpu":
-            tokens, free = batch_tokens or tokens_in_cache(self._width), free_memory()
-            if free is None:
-                return Room(tokens)
-            return Room(max(1, min(tokens, free // 2 // self.needs(1, 0))), max(1, free // 2 // _PER_CELL))
-        if self.device.type == "mps":
-            return Room(batch_tokens or _MPS_TOKENS)
-        free, _ = torch.cuda.mem_get_info(self.device)
-        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        heads = getattr(self.model.config, "num_attention_heads", _MANY_HEADS)
-        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // (_COPIES * torch.float32.itemsize * heads))
-
-    def needs(self, tokens: int, length: int) -> int:
-        """About how many bytes of main memory a batch of so many tokens takes, in inputs of a length."""
-        return tokens * (_PER_WIDTH * (self._width or _WIDTH) + _PER_CELL * min(length, _MOST_CELLS))
+    def needs(self, tokens: int) -> int:
+        """About how many bytes of main memory one long input of so many tokens takes."""
+        return tokens * (_BYTES_OF_UNIT * self._width + _BYTES_OF_TOKEN)
 
     @property
-    def _width(self) -> int | None:
+    def _width(self) -> int:
         width = getattr(self.model.config, "hidden_size", None)
-        return width if isinstance(width, int) else None
+        return width if isinstance(width, int) else _USUAL_WIDTH
 
     def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
@@ -183,12 +151,12 @@ def position_rows(model: Any) -> int | None:
     return None
 
 
-def tokens_in_cache(width: int | None) -> int:
-    """How many tokens a CPU runs fastest at once, by the model's `hidden_size` if its config has one.
+def tokens_in_cache(width: int) -> int:
+    """How many tokens a CPU runs fastest at once, by the model's `hidden_size`.
 
     Measured: 4,096 tokens at once cost BERT base's layers 2 to 22 % more time than 1,024.
     """
-    widest = 4 * 4 * (width or 1)  # bytes of a token's widest activations, the feed-forward's, in float32
+    widest = 4 * 4 * width  # bytes of a token's widest activations, the feed-forward's, in float32
     return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // widest))
 
 
@@ -202,13 +170,10 @@ def chosen_device(name: Device, dtype: Dtype) -> torch.device:
     if not available[kind]:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
-    if kind == "cpu" and dtype == "float16":
-        what = "--dtype float16 needs a GPU: on a CPU attnscan computes in float32 or bfloat16"
-        raise DeviceError(what, "leave --dtype out")
-    if kind == "cpu" and dtype == "bfloat16" and not multiplies_bfloat16():
+    if kind == "cpu" and (dtype == "float16" or (dtype == "bfloat16" and not multiplies_bfloat16())):
         raise DeviceError(
-            "--dtype bfloat16 would be slower here: this processor has no instructions that multiply in it",
-            "leave --dtype out, or use a processor with AVX512-BF16, AMX or Arm's BF16",
+            f"--dtype {dtype} would be slower here: this processor has no instructions that multiply in it",
+            "leave --dtype out, or use a GPU; for bfloat16 a processor with AVX512-BF16, AMX or Arm's BF16",
         )
     return torch.device(kind)
 

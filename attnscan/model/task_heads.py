@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Literal
 
-from attnscan.model.in_memory import with_head
+from attnscan.model.in_memory import has_own_head
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import from_checkpoint
-from attnscan.model.running import block_sparse_part, quiet_transformers
+from attnscan.model.running import quiet_transformers
 
 TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 
@@ -35,13 +35,11 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
         return "its classifier head does not tell one of several classes"
     if loaded.given is not None:
-        return with_head(loaded, mapping[type(config)]) or f"the model has no {kind} head"
+        return loaded.given if has_own_head(loaded.given, mapping) else f"the model has no {kind} head"
     with quiet_transformers():
         whole, info = from_checkpoint(auto, loaded.source, config=deepcopy(config), dtype=loaded.dtype)
     if info["missing_keys"] or info["mismatched_keys"]:
         return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
-    if (sparse := block_sparse_part(whole)) is not None:
-        sparse.set_attention_type("original_full")
     whole = whole.to(loaded.device).eval()
     whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
     return whole

@@ -15,7 +15,6 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 _TIMES = {"mul", "__mul__", "mul_", "__imul__", "multiply"}
 _BY = {"div", "__truediv__", "div_", "__itruediv__", "true_divide"}
 
@@ -67,31 +66,23 @@ class Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it did."""
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and args:
-            self._look(getattr(func, "__name__", ""), args, kwargs, result)
+            self._look(getattr(func, "__name__", ""), args, result)
         return result
 
-    def _look(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> None:
+    def _look(self, name: str, args: Sequence[Any], result: Tensor) -> None:
         weights = self._weights
         if name == "softmax" and result.ndim >= 3:
             self._weights, self._logits, self._product = result, args[0], self._products.get(id(args[0]))
             self._products.clear()
-        elif name in _PRODUCTS:
-            axes, factors = None, args
-            if name == "einsum":
-                axes = re.fullmatch(r"([\w.]+),([\w.]+)->([\w.]+)", args[0].replace(" ", ""))
-                factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
-            left, right = (*factors, None)[:2]
-            if weights is not None and left is weights:
+        elif name in ("matmul", "__matmul__", "bmm", "einsum") and (factors := _factors(args, result)) is not None:
+            first, left, right, product = factors
+            if weights is not None and first is weights:
                 self._weights = None
-                self._call(weights, *_in_order(axes, right, result))
-            elif result.ndim >= 3 and isinstance(right, Tensor):
-                self._products[id(result)] = _Product(result, *_by_heads(axes, left, right))
-        elif name == "baddbmm":
-            left, right = args[1:3] if len(args) > 1 else (kwargs["batch1"], kwargs["batch2"])
-            self._products[id(result)] = _Product(result, left, right.mT, kwargs.get("alpha", 1.0))
+                self._call(weights, right, product)
+            elif result.ndim >= 3:
+                self._products[id(result)] = _Product(result, left, right.mT if right.ndim > 1 else right)
         elif weights is not None and args[0] is weights:
             sliced = name == "__getitem__" and result.shape[:-1] == weights.shape[:-1]  # a sink is cut off
             if result.numel() == weights.numel() or sliced:
@@ -107,7 +98,7 @@ class Watch(TorchFunctionMode):
         other = next((given for given in args if given is not product.result), None)
         if isinstance(other, int | float) or (isinstance(other, Tensor) and other.ndim == 0):
             product.scaling *= float(other) if name in _TIMES else 1 / float(other) if name in _BY else 1.0
-        self._products.pop(id(product.result), None)
+        del self._products[id(product.result)]
         product.result = result
         self._products[id(result)] = product
 
@@ -131,31 +122,24 @@ class Watch(TorchFunctionMode):
         self._on_call(Call(weights, logits, value, output, query, key, scaling))
 
 
-def _by_heads(axes: re.Match[str] | None, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys of a product. Shape: each [batch, head, token, dimension], or heads folded in."""
-    if axes is None:
-        return left, right.mT if right.ndim >= 2 else right
+def _factors(args: Sequence[Any], result: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """The first factor of a product; then both and the result with axes in `matmul`'s order, also of an einsum.
+
+    None for an einsum that is no such product.
+    """
+    if not isinstance(args[0], str):
+        return args[0], args[0], args[1], result
+    factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
+    axes = re.fullmatch(r"(\w+),(\w+)->(\w+)", args[0].replace(" ", ""))
+    if axes is None or len(factors) != 2:
+        return None
     of_left, of_right, of_result = axes.groups()
-    summed = "".join(set(of_left) - set(of_result))
-    return (
-        _permuted(left, of_left, of_result[:3] + summed),
-        _permuted(right, of_right, of_result[:2] + of_result[3:] + summed),
-    )
-
-
-def _in_order(axes: re.Match[str] | None, value: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The values and outputs of a product with weights, as [batch, head, token, dimension]."""
-    if axes is None:
-        return value, output
-    of_weights, of_value, of_output = axes.groups()
-    last = "".join(set(of_value) - set(of_weights))
-    return (
-        _permuted(value, of_value, of_weights[:-2] + of_weights[-1] + last),
-        _permuted(output, of_output, of_weights[:-1] + last),
-    )
-
-
-def _permuted(values: Tensor, axes: str, wanted: str) -> Tensor:
-    """Values with their axes in another order; as they are where they have others, as behind a `...`."""
-    known = sorted(axes) == sorted(wanted) and values.ndim == len(axes)
-    return values.permute([axes.index(letter) for letter in wanted]) if known else values
+    batch = [axis for axis in of_result if axis in of_left and axis in of_right]
+    row = [axis for axis in of_result if axis in of_left and axis not in batch]
+    column = [axis for axis in of_result if axis in of_right and axis not in batch]
+    summed = [axis for axis in of_left if axis not in of_result]
+    if set(summed) != set(of_right) - set(of_result):
+        return None
+    left = factors[0].permute([of_left.index(axis) for axis in batch + row + summed])
+    right = factors[1].permute([of_right.index(axis) for axis in batch + summed + column])
+    return factors[0], left, right, result.permute([of_result.index(axis) for axis in batch + row + column])

@@ -20,26 +20,23 @@ from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.running import failed, quiet_transformers
 
-_SHIFT = "prepare_decoder_input_ids_from_labels"
-"""The method by which most models that write make of a target what their decoder reads."""
-
 Shift = Callable[[list[int]], list[int]]
-"""What a model makes of a target's token ids for its decoder to read: `prepare_decoder_input_ids_from_labels`."""
+"""What a model makes of a target's token ids for its decoder to read."""
 
 
 def writes_text(model: Any) -> bool:
     """Whether a model is an encoder-decoder that reads and writes text."""
     if not model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         return False
-    return hasattr(model, _SHIFT) or bool(model.can_generate())
+    return hasattr(model, "prepare_decoder_input_ids_from_labels") or bool(model.can_generate())
 
 
 def shifted(model: Any, ids: list[int]) -> list[int]:
     """The token ids that the decoder reads of a target's: a start token, and all but the last."""
-    if not hasattr(model, _SHIFT):  # M2M100, NLLB-MoE and Blenderbot do this where they are given labels
+    shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if shift is None:  # M2M100, NLLB-MoE and Blenderbot do this where they are given labels
         return [model.config.decoder_start_token_id, *ids[:-1]]
-    labels = torch.tensor([ids], device=model.device)
-    read: list[int] = getattr(model, _SHIFT)(labels=labels)[0].tolist()
+    read: list[int] = shift(labels=torch.tensor([ids], device=model.device))[0].tolist()
     return read
 
 
@@ -95,29 +92,22 @@ def encode_translations(
         elif isinstance(target, InputError):
             yield type(target)(target.what.replace("sentence A", "sentence B"), target.remedy)
         else:
-            yield _together(tokenizer, pair, source, target, shift, query)
+            read = shift(target.model_inputs["input_ids"])
+            target = replace(target, sentence=tuple(1 if own >= 0 else own for own in target.sentence))
+            if query != "predicts":
+                target = _read_by_decoder(tokenizer, target, read)
+            inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
+            inputs.pop("token_type_ids", None)
+            truncated = source.truncated or target.truncated
+            both = target if query is None else _behind(source, target)
+            yield replace(both, model_inputs=inputs, pair=pair, truncated=truncated)
 
 
-def _together(
-    tokenizer: Any, pair: Pair, source: EncodedInput, target: EncodedInput, shift: Shift, query: QuerySide | None
-) -> EncodedInput:
-    ids = target.model_inputs["input_ids"]
-    read = shift(ids)
-    target = replace(target, sentence=tuple(1 if own >= 0 else own for own in target.sentence))
-    if query != "predicts":
-        if read[1:] != ids[:-1]:
-            raise ModelError(
-                "the decoder is not given the target's tokens one place later, so what it reads has no words",
-                'give --query predicts with --attention cross (query="predicts")',
-            )
-        target = _read_by_decoder(target, token_texts(tokenizer, read[:1])[0])
-    inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
-    inputs.pop("token_type_ids", None)
-    about: dict[str, Any] = {"model_inputs": inputs, "pair": pair, "truncated": source.truncated or target.truncated}
-    if query is None:
-        return replace(target, **about)
-    for name in ("tokens", "sentence", "punctuation", "units"):
-        about[name] = getattr(source, name) + getattr(target, name)
+def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
+    """The target's tokens behind the source's."""
+    about: dict[str, Any] = {
+        name: getattr(source, name) + getattr(target, name) for name in ("tokens", "sentence", "punctuation", "units")
+    }
     for name in ("spans", "words"):  # known of both, or of neither
         first, second = getattr(source, name), getattr(target, name)
         about[name] = first + second if first and second else ()
@@ -125,9 +115,14 @@ def _together(
     return EncodedInput(**about, source=len(source.tokens))
 
 
-def _read_by_decoder(target: EncodedInput, start: str) -> EncodedInput:
+def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> EncodedInput:
     """A target one place later: a start token, and all tokens but the last."""
-    unit = (0, *(number + 1 for number in target.unit[:-1]))
+    if read[1:] != target.model_inputs["input_ids"][:-1]:
+        raise ModelError(
+            "the decoder is not given the target's tokens one place later, so what it reads has no words",
+            'give --query predicts with --attention cross (query="predicts")',
+        )
+    start, unit = token_texts(tokenizer, read[:1])[0], (0, *(number + 1 for number in target.unit[:-1]))
     return replace(
         target,
         tokens=(start, *target.tokens[:-1]),

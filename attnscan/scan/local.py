@@ -14,7 +14,7 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
-from attnscan.model.running import in_halves, is_too_long, side_by_side
+from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import counted
@@ -63,7 +63,7 @@ class Stream:
     def worked(
         self, work: Callable[[Sequence[EncodedInput]], Result], *others: Scanner
     ) -> Generator[tuple[list[Result], bool], None, None]:
-        """Do some work on each batch, side by side where that is faster, and halved where memory is short.
+        """Do some work on each batch, side by side where that is faster.
 
         `others` are further scanners that the work needs.
         Yields in the order of the stream what came of each batch, and whether a window is done with it.
@@ -81,7 +81,7 @@ class Stream:
             if not batch:
                 return []
             with one_at_a_time if is_too_long(tokens_of(batch[0]), workers) else nullcontext():
-                return in_halves(batch, work, tokens_of, self.scanner.device)
+                return [work(batch)]
 
         pieces = _pieces(itertools.chain([first], windows))
         with closing(side_by_side(workers, pieces, on_piece)) as worked:

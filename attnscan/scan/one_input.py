@@ -25,7 +25,6 @@ from attnscan.model.attention_block import (
     Consumer,
     OnOutput,
     of_both_texts,
-    same_or,
     visible_keys,
 )
 from attnscan.results.attention import Attention, Chosen
@@ -193,9 +192,10 @@ def classify_weights(
     if source:
         visible = of_both_texts(seen[:, None].expand(1, queries, keys), [(queries, keys)])
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        visible = visible if source else same_or(visible, visible_keys(weights, seen))
+        if not source and not torch.equal(visible, layer_visible := visible_keys(weights, seen)):
+            visible = layer_visible
         given = (grid, layer, everything, everything, weights, visible, None, None, None, None)
-        block = AttentionBlock(*given, kind=options.kind)
+        block = AttentionBlock(*given)
         for consumer in scorers.consumers:
             consumer(block)
     signature = signed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
@@ -13,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnscan.errors import CaptureError, InputError, MemoryFullError, ModelError
+from attnscan.errors import CaptureError, InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.related import Relation
 from attnscan.inputs.sentence import Pair, Place
@@ -22,7 +21,7 @@ from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
-from attnscan.model.running import at_rest, check_weights, free_memory, most_workers
+from attnscan.model.running import at_rest, check_memory, most_workers
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
@@ -80,7 +79,8 @@ class Scanner:
             )
         self.tap = Tap(self.loaded.scored, kind=options.kind)
         """Reads the model by which heads are scored."""
-        self._exact_tap = self.tap if self.loaded.fast is None else Tap(self.loaded.model, kind=options.kind)
+        is_exact = self.loaded.scored is self.loaded.model
+        self._exact_tap = self.tap if is_exact else Tap(self.loaded.model, kind=options.kind)
         self._taps = ExitStack()
 
     def __enter__(self) -> Scanner:
@@ -128,7 +128,7 @@ class Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
         _ = self.relation  # made once, and shared by the copy
         other = copy(self)
-        other.loaded, other.tap = replace(self.loaded, fast=None), self._exact_tap
+        other.loaded, other.tap = replace(self.loaded, scored=self.loaded.model), self._exact_tap
         return other
 
     def workers(self, most: int, longest: int) -> int:
@@ -156,7 +156,7 @@ class Scanner:
         return not any(seen)
 
     def check_room(self, tokens: int, chosen: Chosen | None = None, copies: int = 0) -> None:
-        """Check that main memory holds a run over one input, and so many copies of its weights besides.
+        """Check that main memory holds a run over one long input, and so many copies of its weights besides.
 
         These are of all heads or of what is `chosen`.
         Where the model computes its own attention, one layer's weights of all heads are held besides.
@@ -164,24 +164,15 @@ class Scanner:
         """
         if tokens <= _SHORT:
             return
-        every_head, free = math.prod(self.grid().shape), free_memory()
-        needs = self.loaded.needs(tokens, tokens) if self.loaded.device.type == "cpu" else 0
-        if free is not None and needs > free:
-            raise MemoryFullError(
-                f"an input of {tokens:,} tokens takes {needs / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free",
-                f"use inputs of at most {tokens * free // needs:,} tokens",
-            )
+        layers, heads = self.grid().shape
+        rows = copies * layers * heads * tokens
         if chosen is not None:
-            heads = every_head if chosen.heads is None else len(chosen.heads)
-            remedy = "name fewer heads, or fewer queries by --window I-J"
-            check_weights(heads, tokens, copies, remedy, len(chosen.rows), needs)
-        elif copies:
-            remedy = "use a shorter input, or `classify` and `heads`, which keep no weights"
-            check_weights(every_head, tokens, copies, remedy, beside=needs)
+            rows = copies * len(chosen.rows) * (layers * heads if chosen.heads is None else len(chosen.heads))
         if not self.tap.calls.tapped:
-            what = type(self.loaded.model).__name__
-            remedy = f"use shorter inputs: {what} computes the weights of a layer's heads together"
-            check_weights(self.grid().shape[1], tokens, _OF_WATCHED, remedy, beside=needs)
+            rows += _OF_WATCHED * heads * tokens
+        needs = self.loaded.needs(tokens) if self.loaded.device.type == "cpu" else 0
+        remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
+        check_memory(needs + 4 * rows * tokens, f"an input of {tokens:,} tokens", remedy)
 
     @property
     def trial(self) -> Pair:
@@ -346,7 +337,7 @@ class Scanner:
             model=self.loaded.source.name,
             revision=self.loaded.revision,
             transformers=str(transformers.__version__),
-            dtype=str(self.loaded.scored_in).removeprefix("torch."),
+            dtype=str(self.loaded.scored.dtype).removeprefix("torch."),
             device=self.device,
             read_by=self.read_by,
             predictive=self.measure or "off",

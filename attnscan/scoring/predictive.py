@@ -28,7 +28,7 @@ from torch import Tensor
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, most_workers, side_by_side
+from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
@@ -206,10 +206,7 @@ def help_between_words(
     batches = list(_batches(inputs, order, _room(inputs, loaded.room(batch_tokens).tokens, workers)))
     left, answers = [asked.count for asked in inputs], [list[Tensor]() for _ in inputs]
 
-    def ask(batch: Sequence[Hidden]) -> Tensor:
-        run = partial(_run, inputs, measure, loaded)
-        return torch.cat(in_halves(batch, run, lambda hidden: inputs[hidden[0]].length, loaded.device))
-
+    ask = partial(_run, inputs, measure, loaded)
     with closing(side_by_side(min(len(batches), workers), batches, ask)) as batches_done:
         for batch, values in batches_done:
             done += len(batch)

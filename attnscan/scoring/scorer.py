@@ -142,7 +142,7 @@ class Scorer:
         if parts:
             of_every_key, of_words = measured[..., patterns:].chunk(2, -1)
             whole[0][..., parts], whole[1][..., parts] = of_every_key[0], of_words[1]
-        if block.of_tokens.kind is not AttentionKind.CROSS:  # where no query is among the keys
+        if block.of_tokens.grid.kind is not AttentionKind.CROSS:  # where no query is among the keys
             own = block.weights.diagonal(dim1=-2, dim2=-1)
             both = self._of_inputs(measured, own, own * share)
             itself = both @ layout.on_itself
@@ -176,7 +176,7 @@ class Scorer:
         shape, patterns = matrices[0].shape, len(matrices)
         eligible = [[(m != 0).any(-1) for m in matrices], [((m != 0) & words[:, None]).any(-1) for m in matrices]]
         on_itself = torch.zeros(2, *shape[:2], patterns, dtype=exact(words.device), device=words.device)
-        if block.of_tokens.kind is not AttentionKind.CROSS:
+        if block.of_tokens.grid.kind is not AttentionKind.CROSS:
             own = torch.stack([matrix.diagonal(dim1=-2, dim2=-1) for matrix in matrices], -1).to(on_itself)
             on_itself = torch.stack([own, own * words[..., None]])
         for of_kind in eligible:  # beside a part of a wider pattern, the wider target of its own queries

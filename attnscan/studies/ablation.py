@@ -24,7 +24,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import OnOutput
-from attnscan.model.running import check_finite, in_halves, side_by_side
+from attnscan.model.running import check_finite, side_by_side
 from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.behaviour import resting_on
@@ -284,20 +284,14 @@ class _Run:
 
     def _answers(self, piece: _Piece) -> Tensor:
         """To every question with every set off. Shape: [question, set, number]."""
-        device = self._scanner.loaded.device
-
-        def of_rows(rows: Sequence[int]) -> Tensor:
-            asked, sets = torch.tensor([divmod(row, len(piece.off)) for row in rows]).T
-            repeated = {name: values[asked.to(values.device)] for name, values in piece.inputs.items()}
-            edit = _switch(piece.off[sets].to(device), self._means)
-            questions = [piece.questions[number] for number in asked]
-            answers = self._measure.answers(questions, lambda: self._tap.output(repeated, edit, self._measure.whole))
-            check_finite(answers, "the model's answers")
-            return answers
-
-        rows, length = range(len(piece.questions) * len(piece.off)), piece.inputs["input_ids"].shape[1]
-        answers = torch.cat(in_halves(rows, of_rows, lambda _: length, device))
-        return answers.view(len(piece.questions), len(piece.off), -1)
+        shape = len(piece.questions), len(piece.off)
+        asked, sets = (places.flatten() for places in torch.meshgrid(*map(torch.arange, shape), indexing="ij"))
+        repeated = {name: values[asked.to(values.device)] for name, values in piece.inputs.items()}
+        edit = _switch(piece.off[sets].to(self._scanner.loaded.device), self._means)
+        questions = [piece.questions[number] for number in asked]
+        answers = self._measure.answers(questions, lambda: self._tap.output(repeated, edit, self._measure.whole))
+        check_finite(answers, "the model's answers")
+        return answers.view(*shape, -1)
 
     def effects(self, sets: Sequence[HeadSet], numbers: dict[tuple[Head, ...], int]) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""

@@ -16,7 +16,6 @@ from attnscan.model.attention_block import AttentionKeeper
 from attnscan.model.loaded import NO_LIMIT, position_rows
 from attnscan.results.attention import Attention
 from attnscan.results.checkpoint import Checkpoint
-from attnscan.results.terms import MEASURES
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.targets import Targets
 from attnscan.studies.losses import not_measured
@@ -29,9 +28,7 @@ def examine(scanner: Scanner) -> Checkpoint:
     loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
     attention = _attention(scanner, encoded)
     layers, heads = attention.grid.shape
-    no_measures = without_head = not_measured(loaded)
-    if not scanner.tap.calls.whole:
-        no_measures = dict.fromkeys(MEASURES, "what a head puts out is computed in several parts")
+    without_head = not_measured(loaded)
     return Checkpoint(
         model=loaded.source.name,
         family=str(loaded.model.config.model_type),
@@ -49,7 +46,7 @@ def examine(scanner: Scanner) -> Checkpoint:
         next_sentence_head="next-sentence" not in without_head,
         classifier_head="classifier" not in without_head,
         saved_as=next(iter(getattr(loaded.model.config, "architectures", None) or ()), None),
-        not_measured=no_measures,
+        not_measured=without_head,
         not_scored=_not_scored(scanner, encoded, attention),
         patterns=tuple(pattern.id for pattern in scanner.options.patterns),
     )

@@ -132,7 +132,7 @@ class NeuronScorer:
 
     def _masks_of(self, block: AttentionBlock, inputs: slice, length: int, asked: slice) -> _Masks:
         """Made once for all layers of one mask."""
-        batch, across = self._targets.batch, block.kind is AttentionKind.CROSS
+        batch, across = self._targets.batch, block.grid.kind is AttentionKind.CROSS
         rows, columns = (block.rows, block.columns) if across else (slice(length), slice(length))
         visible = block.visible[inputs, rows, columns][:, asked]
         same = batch.same_sentence[inputs, rows, columns][:, asked]

@@ -100,7 +100,6 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path, base: Path) -> N
     [
         (True, None, "the package peft is not installed"),
         (False, None, "does not name the model that it changes"),
-        (True, "adapter_model.safetensors", "has no adapter_model.safetensors"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -68,8 +68,9 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     given_targets: Any = BetweenTexts(batch, targets, Units(batch))
     scorer = Scorer(given_targets)
     rows, seen = torch.tensor(weights)[None], of_both_texts(torch.tensor(visible)[None], [(queries, keys)])
-    block = AttentionBlock(Grid((1, HEADS)), 0, slice(0, 1), slice(0, HEADS), rows, seen, None, None, None, None)
-    scorer(replace(block, kind=AttentionKind.CROSS))
+    grid = Grid((1, HEADS), AttentionKind.CROSS)
+    block = AttentionBlock(grid, 0, slice(0, 1), slice(0, HEADS), rows, seen, None, None, None, None)
+    scorer(block)
     sums = scorer.sums()
     for kind, mask in (("every_key", np.ones(keys)), ("words_only", is_key)):
         for head, p in np.ndindex(HEADS, len(targets)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
                 length = part.weights.shape[-1]
                 transformed = part.value @ slices[part.heads]
                 found[part.inputs, :length] += (part.weights @ transformed).sum(1)
-                norms = projections.norms(layer, part.heads, part.value)
+                norms = projections.of_values(part)
                 norms_error = max(norms_error, float((norms - transformed.norm(dim=-1)).abs().max() / norms.max()))
             off = max(float((found - output)[i, :n].abs().max()) for i, n in enumerate(_LENGTHS))
             errors.append((off / float(output.abs().max()), norms_error))
@@ -127,10 +128,10 @@ def test_what_stands_between_the_heads_and_their_projection_is_refused(put_betwe
 def test_carried_rows_are_weights_times_norms(family: str) -> None:
     model = tiny_model(family, CARRIED[family])
     projections = _projections(model)
-    for layer, parts in _blocks(model).items():
+    for parts in _blocks(model).values():
         for part in parts:
             assert part.value is not None
-            norms = projections.norms(layer, part.heads, part.value)
+            norms = projections.of_values(part)
             expected = part.weights.double() * norms.double()[:, :, None]
             expected /= expected.sum(-1, keepdim=True)
             carried = projections.carried(part)
@@ -172,7 +173,8 @@ def test_a_head_that_is_wider_than_the_hidden_state_has_the_same_norms() -> None
     torch.manual_seed(0)
     slices, values = torch.randn(2, 8, 3), torch.randn(1, 2, 5, 8)
     triangle = torch.linalg.qr(slices.mT, mode="r").R.mT
-    norms = OutputProjections((triangle,)).norms(0, slice(None), values)
+    block: Any = SimpleNamespace(layer=0, heads=slice(None))
+    norms = OutputProjections((triangle,)).norms(block, values)
     torch.testing.assert_close(norms, (values @ slices).norm(dim=-1))
 
 

@@ -26,8 +26,8 @@ class TestCatalog:
     def test_without_a_cache_it_is_the_bundled_model(self) -> None:
         now = Catalog.now()
         (entry,) = now.entries
-        assert (entry.model, entry.family, entry.layers, entry.heads) == ("bundled", "bert", 6, 12)
-        assert entry.state == "ready"
+        assert [entry[name] for name in ("model", "family", "layers", "heads")] == ["bundled", "bert", 6, 12]
+        assert now.ready == ["bundled"]
         assert (now.default, now.hub) == ("bundled", False)
 
     def test_what_the_cache_holds_is_listed_with_what_can_run(self, cache: Path) -> None:
@@ -36,22 +36,22 @@ class TestCatalog:
         in_cache(cache, "org/empty", ("tokenizer.json",))
         in_cache(cache, "org/wordless", ("config.json", "model.safetensors"))
         _, pickled, whole, wordless = Catalog.now().entries
-        assert (whole.model, whole.layers, whole.heads, whole.state) == ("org/whole", 2, 3, "ready")
-        assert pickled.model == "org/pickled"
-        assert pickled.state.startswith("cannot run: it has its weights only as pytorch_model.bin")
-        assert wordless.state == "cannot run: it has no tokenizer"
-        assert re.fullmatch(r"cache [0-9a-f]{8}", whole.where)
+        assert [whole[name] for name in ("model", "layers", "heads", "state")] == ["org/whole", 2, 3, "ready"]
+        assert pickled["model"] == "org/pickled"
+        assert pickled["state"].startswith("cannot run: it has its weights only as pytorch_model.bin")
+        assert wordless["state"] == "cannot run: it has no tokenizer"
+        assert re.fullmatch(r"cache [0-9a-f]{8}", whole["where"])
 
     @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])
     def test_a_config_that_cannot_be_read_is_said(self, cache: Path, content: str) -> None:
         (in_cache(cache, "org/broken") / "config.json").write_text(content)
         _, broken = Catalog.now().entries
-        assert (broken.family, broken.layers, broken.heads) == ("unknown", None, None)
-        assert broken.state == "cannot run: config.json cannot be read"
+        assert (broken["family"], broken["layers"]) == ("unknown", None)
+        assert broken["state"] == "cannot run: config.json cannot be read"
 
     def test_without_any_model_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in (sources, catalog):
             monkeypatch.setattr(module, "bundled_directory", lambda: None)
         now = Catalog.now()
         assert now.default.startswith("none: there is no model to load")
-        assert "pip install" in now.entries[0].state
+        assert "pip install" in now.entries[0]["state"]

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +20,6 @@ from transformers import (
     BertModel,
     BigBirdConfig,
     BigBirdForSequenceClassification,
-    BigBirdModel,
     DistilBertConfig,
     DistilBertModel,
     RobertaConfig,
@@ -36,7 +31,7 @@ from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
 from attnscan.model.loading import load
-from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
+from attnscan.model.sources import Device, Dtype, Source, bundled
 from attnscan.model.task_heads import task_head
 
 
@@ -75,19 +70,6 @@ class TestLoading:
         assert type(model.model).__name__ == "BartEncoder"
         assert model.limit == 32
 
-    def test_block_sparse_attention_is_set_to_full_once_and_said(self, tmp_path: Path) -> None:
-        """Left to itself, Big Bird turns to full attention at its first short input, for good."""
-        sparse = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
-        model = loaded(save(tmp_path / "bird", BigBirdModel(BigBirdConfig(**SMALL, **sparse))))
-        assert model.model.attention_type == "original_full"
-        assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
-        classifier = save(tmp_path / "classifier", BigBirdForSequenceClassification(BigBirdConfig(**SMALL, **sparse)))
-        head: Any = task_head(loaded(classifier), "classifier")
-        assert head.base_model.attention_type == "original_full"
-
-    def test_without_a_padding_token_any_token_pads(self, tmp_path: Path) -> None:
-        assert loaded(save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), pad=None)).pad_id == 0
-
     def test_nothing_is_printed_and_what_transformers_prints_elsewhere_is_as_before(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
@@ -108,6 +90,17 @@ class TestLoading:
             logging.set_verbosity(before)
             if not bars:
                 logging.disable_progress_bar()
+
+
+@pytest.mark.loads_anew
+def test_block_sparse_attention_is_set_to_full_once_and_said(tmp_path: Path) -> None:
+    """Left to itself, Big Bird turns to full attention at its first short input, for good."""
+    config = BigBirdConfig(**SMALL, attention_type="block_sparse", block_size=4, num_random_blocks=1)
+    classifier = save(tmp_path / "classifier", BigBirdForSequenceClassification(config))
+    model = loaded(classifier)
+    head: Any = task_head(model, "classifier")
+    assert model.model.attention_type == head.base_model.attention_type == "original_full"
+    assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
 
 
 class TestLimit:
@@ -163,15 +156,8 @@ class TestDevice:
     @pytest.mark.parametrize(
         ("device", "dtype", "able", "words"),
         [
-            *(
-                (device, "float16", able, "dtype float16 needs a GPU")
-                for device in ("auto", "cpu")
-                for able in ({}, {"avx512_bf16": True})
-            ),
-            *(
-                ("cpu", "bfloat16", able, "dtype bfloat16 would be slower here")
-                for able in ({}, {"avx512_f": True, "avx512_bf16": False, "architecture": "x86_64"})
-            ),
+            ("auto", "float16", {"avx512_bf16": True}, "dtype float16 would be slower here"),
+            ("cpu", "bfloat16", {"avx512_f": True, "avx512_bf16": False}, "dtype bfloat16 would be slower here"),
         ],
     )
     def test_what_a_cpu_does_not_compute_in(
@@ -189,7 +175,7 @@ class TestDevice:
             Source("tiny", str(save(tmp_path / "bert", BertForMaskedLM(BertConfig(**SMALL))))), "cpu", "bfloat16"
         )
         assert {weights.dtype for weights in model.whole.parameters()} == {torch.float32} == {model.dtype}
-        assert {weights.dtype for weights in model.scored.parameters()} == {torch.bfloat16} == {model.scored_in}
+        assert {weights.dtype for weights in model.scored.parameters()} == {torch.bfloat16} == {model.scored.dtype}
         for name, weights in model.scored.state_dict().items():
             assert torch.equal(weights, model.model.state_dict()[name].to(weights.dtype))
 
@@ -198,7 +184,7 @@ class TestDisagreement:
     @pytest.mark.parametrize(
         ("settings", "words"),
         [
-            ({"num_hidden_layers": 3}, "lacks 32 of the model's weights"),
+            ({"num_hidden_layers": 3}, "lacks 32 weights: "),
             ({"intermediate_size": 9}, "intermediate.dense.bias has shape [8], and its config asks for [9]"),
             ({"hidden_size": 32}, "has shape [16], and its config asks for [32]"),
             ({"vocab_size": 5}, f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]"),
@@ -215,16 +201,10 @@ class TestDisagreement:
     ) -> None:
         assert words in refusal(lambda: loaded(configured(bert, **settings)))
 
-    @pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM])
-    def test_names_with_a_wrappers_prefix_are_refused_and_the_remedy_helps(self, tmp_path: Path, kind: Any) -> None:
-        path = save(tmp_path / "my bert", kind(BertConfig(**SMALL)))
-        weights = load_file(path / "model.safetensors")
-        save_file({f"module.{name}": w for name, w in weights.items()}, path / "model.safetensors", {"format": "pt"})
-        line = refusal(lambda: loaded(path))
-        assert "names its weights with the prefix 'module.'" in line
-        command = line.split("rename them once: ")[1].replace("python", sys.executable, 1)
-        subprocess.run(command, shell=True, check=True)
-        assert torch.equal(loaded(path).embedding, weights[next(n for n in weights if "word_emb" in n)])
+    def test_names_with_a_wrappers_prefix_are_refused(self, bert: Path) -> None:
+        weights = load_file(bert / "model.safetensors")
+        save_file({f"module.{name}": w for name, w in weights.items()}, bert / "model.safetensors", {"format": "pt"})
+        assert "whose names begin with 'module.' or the like" in refusal(lambda: loaded(bert))
 
     def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
         model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))
@@ -261,21 +241,3 @@ class TestBundled:
     def test_the_published_weights_are_loaded(self) -> None:
         model = load(bundled())
         assert (model.model.config.num_hidden_layers, model.model.config.num_attention_heads) == (6, 12)
-
-    def test_others_are_refused(self, bundled_dir: Path, tmp_path: Path) -> None:
-        copy = tmp_path / "model"
-        shutil.copytree(bundled_dir, copy)
-        source = replace(bundled(), location=str(copy))
-        load(source)
-        with (copy / "model.safetensors").open("r+b") as file:
-            file.seek(-1, 2)
-            last = file.read(1)[0]
-            file.seek(-1, 2)
-            file.write(bytes([last ^ 1]))
-        line = refusal(lambda: load(source))
-        assert "are not the published ones" in line
-        assert "pip install --force-reinstall" in line
-
-    def test_weights_that_are_gone_are_said(self, tmp_path: Path) -> None:
-        source = Source("bundled", str(tmp_path), sha256=BUNDLED_SHA256)
-        assert "No such file" in refusal(lambda: load(source))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
-import os
 import socket
 import subprocess
 import sys
@@ -14,20 +12,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 from hub_cache import COMMIT, WHOLE, checkpoint, in_cache
 from huggingface_hub import constants
-from safetensors.torch import load_file
-from toy import save_toy_bert
 
 from attnscan.errors import ModelError
 from attnscan.model import sources
 from attnscan.model.sources import (
-    BUNDLED_SHA256,
     DEFAULT_MODEL,
     Source,
     bundled,
-    checkpoint_directory,
     choose,
     hub_answers,
 )
@@ -80,7 +73,7 @@ class TestOrder:
 
     def test_then_the_bundled_model_with_a_note(self, bundled_dir: Path) -> None:
         source = choose(None)
-        assert (source.name, source.location, source.sha256) == ("bundled", str(bundled_dir), BUNDLED_SHA256)
+        assert (source.name, source.location) == ("bundled", str(bundled_dir))
         assert "using the bundled all-MiniLM-L6-v2" in source.note
         assert len(source.note.splitlines()) == 1
 
@@ -136,7 +129,7 @@ class TestNamed:
 
     def test_a_file_is_no_model(self, tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").touch()
-        assert "is a file" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
+        assert "has no config.json" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
 
     def test_the_bundled_model_is_found_without_running_its_package(self, bundled_dir: Path) -> None:
         script = "import sys; from attnscan.model.sources import bundled; print(bundled().location, *sys.modules)"
@@ -204,12 +197,12 @@ class TestCheckpoint:
     @pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"])
     def test_config_weights_and_tokenizer_are_enough(self, tmp_path: Path, tokenizer: str) -> None:
         path = checkpoint(tmp_path / "model", ("config.json", "model.safetensors", tokenizer, "pytorch_model.bin"))
-        assert checkpoint_directory(path) == path
+        assert choose(str(path)).location == str(path)
         (path / "model.safetensors").rename(path / "part.safetensors")
         (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
-        assert checkpoint_directory(path) == path
+        assert choose(str(path)).location == str(path)
         (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "other.safetensors"}}')
-        assert "only as pytorch_model.bin" in refusal(lambda: checkpoint_directory(path))
+        assert "only as pytorch_model.bin" in refusal(lambda: choose(str(path)))
 
     @pytest.mark.parametrize(
         ("files", "words"),
@@ -220,12 +213,12 @@ class TestCheckpoint:
             (("config.json", "tokenizer.json", "training_args.bin"), "has no weights"),
             (("config.json", "model.safetensors"), "has no tokenizer"),
             (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter, and its"),
-            ((*WHOLE, "adapter_config.json"), "holds an adapter"),
+            ((*WHOLE, "adapter_config.json"), "has an adapter"),
         ],
     )
     def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
         path = checkpoint(tmp_path / "model", files)
-        assert f"{path} {words}" in refusal(lambda: choose(str(path)))
+        assert words in refusal(lambda: choose(str(path)))
 
     @pytest.mark.parametrize(
         "pickle", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "model.ckpt", "tf_model.h5"]
@@ -233,50 +226,4 @@ class TestCheckpoint:
     def test_pickles_alone_are_refused_with_the_way_to_convert_them(self, tmp_path: Path, pickle: str) -> None:
         path = checkpoint(tmp_path / "model", ("config.json", "tokenizer.json", "training_args.bin", pickle))
         line = refusal(lambda: choose(str(path)))
-        assert all(words in line for words in (f"only as {pickle}", "run code", "convert it once: python -c"))
-
-    @pytest.mark.long
-    def test_the_printed_conversion_works(self, tmp_path: Path) -> None:
-        path = save_toy_bert(tmp_path / "my model's; $HOME", 1, 2, {})
-        weights = load_file(path / "model.safetensors")
-        torch.save(weights, path / "pytorch_model.bin")
-        (path / "model.safetensors").unlink()
-        command = refusal(lambda: choose(str(path))).split("convert it once: ")[1]
-        place = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        subprocess.run(command, shell=True, check=True, capture_output=True, env={**os.environ, "PATH": place})
-        assert choose(str(path)).location == str(path)
-        converted = load_file(path / "model.safetensors")
-        assert converted.keys() == weights.keys()
-        assert all(torch.equal(converted[name], weights[name]) for name in weights)
-
-
-class TestSentenceTransformers:
-    """A directory whose modules.json says where the transformer itself lies."""
-
-    def modules(self, path: Path, inside: object) -> Path:
-        path.mkdir(exist_ok=True)
-        listed = [
-            {"idx": 0, "name": "0", "path": inside, "type": "sentence_transformers.models.Transformer"},
-            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        ]
-        (path / "modules.json").write_text(json.dumps(listed))
-        return path
-
-    def test_the_older_layout_has_it_in_a_directory_of_its_own(self, tmp_path: Path) -> None:
-        path = self.modules(tmp_path / "model", "0_Transformer")
-        inside = checkpoint(path / "0_Transformer")
-        assert choose(str(path)) == Source(str(path), str(inside))
-
-    @pytest.mark.parametrize("inside", ["../outside", "0_Transformer/../../outside", "{root}/outside", "link"])
-    def test_it_cannot_escape(self, tmp_path: Path, inside: str) -> None:
-        path = self.modules(tmp_path / "model", inside.format(root=tmp_path))
-        checkpoint(tmp_path / "outside")
-        (path / "link").symlink_to(tmp_path / "outside")
-        assert f"{path} has no config.json" in refusal(lambda: choose(str(path)))
-
-    @pytest.mark.parametrize("content", ["", "{", "[]", '[{"path": "a"}]'])
-    def test_a_broken_list_of_modules_is_no_list(self, tmp_path: Path, content: str) -> None:
-        path = self.modules(tmp_path / "model", "0_Transformer")
-        checkpoint(path / "0_Transformer")
-        (path / "modules.json").write_text(content)
-        assert f"{path} has no config.json" in refusal(lambda: choose(str(path)))
+        assert all(words in line for words in (f"only as {pickle}", "run code", "convert it once in Python"))

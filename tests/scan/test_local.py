@@ -23,7 +23,7 @@ from scans import (
     states_of,
 )
 
-from attnscan.errors import DeviceError, InputError, TooLongError
+from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.scores import Scores, best_first
@@ -31,7 +31,6 @@ from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen, half
-from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 OF_ALL_LENGTHS = [
@@ -117,41 +116,6 @@ def test_no_pair_is_an_error_as_well_as_none_that_is_not_skipped(options: ScanOp
         for state in (ScanState(scanner.options), states_of(scanner, records_of([LONG]))[-1]):
             with pytest.raises(InputError, match="there is no pair to score"):
                 ranked(scanner, state)
-
-
-def test_a_batch_that_does_not_fit_is_halved_and_a_single_input_is_an_error(
-    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = scan_shard(options, PAIRS)
-    score, sizes = Scanner.score, []
-
-    def small(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> PairSums:
-        if len(inputs) > most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        sizes.append(len(inputs))
-        return score(self, inputs, *rest, **more)
-
-    monkeypatch.setattr(Scanner, "score", small)
-    most = 2
-    assert_equal_sums(scan_shard(options, PAIRS), expected, 1e-9)
-    assert sum(sizes) == 40 and max(sizes) == 2
-    most = 0
-    with pytest.raises(DeviceError, match="does not fit into the memory"):
-        scan_shard(options, PAIRS[:3])
-
-
-def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the device: what is asked of it is how much memory is free."""
-    with Scanner(options) as scanner:
-        on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
-    sizes = []
-    for free in (1 << 20, 1 << 30):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 1 << 40))
-        room = on_gpu.room(None)
-        assert room.cells is not None and room.cells * 3 * 4 <= free / 2  # of three heads, in float32
-        sizes.append(sum(room.holds(inputs, 512) for inputs in range(1, 200)))
-    assert sizes[0] == 0 and 0 < sizes[1] < 128
-    assert on_gpu.room(100).tokens == 100
 
 
 def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from one_run import classify
@@ -11,9 +12,7 @@ from scans import ARTICLE, BUNDLED
 from attnscan.errors import MemoryFullError
 from attnscan.inputs.sentence import Pair
 from attnscan.model import running
-from attnscan.model.loaded import LoadedModel
 from attnscan.results.attention import Chosen
-from attnscan.results.grid import Grid
 from attnscan.scan.scanner import Scanner
 
 
@@ -30,39 +29,27 @@ def test_a_pair_and_the_same_words_as_one_sentence_hash_differently() -> None:
     assert len(hashes) == 3
 
 
-def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "free_memory", lambda: 4 * 72 * 3000**2)
-    monkeypatch.setattr(Scanner, "grid", lambda _: Grid((6, 12)))
-    monkeypatch.setattr(LoadedModel, "needs", lambda *_: 0)
+@pytest.mark.parametrize(
+    ("fits", "too_much", "watched"),
+    [
+        ((8000, None, 0), (8001, None, 0), False),
+        ((3000, None, 1), (3600, None, 1), False),
+        ((8000, range(1000), 1), (8000, range(1300), 1), False),
+        ((3000, None, 0), (6000, None, 0), True),  # as of DeBERTa, which computes all heads of a layer together
+    ],
+)
+def test_what_memory_does_not_hold_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, fits: Any, too_much: Any, watched: bool
+) -> None:
     with Scanner(BUNDLED) as scanner:
-        scanner.check_room(3000, copies=1)
-        scanner.check_room(50_000)  # ranges of queries are of any number
-        scanner.check_room(1000, copies=9)
-        with pytest.raises(MemoryFullError, match=r"72 heads on 3,001 tokens take 2\.6 GB, .*: 3,000 tokens would fit"):
-            scanner.check_room(3001, copies=1)
-        grid = scanner.grid()
-        one_head = Chosen(grid, tuple(range(8192)), (grid[0],))
-        scanner.check_room(8192, one_head, copies=9)
-        scanner.check_room(8192, replace(one_head, heads=None, rows=tuple(range(1000))), copies=1)
-        says = r"8,192 queries of 1 head on 8,192 tokens take 2\.7 GB, and 2\.6 GB of .* free: 7,910 queries would fit"
-        with pytest.raises(MemoryFullError, match=says):
-            scanner.check_room(8192, one_head, copies=10)
-        watched = replace(scanner.tap.calls, tapped=False)  # as of DeBERTa, which computes all heads of a layer
-        monkeypatch.setattr(scanner.tap, "calls", watched)
-        with pytest.raises(MemoryFullError, match="3,674 tokens would fit; use shorter inputs"):
-            scanner.check_room(3700)
+        grid, needs = scanner.grid(), scanner.loaded.needs(8000)
+        kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
+        monkeypatch.setattr(running, "free_memory", lambda: needs + kept)
+        monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, tapped=not watched))
 
+        def check(tokens: int, rows: Any, copies: int) -> None:
+            scanner.check_room(tokens, None if rows is None else Chosen(grid, tuple(rows)), copies)
 
-def test_an_input_that_memory_does_not_hold_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Scanner(BUNDLED) as scanner:
-        needs = scanner.loaded.needs(4000, 4000)
-        assert 4e8 < needs < 1e9 and scanner.loaded.needs(8000, 8000) == 2 * needs  # linear in tokens
-        monkeypatch.setattr("attnscan.scan.scanner.free_memory", lambda: needs)
-        scanner.check_room(4000)
-        with pytest.raises(MemoryFullError, match=r"an input of 8,000 tokens takes 1\.\d GB, .* at most 4,000 tokens"):
-            scanner.check_room(8000)
-        # what is kept has to fit beside the run
-        monkeypatch.setattr(running, "free_memory", lambda: needs + 4 * 72 * 4000**2)
-        scanner.check_room(4000, copies=1)
-        with pytest.raises(MemoryFullError, match="2,828 tokens would fit"):
-            scanner.check_room(4000, copies=2)
+        check(*fits)
+        with pytest.raises(MemoryFullError, match=rf"{too_much[0]:,} tokens takes .* GB of memory are free"):
+            check(*too_much)

@@ -189,19 +189,6 @@ def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> No
     assert np.nanmin(found.matrix) == 0
 
 
-@pytest.mark.parametrize("measure", ["distance", "cpmi"])
-def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
-    shared: Path, of_little_memory: Any, measure: str
-) -> None:
-    loaded = load(choose(str(shared / "models/minilm-l6-mlm")))
-    pair = Pair("the cat sat on a mat", "a cat ran")
-    expected, _ = _ask(loaded, pair, measure)
-    with of_little_memory(loaded.model, 5) as sizes:
-        found, _ = _ask(loaded, pair, measure)
-    assert max(sizes) > 5
-    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize(("measure", "words"), [("distance", "hidden states"), ("cpmi", "log-probabilities")])
 def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value: float) -> None:

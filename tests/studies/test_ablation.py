@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
-from families import UNTAPPED, tiny_model
+from ablated import each_of, reader_of
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 from work import ablate, heard
 
-from attnscan.errors import CaptureError, InputError
+from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Ablation
 from attnscan.results.grid import Head
@@ -96,28 +94,6 @@ def test_batches_and_shared_forwards_change_nothing(
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se", "spread", "rank"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
-
-
-@pytest.mark.parametrize("replace", ["zero", "mean"])
-def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
-    toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, replace: Replacement
-) -> None:
-    asked = each_of(CARRIER, Head(0, 1), replace=replace)
-    expected = ablate(toy, chain, asked)
-    with of_little_memory(toy.loaded.model, 6) as sizes:
-        found = ablate(toy, chain, asked)
-    assert max(sizes) > 6
-    for one, again in zip(expected.effects, found.effects, strict=True):
-        assert again.effect == pytest.approx(one.effect, abs=1e-5) and again.n == one.n
-
-
-def test_heads_that_put_something_out_in_parts_are_refused(tmp_path: Path) -> None:
-    model = saved_with_tokenizer(tmp_path / "diffllama", tiny_model("diffllama", UNTAPPED["diffllama"]))
-    with (
-        Scanner(ScanOptions(model=model, predictive="off")) as scanner,
-        pytest.raises(CaptureError, match="switched off"),
-    ):
-        ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1)))
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints_of_kinds import CASES, NO_DELIMITER, Case, saved
-from tokenizers_of_kinds import beginning_alone
+from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
 from attnscan.results.checkpoint import Checkpoint
-from attnscan.results.terms import MEASURES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.checkpoint import examine
@@ -22,13 +20,6 @@ NOT_LATER = "no token sees a later one, so no word is eligible"
 def _examined(directory: Path) -> Checkpoint:
     with Scanner(ScanOptions(model=str(directory))) as scanner:
         return examine(scanner)
-
-
-def test_no_measure_is_promised_where_heads_cannot_be_switched_off(tmp_path: Path) -> None:
-    """DiffLlama's heads put out what two calls make."""
-    found = _examined(saved(Case("diffllama", beginning_alone, "<s> A B", "left", causal=True), tmp_path))
-    assert set(found.not_measured) == set(MEASURES)
-    assert found.allows("cls") == "no: what a head puts out is computed in several parts"
 
 
 @pytest.mark.parametrize(

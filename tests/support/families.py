@@ -133,7 +133,6 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     "ibert": _SMALL,
     "luke": {**_SMALL, "entity_vocab_size": 8, "entity_emb_size": 16},
     "tapas": _SMALL,
-    "lilt": {**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2},
     "squeezebert": {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
 }
@@ -208,13 +207,12 @@ UNTAPPED_DECODERS: dict[str, Settings] = {
         "ffn_dim": 37,
         "max_position_embeddings": 64,
     },
-    "diffllama": _GROUPED,  # asks twice in each layer
 }
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
 """Families whose own eager attention is watched."""
 
-NOT_CARRIED = ("convbert", "lilt", "diffllama", "nystromformer", "squeezebert")
-"""Heads whose outputs are joined with others', computed in parts, or projected by a convolution."""
+NOT_CARRIED = ("convbert", "nystromformer", "squeezebert")
+"""Heads whose outputs are joined with others', or projected by a convolution."""
 
 REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "no softmax attention"),
@@ -234,6 +232,8 @@ REFUSED: dict[str, tuple[Settings, str]] = {
     "yoso": (_SMALL, "no softmax attention"),
     "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "weights of shape"),
     "bros": (_SMALL, "bbox"),
+    "lilt": ({**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2}, "several attentions in a layer"),
+    "diffllama": (_GROUPED, "several attentions in a layer"),
 }
 """Families that must be refused, and what the error says of them."""
 

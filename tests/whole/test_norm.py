@@ -12,18 +12,15 @@ import pandas as pd
 import pytest
 import torch
 from command_line import A, B, run
-from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from reference import PATTERNS, Written, entropy, scores
-from tiny_checkpoints import save
 from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
 from transformers import BertModel
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import AttnscanError
 from attnscan.model.sources import choose
 
 PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
@@ -251,12 +248,3 @@ class TestCommands:
         for command in (("classify",), ("show", "0-0")):
             assert "saved weights do not hold what heads carry" in _refused(*command, "--weights", path, "--by=carried")
         assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
-
-
-def test_heads_that_put_something_out_in_parts_are_refused_before_a_pair_is_read(tmp_path: Path) -> None:
-    directory = save(tmp_path / "diffllama", tiny_model("diffllama", UNTAPPED["diffllama"]))
-    with pytest.raises(AttnscanError, match="DiffLlamaModel carry cannot be computed"):
-        attnscan.heads([], model=str(directory), by="carried")
-    plain = attnscan.classify("the cat sat .", model=str(directory))
-    assert "carried" not in plain.scores_by
-    assert any("DiffLlamaModel carry cannot be computed" in note for note in plain.notes)

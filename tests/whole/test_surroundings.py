@@ -39,14 +39,6 @@ def test_a_picture_is_drawn_without_a_home(tmp_path: Path) -> None:
     assert (tmp_path / "map.svg").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("arguments", [["classify", *ONE], ["patterns"]], ids=lambda value: value[0])
-def test_python_without_docstrings_is_what_is_blamed(arguments: list[str]) -> None:
-    done = _run(*arguments, PYTHONOPTIMIZE="2")
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert "Python runs without docstrings (-OO)" in line and "unset PYTHONOPTIMIZE" in line
-
-
 def test_python_without_assertions_finds_the_same() -> None:
     """A control."""
     plain, optimized = (_run("classify", *ONE, "--csv", PYTHONOPTIMIZE=level) for level in ("", "1"))

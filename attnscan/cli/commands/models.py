@@ -32,10 +32,8 @@ def models(
     from attnscan.views.terminal.models import checkpoint_view, models_view
 
     if checkpoint is None:
-        ready = [entry.model for entry in result.entries if entry.state == "ready"]
-        output.write(
-            result.to_frame, lambda _: models_view(result), then=("heads", "--model", ready[0]) if ready else ()
-        )
+        then = ("heads", "--model", result.ready[0]) if result.ready else ()
+        output.write(result.to_frame, lambda _: models_view(result), then=then)
     else:
         frame = result.to_patterns_frame if output.format == "json" else result.to_frame
         output.write(frame, lambda _: checkpoint_view(result), then=("heads", "--model", checkpoint))

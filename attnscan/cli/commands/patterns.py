@@ -10,7 +10,6 @@ import typer
 
 from attnscan.cli import options as o
 from attnscan.cli.output import output_of
-from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import SHIPPED, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
@@ -33,7 +32,6 @@ def patterns(
         ),
     ] = None,
 ) -> None:
-    check_docstrings()  # what is shown
     output = output_of(context.params)
     shown = [pattern for pattern in SHIPPED if name in (None, pattern.id)]
     width = max(min(shutil.get_terminal_size().columns, 80), 40)

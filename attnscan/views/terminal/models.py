@@ -29,8 +29,8 @@ def models_view(catalog: Catalog) -> RenderableType:
     for name in ("--model", "family", "heads", "state", "where"):
         grid.add_column(name, overflow="fold")
     for entry in catalog.entries:
-        size = f"{entry.layers or '?'} × {entry.heads or '?'}"
-        grid.add_row(*(Text(plain(cell)) for cell in (entry.model, entry.family, size, entry.state, entry.where)))
+        entry = {**entry, "size": f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"}
+        grid.add_row(*(Text(plain(str(entry[name]))) for name in ("model", "family", "size", "state", "where")))
     yes, no = (
         "answers: --model can be any id of it",
         "does not answer: only the models above and local directories can run",
