@@ -239,8 +239,7 @@ class _Run:
         """Shape: `off` [set, layer, head], bool, first that of the intact model; `means` [layer, head, dimension]."""
         self._scanner, self._measure, self._off, self._means = scanner, measure, off, means
         self._tap = Tap(measure.encoder, kind=scanner.options.kind)
-        with self._tap as tap:
-            tap.check_switchable()  # found out before a measure changes anything inside the model
+        _ = self._tap.calls  # found out before a measure changes anything inside the model
         nothing = np.zeros((0, len(measure.quantities), len(off)))
         self._sums, self._counts = [nothing], [nothing[..., 0]]
 

@@ -145,8 +145,7 @@ class Trials:
         self.ways = _ways_of(scanner)
         self._taps |= {id(way.encoder): Tap(way.encoder) for way in self.ways}
         for tap in self._taps.values() if not self.available["off"] else ():
-            with tap:
-                tap.check_switchable()  # found out before anything is changed inside the model
+            _ = tap.calls  # found out before anything is changed inside the model
 
     def _why_no_positions(self) -> str:
         try:

@@ -105,7 +105,14 @@ def _constructed(influence: torch.Tensor) -> tuple[LoadedModel, EncodedInput]:
     encoder = SummingEncoder(influence)
     tokenizer: Any = type("Tokenizer", (), {"mask_token_id": VOCABULARY - 1})()
     loaded = LoadedModel(
-        Source("constructed", ""), encoder, SummingLM(encoder), tokenizer, torch.device("cpu"), torch.float32, None
+        Source("constructed", ""),
+        encoder,
+        SummingLM(encoder),
+        tokenizer,
+        torch.device("cpu"),
+        torch.float32,
+        None,
+        encoder,
     )
     encoded = EncodedInput(
         tokens=tuple(f"w{i}" for i in range(length)),
@@ -296,7 +303,14 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
             parameter.add_(0.3 * torch.randn_like(parameter))
     tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
     loaded = LoadedModel(
-        Source(family, ""), whole.base_model, whole, tokenizer, torch.device("cpu"), torch.float32, None
+        Source(family, ""),
+        whole.base_model,
+        whole,
+        tokenizer,
+        torch.device("cpu"),
+        torch.float32,
+        None,
+        whole.base_model,
     )
     ids = [2, 10, 20, 30, 40, 3]
     encoded = EncodedInput(
