@@ -223,7 +223,7 @@ def encoder_of(whole: Any, name: str) -> Any:
     encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config") or "input_ids" not in named_arguments(encoder):
         raise ModelError(
-            f"the architecture {type(encoder).__name__} of {name} is no model of text that can be run by itself",
+            f"the architecture {type(encoder).__name__} of {name} is not a model of text that can be run by itself",
             "use a model such as BERT, BART or T5; its forward names its inputs: input_ids, attention_mask, ...",
         )
     return encoder
