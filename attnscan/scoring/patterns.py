@@ -68,6 +68,10 @@ class Pattern:
     """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
     code: str = ""
     """What the file that it was read from hashes to, if it was: sums by other code do not add to its own."""
+    words: str = ""
+    """What words attend to by it, as screens say it; empty for its name."""
+    group: str = "own"
+    """Of which kinds it is on screens, such as `ahead` or `same`."""
     color: str = ""
     """On screens, pages and pictures, as `#rrggbb`; patterns of one's own share a colour. Ours are after Okabe and Ito:
     colour-blind readers tell them apart, on dark and on light ground."""
@@ -135,6 +139,8 @@ NEXT_WORD = Pattern(
     "N",
     next_word,
     "weight on the next word of the sentence",
+    words="the next word",
+    group="ahead",
     color="#3d8fd6",
     clause="finds the next word",
     queries="words that are followed by a word of the same sentence",
@@ -164,6 +170,8 @@ PREVIOUS_WORD = Pattern(
     "P",
     previous_word,
     "weight on the previous word of the sentence",
+    words="the previous word",
+    group="back",
     color="#e69f00",
     clause="finds the previous word",
     queries="words that come after a word of the same sentence",
@@ -193,6 +201,8 @@ IDENTICAL = Pattern(
     "I",
     identical,
     "weight on identical or related words, the word itself included",
+    words="the same words",
+    group="same",
     color="#009e73",
     clause="finds identical words",
     of_others=True,
@@ -223,6 +233,8 @@ CROSS_SENTENCE = Pattern(
     "X",
     cross_sentence,
     "weight on identical or related words of the other sentence",
+    words="the same words in the other sentence",
+    group="same",
     color="#cc79a7",
     clause="finds identical words in the other sentence",
     part_of="identical",
@@ -253,6 +265,8 @@ DELIMITER = Pattern(
     "D",
     delimiter,
     "weight on special tokens such as [CLS] and [SEP]",
+    words="special tokens",
+    group="rest",
     color="#8a8a8a",
     clause="attends to special tokens",
     queries="all words",
@@ -283,6 +297,8 @@ BAG_OF_WORDS = Pattern(
     "B",
     bag_of_words,
     "how evenly weight spreads over the words of the sentence",
+    words="its own sentence evenly",
+    group="everywhere",
     color="#d55e00",
     clause="spreads over its own sentence",
     even=True,
@@ -298,6 +314,8 @@ PREDICTIVE = Pattern(
     "W",
     None,
     "weight on the words that help to predict the word",
+    words="the words that predict it",
+    group="predicts",
     color="#a6761d",
     clause="finds the words that predict a word",
     queries="words, not punctuation, that some other word helps to predict",
@@ -329,6 +347,8 @@ INDUCTION = Pattern(
     "J",
     induction,
     "weight on the word that followed the word's last earlier occurrence",
+    words="what followed the same word before",
+    group="same",
     color="#0072b2",
     clause="finds what followed the same word before",
     queries="words whose text occurred before, where a word followed",
@@ -360,6 +380,8 @@ DUPLICATE_TOKEN = Pattern(
     "T",
     duplicate_token,
     "weight on earlier occurrences of the word",
+    words="the same word before",
+    group="same",
     color="#56b4e9",
     clause="finds the same word before",
     queries="words whose text occurred before",
@@ -390,6 +412,8 @@ FIRST_TOKEN = Pattern(
     "F",
     first_token,
     "weight on the first token of the input",
+    words="the first token",
+    group="rest",
     color="#4d4d4d",
     clause="attends to the first token",
     queries="all words but the first token itself",

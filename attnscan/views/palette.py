@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnscan.safe_text import plain
-from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.patterns import SHIPPED
+from attnscan.scoring.cross import ALL_PATTERNS
 
 GROUPS = {
     "ahead": "#3d8fd6",
@@ -32,44 +31,29 @@ class KindStyle:
     group: str
 
 
-_STYLES = {
-    "next-word": KindStyle("N", "the next word", "ahead"),
+_STYLES = {pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) for pattern in ALL_PATTERNS} | {
     "next-3": KindStyle("n", "the next 3 words", "ahead"),
     "next-8": KindStyle("m", "the next 8 words", "ahead"),
     "after": KindStyle("a", "words after it", "ahead"),
-    "previous-word": KindStyle("P", "the previous word", "back"),
     "previous-3": KindStyle("p", "the previous 3 words", "back"),
     "previous-8": KindStyle("q", "the previous 8 words", "back"),
     "before": KindStyle("b", "words before it", "back"),
     "within-1": KindStyle("v", "the words beside it", "around"),
     "within-3": KindStyle("w", "words within 3", "around"),
     "itself": KindStyle("i", "itself", "same"),
-    "identical": KindStyle("I", "the same words", "same"),
-    "cross-sentence": KindStyle("X", "the same words in the other sentence", "same"),
-    "induction": KindStyle("J", "what followed the same word before", "same"),
-    "duplicate-token": KindStyle("T", "the same word before", "same"),
     "punctuation": KindStyle("u", "punctuation", "fixed"),
     "frequent-words": KindStyle("f", "the 100 commonest words", "fixed"),
     "rare-words": KindStyle("r", "less common words", "fixed"),
     "same-keys": KindStyle("k", "the same few words, whatever the query", "fixed"),
     "own-sentence": KindStyle("o", "its own sentence", "everywhere"),
     "other-sentence": KindStyle("x", "the other sentence", "everywhere"),
-    "bag-of-words": KindStyle("B", "its own sentence evenly", "everywhere"),
-    "even": KindStyle("e", "all words evenly", "everywhere"),
-    "predictive": KindStyle("W", "the words that predict it", "predicts"),
-    "delimiter": KindStyle("D", "special tokens", "rest"),
-    "first-token": KindStyle("F", "the first token", "rest"),
     "start": KindStyle("s", "special tokens at the start", "rest"),
     "middle": KindStyle("d", "special tokens in the middle", "rest"),
     "end": KindStyle("t", "special tokens at the end", "rest"),
-    "aligned": KindStyle("A", "the aligned source words", "same"),
-    "before-aligned": KindStyle("L", "the word before the aligned one", "back"),
-    "after-aligned": KindStyle("R", "the word after the aligned one", "ahead"),
-    "same-place": KindStyle("S", "the source word at the same place", "around"),
 }
 NOTHING = "-"
 """The letter of a head without a distinct habit."""
-_PATTERNS = {pattern.id: pattern.color for pattern in (*CROSS_PATTERNS, *SHIPPED)}
+_PATTERNS = {pattern.id: pattern.color for pattern in ALL_PATTERNS}
 COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
 NO_HABIT_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
 """On paper: of a head without a distinct habit, of a user's own pattern, and of text."""
