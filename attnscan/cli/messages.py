@@ -1,23 +1,19 @@
-"""What a user is told beside the result, on standard error: lines, and a bar that says how much is done."""
+"""What a user is told beside the result, on standard error: lines, errors, and a bar that says how much is done."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import timedelta
-from itertools import islice
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnscan.errors import AttnscanError, InputError, MemoryFullError, OptionError, out_of_memory
-from attnscan.inputs.library_calls import distrust
+from attnscan.errors import AttnscanError, InputError, OptionError, out_of_memory
 from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
@@ -25,12 +21,7 @@ if TYPE_CHECKING:
 
 COULD_KEEP = "; with --state FILE the next run goes on from what is done"
 _MOST_SKIPPED = 3  # bad records that are reported; the others are counted
-SKIPS = {
-    "predictive words": "--predictive off skips this",
-    "sets of heads": "--draws 5 takes fewer sets",
-    "writing the page": "--no-neurons makes it smaller",
-}
-"""By words of what is done: what would leave it out, or shorten it."""
+_UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Typer's own, or Click's, by its version
 
 
 def say(line: str) -> None:
@@ -42,51 +33,36 @@ def say(line: str) -> None:
 
 @contextmanager
 def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
-    """Turn errors that a user can mend into a line and an exit code: 2 for a wrong option, else 1; Ctrl-C into 130.
+    """Turn errors that a user can mend into a line and an exit code: 2 for wrong usage, else 1; Ctrl-C into 130.
 
-    `given` are a command's options, which errors name as they are typed.
+    `command` is what was typed, and `given` are its options.
     """
     try:
         yield
-    except OptionError as error:
-        say(f"{as_typed(error.line, given)} (attnscan {command} --help)")
-        raise typer.Exit(2) from None
+    except _UsageError as error:
+        line = " ".join(error.format_message().replace("Value error, ", "").split())
+        path = error.ctx.command_path if error.ctx else command
+        say(f"{line.removesuffix('.')} ({path} --help)")
+        code = 2
     except AttnscanError as error:
-        say(error.line)
-        if isinstance(error, MemoryFullError):
-            distrust("memory")
-        raise typer.Exit(1) from None
+        is_option = isinstance(error, OptionError)
+        say(f"{error.line} ({command} --help)" if is_option else error.line)
+        code = 2 if is_option else 1
     except BrokenPipeError:  # the reader has what it wanted; standard output must not be flushed once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
+        code = 0
     except KeyboardInterrupt:
         kept = "; run the same command to resume" if given.get("state") else COULD_KEEP if "state" in given else ""
         say(f"interrupted{kept}")
-        raise typer.Exit(130) from None
+        code = 130
     except Exception as error:
         if not out_of_memory(error):
             raise
         say("memory ran out; free some, use fewer --batch-tokens or shorter inputs")
-        distrust("memory")
-        raise typer.Exit(1) from None
-
-
-def as_typed(line: str, given: Mapping[str, Any]) -> str:
-    """An error's line that begins with the name of an option and its value, with the option as it is typed.
-
-    >>> as_typed("batch_tokens is 0; give more", {"batch_tokens": 0})
-    '--batch-tokens is 0; give more'
-    """
-    value = re.match(r"(\w+) is [-\d'\"]", line)
-    return f"--{value[1].replace('_', '-')}{line[len(value[1]) :]}" if value and value[1] in given else line
-
-
-def keep_standard_error() -> None:
-    """Where standard error is closed, let it lead nowhere: no file that the run opens may become it."""
-    try:
-        os.fstat(2)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        code = 1
+    else:
+        return
+    raise typer.Exit(code)
 
 
 class _Said(logging.Handler):
@@ -98,28 +74,18 @@ class _Said(logging.Handler):
 
 
 @contextmanager
-def running(doing: str = "", *, bar: bool = True, skips: Mapping[str, str] = SKIPS) -> Iterator[OnProgress | None]:
+def running(doing: str = "") -> Iterator[OnProgress | None]:
     """A bar for the progress of a call of the library, on a terminal; its notes and warnings are said in lines."""
     from attnscan.scan.options import LOG, Note
-    from attnscan.views.pictures.look import LackingLetters
 
+    has_bar = sys.stderr is not None and sys.stderr.isatty()
     handler, level = _Said(), LOG.level
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
-    has_bar = bar and sys.stderr is not None and sys.stderr.isatty()
     try:
-        with warnings.catch_warnings(), _bar(doing, skips) if has_bar else nullcontext() as step:
-            show_warning = warnings.showwarning
-
-            def say_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-                if issubclass(category, Note | LackingLetters):
-                    say(str(message))
-                else:
-                    show_warning(message, category, *where)
-
-            for category in (Note, LackingLetters):
-                warnings.simplefilter("always", category)
-            warnings.showwarning = say_warning  # type: ignore[assignment]
+        with warnings.catch_warnings(), _bar(doing) if has_bar else nullcontext() as step:
+            warnings.simplefilter("always", Note)
+            warnings.showwarning = lambda message, *_: say(str(message))
             yield step
     finally:
         LOG.removeHandler(handler)
@@ -129,48 +95,25 @@ def running(doing: str = "", *, bar: bool = True, skips: Mapping[str, str] = SKI
 def report_bad() -> Callable[[InputError], None]:
     """A function that says of the first bad records that they are skipped."""
     numbers = iter(range(_MOST_SKIPPED))
-
-    def tell(error: InputError) -> None:
-        for _ in islice(numbers, 1):
-            say(f"skipped: {error.line}")
-
-    return tell
+    return lambda error: say(f"skipped: {error.line}" if next(numbers, None) is not None else "")
 
 
 @contextmanager
-def _bar(doing: str, skips: Mapping[str, str]) -> Iterator[OnProgress]:
+def _bar(doing: str) -> Iterator[OnProgress]:
     """A bar from the first moment on, until all is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
-    def line(text: str) -> str:
-        hint = next((f" ({option})" for words, option in skips.items() if words in text), "")
-        return plain(f"{text}{hint}")
-
-    console = Console(stderr=True)
     text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
-    bars = [BarColumn(20)] if console.width >= 90 else []  # else the text needs the room
-    with Progress(SpinnerColumn("line"), TimeElapsedColumn(), *bars, text, console=console, transient=True) as bar:
-        task = bar.add_task(line(doing), total=None)
-        now, last, began = doing, 0, time.monotonic()
+    columns = SpinnerColumn("line"), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True), text
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(plain(doing), total=None)
 
         def step(doing: str, done: int | None = None, total: int | None = None) -> None:
-            nonlocal now, last, began
-            is_other = doing != now or (done or 0) < last  # or the same over again
+            is_other = plain(doing) != bar.tasks[0].description
             if is_other:
-                bar.reset(task)
-                began = time.monotonic()
-            now, last = doing, done or 0
-            description = line(doing + _counted(last, total, time.monotonic() - began))
-            bar.update(task, completed=last, total=total, description=description, refresh=is_other)
+                bar.reset(task, description=plain(doing))
+            bar.update(task, completed=done or 0, total=total, refresh=is_other)
 
         yield step
-
-
-def _counted(done: int, total: int | None, seconds: float) -> str:
-    """How much is done, and how long the rest takes; how fast where no total is known."""
-    if total is None:
-        return f": {done:,}, {done / max(seconds, 1e-3):,.1f} a second" if done else ""
-    left = f", {timedelta(seconds=round(seconds * (total - done) / done))} left" if 0 < done < total else ""
-    return f": {done:,} of {total:,}{left}"

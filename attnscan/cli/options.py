@@ -5,8 +5,6 @@ An option that is not given is None or False, so that the library's own default 
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,196 +13,97 @@ from typing import Annotated, Any, Literal
 import typer
 
 import attnscan
-from attnscan.api.arguments import READING, SCAN
+from attnscan.api.arguments import READING, SCAN, SHARED
 from attnscan.api.pairs import Files
-from attnscan.cli.messages import SKIPS, report_bad, running
-from attnscan.errors import nearest
+from attnscan.cli.messages import report_bad, running
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
+from attnscan.results.tables import Format
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.patterns import SHIPPED, called, is_own
+
+
+def flag(name: str, about: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=about)
+
+
+def option(about: str, metavar: str | None = None, **how: Any) -> Any:
+    """An option with a value, which is called as the parameter."""
+    return typer.Option(metavar=metavar, help=about, **how)
+
+
+def argument(about: str, metavar: str, **how: Any) -> Any:
+    """A value that is told by its place."""
+    return typer.Argument(metavar=metavar, help=about, show_default=False, **how)
+
+
+A = Annotated[str | None, argument("Sentence A.", "A")]
+B = Annotated[str | None, argument("Sentence B.", "B")]
+HeadsArgument = Annotated[str, argument("One head or several: 2-0, 2-0,6-11, layer:2 or all.", "HEADS")]
+_PATTERN = "Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat."
+Pattern = Annotated[list[str] | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)]
+Treebank = Annotated[list[str] | None, option("Read sentences with trees, in CoNLL-U. May repeat.", "FILE.conllu")]
+Held = Annotated[list[str] | None, option("A second treebank, in which gains are tested again.", "FILE.conllu")]
+Token = Annotated[str | None, option("One query token: its text, its index, or store#2 for the second one.", "T")]
+Window = Annotated[str | None, option("Only tokens I to J.", "I-J")]
 
 _DECLARED = {**declared(FileReading), **declared(ScanOptions)}
-_TABLES = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx")
-
-
-def completing(*names: str) -> Callable[[str], list[str]]:
-    """What a shell offers where Tab is pressed: of these names, those that begin with what is typed."""
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
-
-
-def complete_models(incomplete: str) -> list[str]:
-    """The models that can run now, without asking the hub; directories are the shell's own."""
-    from attnscan.model.catalog import Catalog
-
-    return completing(*Catalog.now(ask_hub=False).ready)(incomplete)
-
-
-def pattern_name(name: str) -> str:
-    """The name of the pattern that is meant by a name or a letter; what means a user's own stays as it is.
-
-    Raises: typer.BadParameter if there is none.
-    """
-    return name if is_own(name) else shipped_pattern_name(name)
-
-
-def shipped_pattern_name(name: str) -> str:
-    """The name of the pattern that ships under a name or a letter. Raises: typer.BadParameter if there is none."""
-    if (pattern := called(name, ALL_PATTERNS)) is None:
-        known = [pattern.id for pattern in SHIPPED]
-        hint = nearest(name, known, f"there are {', '.join(known)}")
-        raise typer.BadParameter(f"no pattern '{name}': {hint}")
-    return pattern.id
-
-
-def _window(text: str | None) -> str | None:
-    match = None if text is None else re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
-    if text is not None and (match is None or int(match[1]) > int(match[2])):
-        raise typer.BadParameter(f"'{text}' is not a window: give the first and the last index, as 10-40")
-    return text
-
-
-def heads_option(about: str) -> Any:
-    """The option `--heads`, which names heads for what `about` says."""
-    return typer.Option("--heads", metavar="HEADS", autocompletion=complete_heads, help=about)
-
-
-def top_option(about: str) -> Any:
-    """The option `--top`, which lists the first of what `about` says."""
-    return typer.Option("--top", metavar="N", min=1, help=about)
-
-
-complete_patterns = completing(*(pattern.id for pattern in SHIPPED))
-complete_heads = completing("all", "layer:")  # single ones depend on the model
-
-A = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
-B = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
-HeadsArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="HEADS",
-        autocompletion=complete_heads,
-        help="One head or several: 2-0, 2-0,6-11, layer:2 or all.",
-        show_default=False,
+_OTHERS: dict[str, tuple[Any, str | None, str]] = {
+    "pairs": (
+        list[str],
+        "FILE",
+        "Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin, random draws words. May repeat.",
     ),
-]
-Pattern = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pattern",
-        "-p",
-        metavar="PATTERN",
-        callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
-        autocompletion=complete_patterns,
-        help="Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
-    ),
-]
-Treebank = Annotated[
-    list[str] | None,
-    typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat."),
-]
-Held = Annotated[
-    list[str] | None,
-    typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
-]
-Token = Annotated[
-    str | None,
-    typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
-]
-Window = Annotated[str | None, typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J.")]
-
-_FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
-_TABLE = ("format", "csv", "decimal_comma", "output")
-_OTHERS: dict[str, tuple[str, ...]] = {
-    "classify": ("model", "weights", *_FILES, *_TABLE, "signature"),
-    "heads": ("model", *_FILES, "id", "state", *_TABLE, "signature"),
-    "profile": ("model", "weights", *_FILES, "state", *_TABLE, "signature"),
-    "predictive": ("model", *_TABLE, "signature"),
-    "head": ("model", *_FILES, *_TABLE, "signature"),
-    "show": ("model", "weights", *_TABLE, "signature"),
-    "explain": ("model", *_FILES, *_TABLE, "signature"),
-    "ablate": ("model", *_FILES, *_TABLE, "signature"),
-    "similar": ("model", *_FILES, *_TABLE, "signature"),
-    "compare": (*_FILES, *_TABLE, "signature"),
-    "syntax": ("model", "skip_bad", "state", *_TABLE, "signature"),
-    "plot": ("model", "weights", *_FILES),
-    "report": ("model", "weights", *_FILES),
-    "serve": ("model",),
-    "patterns": _TABLE,
-    "models": _TABLE,
+    "weights": (Path, "FILE.npz", "Read saved attention weights in place of a model's."),
+    "header": (bool, None, "The first line names the columns. [default: detected]"),
+    "no_header": (bool, None, "The first line is data."),
+    "skip_bad": (bool, None, "Report and count bad records instead of stopping."),
+    "alignments": (Path, "FILE", "Gold alignments of the pairs' words: 0-0 1-2, a line a pair."),
+    "state": (str, "FILE", "Save progress here, and resume from it."),
+    "format": (Format, None, "Print the result so; -o goes by the suffix of its FILE."),
+    "csv": (bool, None, "Print CSV; short for --format csv."),
+    "decimal_comma": (bool, None, "Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
+    "output": (Path, "FILE", "Write to FILE, in the format of its suffix."),
+    "signature": (Path, "FILE.json", "Also write model, versions, options and input hash."),
 }
-"""Beside the options of a scan that its function takes, what a command shares with others."""
+"""What commands share beside the options that the library declares: kind, what stands for the value, what it does."""
+_SHORT = {"model": "-m", "format": "-f", "output": "-o"}
+_FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
+_PAIRED = "heads profile head explain ablate similar compare plot report"
+_RUN = "classify heads profile predictive head show explain ablate similar syntax"
+_COMMANDS: dict[str, str] = {
+    **dict.fromkeys(_FILES, _PAIRED),
+    "skip_bad": f"{_PAIRED} syntax",
+    "id": "heads",
+    "weights": "classify profile show plot report",
+    "state": "heads profile syntax",
+    "model": f"{_RUN} plot report serve",
+    "signature": f"{_RUN} compare",
+    **dict.fromkeys(("format", "csv", "decimal_comma", "output"), f"{_RUN} compare patterns models"),
+}
+"""Options that are none of a scan, and the commands that have them."""
 _ALL_KINDS = ("classify", "heads", "report", "serve")  # commands that read all kinds of attention at once
 _OFF = ("show", "explain", "head", "serve")  # commands that ask for no predictive words by themselves
-
-
-def _shared(
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pairs",
-            metavar="FILE",
-            help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin; random is random words. May repeat.",
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", metavar="FILE.npz", help="Read saved attention weights in place of a model's."),
-    ] = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="The first line names the columns. [default: detected]")
-    ] = False,
-    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.")] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Report and count bad records instead of stopping.")
-    ] = False,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(
-            "--alignments", metavar="FILE", help="Gold alignments of the pairs' words: 0-0 1-2, a line a pair."
-        ),
-    ] = None,
-    state: Annotated[
-        str | None, typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it.")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            autocompletion=completing(*_TABLES),
-            help="Print table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
-        ),
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; short for --format csv.")] = False,
-    decimal_comma: Annotated[
-        bool,
-        typer.Option("--decimal-comma", help="Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
-    ] = None,
-    signature: Annotated[
-        Path | None,
-        typer.Option("--signature", metavar="FILE.json", help="Also write model, versions, options and input hash."),
-    ] = None,
-) -> None:
-    """Declares the options that commands share, but for those that are declared with the library's options."""
-
-
 _ATTENTION = (
     "Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
     "[default: encoder, or by the letter of heads]"
 )
 
 
+def _parameter(name: str, kind: Any, metavar: str | None, about: str, **how: Any) -> Parameter:
+    flags = [f"--{name.replace('_', '-')}", *filter(None, [_SHORT.get(name)])]
+    asked = typer.Option(*flags, metavar=metavar, help=about, **how)
+    is_flag, optional = kind is bool, kind if kind is bool else kind | None
+    annotation: Any = Annotated[optional, asked]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
+
+
 def _declared_option(name: str, command: str) -> Parameter:
     """An option of a scan or of reading files, as it is declared there."""
-    field, kind = _DECLARED[name], _DECLARED[name].kind
-    option, default, flags, more = field.option, field.default, [f"--{name.replace('_', '-')}"], dict[str, Any]()
-    about = option.off or option.about
+    field, kind, option = _DECLARED[name], _DECLARED[name].kind, _DECLARED[name].option
+    default, about = field.default, option.off or option.about
+    if option.off:
+        return _parameter(f"no_{name}", bool, None, about)
     if name == "attention":
         about, default = _ATTENTION, None
         kind = Literal["encoder", "decoder", "cross", "all"] if command in _ALL_KINDS else kind
@@ -212,31 +111,37 @@ def _declared_option(name: str, command: str) -> Parameter:
         default = "cut pairs, refuse others"
     elif name == "predictive" and command in _OFF:
         default = "off"
-    elif name == "model":
-        flags, more = ["--model", "-m"], {"autocompletion": complete_models}
     if default not in (None, True, False) and "[default" not in about:
         about += f" [default: {default}]"
-    more |= {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
-    if option.off:
-        how = typer.Option(f"--no-{name}", help=about)
-        return Parameter(f"no_{name}", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, how])
+    how = {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
     kind = str if name in ("columns", "id") else kind
     metavar = None if "Literal" in str(kind) else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
-    how = typer.Option(*flags, metavar=metavar, help=about, **more)
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, how])
+    return _parameter(name, kind, metavar, about, **how)
 
 
 def shared_params(command: str) -> list[Any]:
     """The options that a command shares with others, as Typer reads them."""
-    names = [name for name in _DECLARED if name in (*SCAN.get(command, ()), *_OTHERS[command]) and name != "header"]
-    others = (*_OTHERS[command], *(["alignments"] if "attention" in names else []))
+    taken = [*SCAN.get(command, ()), *(name for name, commands in _COMMANDS.items() if command in commands.split())]
+    taken += ["alignments"] if "attention" in taken else []
+    parameters = [_parameter(name, *_OTHERS[name]) for name in _OTHERS if name in taken]
+    parameters += [_declared_option(name, command) for name in _DECLARED if name in taken and name != "header"]
+    how = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit.")
+    help_all = Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, how])
 
     def declares(**_: Any) -> None:
-        """Declares the options of scans and of reading files."""
+        """Declares the options."""
 
-    declares.__signature__ = Signature([_declared_option(name, command) for name in names])  # type: ignore[attr-defined]
+    declares.__signature__ = Signature([*parameters, help_all])  # type: ignore[attr-defined]
     declares.__annotations__ = {}
-    return [*(param for param in read(_shared).params if param.name in others), *read(declares).params]
+    return list(read(declares).params)
+
+
+def _show_all(ctx: Any, wanted: bool) -> None:
+    """Show help with every option."""
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta["help_all"] = True
+        typer.echo(ctx.get_help(), color=ctx.color)
+        raise typer.Exit
 
 
 def read(function: Callable[..., None]) -> Any:
@@ -249,10 +154,7 @@ def read(function: Callable[..., None]) -> Any:
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
 """What most users need, which help names behind a command's own options."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "What to read": (
-        *("weights", "window", "treebank", "held", "columns", "header", "no_header", "quoting", "encoding"),
-        *("id", "skip_bad", "on_long"),
-    ),
+    "What to read": ("weights", "window", "treebank", "held", *_FILES[1:-1], "id", "skip_bad", "on_long"),
     "What to score": ("by", "special", "unit", "words", "no_related", "threshold", "split", "seed"),
     "Encoder-decoders": (
         *("attention", "query", "alignments", "max_target_tokens", "source_language", "target_language"),
@@ -286,40 +188,31 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
 def arguments_of(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was given, as its function of the library takes it; what was not given is left out.
 
-    Raises: typer.BadParameter for options that contradict each other.
+    Raises: typer.BadParameter for a value that cannot be read.
     """
-    taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING)
-    values = {name: given[name] for name in taken if given.get(name) is not None}
-    arguments = {name: value for name, value in values.items() if value is not False and value not in ([], ())}
-    arguments |= {name: False for name in ("related", "neurons", "header") if given.get(f"no_{name}")}
-    if given.get("header") and given.get("no_header"):
-        raise typer.BadParameter("--header and --no-header contradict each other")
-    arguments |= {name: Files(arguments[name]) for name in ("pairs", "treebank", "held") if name in arguments}
-    if "columns" in arguments:
-        try:
-            arguments["columns"] = next(csv.reader([given["columns"]]), [])
-        except csv.Error:
-            raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
-    if "window" in arguments:
-        arguments["window"] = tuple(map(int, given["window"].split("-")))
-    if arguments.pop("skip_bad", False):
-        arguments["on_bad"] = report_bad()
-    return arguments
+    taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
+    values = {name: value for name in taken if (value := given.get(name)) not in (None, (), []) and value is not False}
+    values |= {name: False for name in ("related", "neurons", "header") if given.get(f"no_{name}")}
+    values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
+    if "columns" in values:
+        values["columns"] = values["columns"].split(",")
+    if "window" in values:
+        first, _, last = values["window"].partition("-")
+        if not (first.isdecimal() and last.isdecimal()):
+            raise typer.BadParameter("--window takes the first and the last index, as 10-40")
+        values["window"] = int(first), int(last)
+    if values.pop("skip_bad", False):
+        values["on_bad"] = report_bad()
+    return values
 
 
 def call(command: str, given: Mapping[str, Any], **more: Any) -> Any:
     """Call a command's function of the library with what was given and `more`, under a bar."""
     arguments = arguments_of(command, given) | more
-    with running(skips={} if command == "predictive" else SKIPS) as progress:
+    with running() as progress:
         return getattr(attnscan, command)(**arguments, progress=progress)
 
 
 def drawing(result: Any, patterns: Sequence[str] | None = None) -> Callable[[Any], bytes]:
-    """A function that draws a result as a picture in the format of a `PictureFile`."""
-
-    def draw(look: Any) -> bytes:
-        from attnscan.views.pictures.picture import picture
-
-        return picture(result, look=look, patterns=patterns)
-
-    return draw
+    """A function that draws a result as a picture in a format."""
+    return lambda kind: call("plot", {}, a=result, pattern=patterns, format=kind)

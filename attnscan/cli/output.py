@@ -6,39 +6,32 @@ No file that a run writes may overwrite one that it reads.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
-from attnscan.cli.messages import running
-from attnscan.errors import AttnscanError, OutputError, nearest, needs
-from attnscan.inputs.files import STDIN, local_files, shown
+from attnscan.errors import AttnscanError, OutputError, needs
+from attnscan.inputs.files import local_files, shown
 from attnscan.inputs.read import RANDOM
-from attnscan.results.files import check_suffix, check_writable, growing_file, local_path, write_file
-from attnscan.results.grid import attention_named, parse_heads
+from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
-from attnscan.views.pictures.look import Picture, PictureFile
+from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-
-FORMATS: tuple[Format, ...] = get_args(Format)
 PICTURES: tuple[Picture, ...] = get_args(Picture)
-_BINARY = {"parquet": "Parquet", "xlsx": "an Excel workbook"}
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -53,31 +46,24 @@ READ = ("pairs", "pattern", "weights", "treebank", "held", "alignments")
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
-_READING = ("columns", "header", "no_header", "quoting", "encoding", "skip_bad", "on_long")
-_LONGEST = 3  # lines of the next command
+_AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
+_AGAIN_OF_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
 
-View = Callable[[int], "RenderableType"] | str
-"""A screen of some width; or plain text."""
+View = Callable[[int], "RenderableType"]
+"""A screen of some width."""
 
 
-def check_given(given: Mapping[str, Any]) -> None:
-    """Check before a run what all commands have in common: how heads are named, and where files are written.
-
-    Raises: SelectionError; typer.BadParameter if it would write over a file that it reads, or write two files in one.
-    """
-    if given.get("heads") is not None:
-        parse_heads(given["heads"])
+def check_overwrites(given: Mapping[str, Any]) -> None:
+    """Raises: typer.BadParameter if a run would write over a file that it reads, or write two files in one."""
     read = [given.get(name) for name in READ]
     names = [str(name) for value in read if value for name in (value if isinstance(value, list) else [value])]
-    taken = [file for name in names for file in _files_read(name)]
-    for name in WRITTEN:
-        if given.get(name) is None:
-            continue
-        path = local_path(given[name]) if name == "state" else Path(given[name])
-        if any(_is_same(path, other) for other in taken):
-            raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-        if str(path) != os.devnull:
-            taken.append(path)
+    taken = [path for name in names for path in _files_read(name)]
+    for path in (Path(given[name]) for name in WRITTEN if given.get(name) is not None):
+        for other in taken:
+            with suppress(OSError, ValueError):  # one is not there, or can never be
+                if path == other or path.samefile(other):
+                    raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
+        taken += [path] if str(path) != os.devnull else []
 
 
 def _files_read(name: str) -> list[Path]:
@@ -86,13 +72,6 @@ def _files_read(name: str) -> list[Path]:
         if (files := local_files([name])) is not None:
             return list(map(Path, files))
     return [Path(re.sub(r"\.py:.*", ".py", name))]
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except (OSError, ValueError):  # one is not there, or can never be
-        return path == other
 
 
 @dataclass(frozen=True)
@@ -112,22 +91,15 @@ class Output:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_writable(self.path)
-        elif sys.stdout is None:  # the shell's `>&-`
-            raise OutputError("standard output is closed", "name a file with -o")
-        elif self.format in _BINARY and sys.stdout.isatty():
-            what = _BINARY[self.format]
-            raise OutputError(f"{what} cannot be shown on a terminal", f"name a file: -o heads.{self.format}")
+        elif self.format in ("parquet", "xlsx") and sys.stdout.isatty():
+            raise OutputError(f"{self.format} is no text for a terminal", f"name a file: -o heads.{self.format}")
         check_library(self.format)
         if self.format in PICTURES:
-            check_pictures_can_be_drawn()
+            with needs("pictures need matplotlib", "plot"):
+                import matplotlib  # noqa: F401
         if self.signature is not None:
             check_suffix(self.signature, ".json", "--signature")
             check_writable(self.signature)
-
-    @property
-    def on_terminal(self) -> bool:
-        """Whether the result is shown where bars are drawn."""
-        return self.path is None and sys.stdout is not None and sys.stdout.isatty()
 
     def write(
         self,
@@ -136,41 +108,32 @@ class Output:
         *,
         above: Sequence[str] = (),
         then: Sequence[str] = (),
-        draw: Callable[[PictureFile], bytes] | None = None,
+        draw: Callable[[Any], bytes] | None = None,
         document: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         """Write a result: its table, its screen between some lines `above` and a command that may be typed next.
 
         `draw` makes a picture of it, and `document` is what JSON holds in place of the table.
-        Raises: OutputError; BrokenPipeError if the reader of standard output has gone, who takes no signature away.
+        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
-        frame = cache(frame)
-        if self.format in PICTURES:
-            assert draw is not None  # only commands that draw are given such a format
-            with running("drawing"):
-                content = draw(PictureFile(PICTURES[PICTURES.index(self.format)]))
-        elif self.format == "json" and document is not None:
+        if self.signature is not None:
+            write_file(self.signature, render_object(frame().attrs))
+        if draw is not None and self.format in PICTURES:
+            content = draw(self.format)
+        elif document is not None and self.format == "json":
             content = render_object(document())
+        elif self.format == "table":
+            content = self._screen(view, above, then)
         else:
-            content = self.content(frame, view, above, then)
-        try:
-            with self.growing() as write:
-                write(content)
-        except BrokenPipeError:
-            self.write_signature(frame().attrs if self.signature else {})
-            raise
-        self.write_signature(frame().attrs if self.signature else {})
+            content = render(frame(), self.format, decimal_comma=self.decimal_comma)  # type: ignore[arg-type]
+        if self.path is None:
+            write_stdout(content)
+        else:
+            write_file(self.path, content)
 
-    def content(
-        self, frame: Callable[[], pd.DataFrame], view: View, above: Sequence[str] = (), then: Sequence[str] = ()
-    ) -> bytes:
-        """A result as a screen or a table; what to try next is left out of files."""
-        if self.format != "table":
-            return render(frame(), FORMATS[FORMATS.index(self.format)], decimal_comma=self.decimal_comma)
-        then = () if self.path is not None else then
-        if isinstance(view, str):
-            text = "\n".join((view, *next_lines(then, 80)))
-            return text.encode() if self.path is not None else encoded(f"{text}\n")
+    def _screen(self, view: View, above: Sequence[str], then: Sequence[str]) -> bytes:
+        """A screen; what to try next is left out of files."""
+        from rich.cells import cell_len
         from rich.console import Console, Group
         from rich.text import Text
 
@@ -178,74 +141,37 @@ class Output:
 
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
-        lines = [Text(plain(line)) for line in above]
-        for line in lines:
-            line.truncate(width, overflow="ellipsis")
-        typed = [Text(line, style="dim") for line in next_lines(then, width)]
-        screen = Group(*lines, view(width), *([Text("")] if typed else []), *typed)
+        lines = [Text(plain(line), no_wrap=True, overflow="ellipsis") for line in above]
+        screen = Group(*lines, view(width))
         if self.path is not None:
             return rendered(screen, width).encode()
-        return encoded(rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color))
-
-    @contextmanager
-    def growing(self) -> Iterator[Callable[[bytes], None]]:
-        """What takes a result piece by piece. Raises: as `write`."""
-        if self.path is None:
-            yield write_stdout
-        else:
-            with growing_file(self.path) as write:
-                yield write
-
-    def write_signature(self, about: Mapping[Any, Any]) -> None:
-        """Write what is known about a result, if that was asked for. Raises: OutputError."""
-        if self.signature is not None:
-            write_file(self.signature, render_object(about))
+        text = rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color)
+        typed = shlex.join(["attnscan", *then])
+        if then and cell_len(typed) <= width - len("Next: ") and plain(typed) == typed:
+            text += f"\nNext: {typed}\n"
+        return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 
 
 def output_of(given: Mapping[str, Any], *, draws: bool = False) -> Output:
     """The place and format that a command was given; as a picture, if it draws, by the suffix.
 
-    Raises: typer.BadParameter if they contradict each other; OutputError.
+    Raises: typer.BadParameter if they contradict each other; OutputError if a suffix stands for no format.
     """
-    named, path = given["format"], given["output"]
-    if named is not None and named not in FORMATS:
-        hint = nearest(named, FORMATS, f"there are {', '.join(FORMATS)}")
-        raise typer.BadParameter(f"no format '{named}': {hint}")
-    if given["csv"] and named not in (None, "csv"):
-        raise typer.BadParameter(f"--csv and --format {named} contradict each other")
-    pictures = {f".{name}": name for name in PICTURES}
-    asked: Any = "csv" if given["csv"] else named
-    suffix = "" if path is None else path.suffix.lower()
-    if asked is not None and {**SUFFIXES, **pictures}.get(suffix, asked) != asked:
+    path: Path | None = given["output"]
+    asked: Any = "csv" if given["csv"] else given["format"]
+    if given["csv"] and given["format"] not in (None, "csv"):
+        raise typer.BadParameter(f"--csv and --format {given['format']} contradict each other")
+    suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
+    by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
+    if path is not None and asked and by_suffix not in (None, asked):
         how = "--csv" if given["csv"] else f"--format {asked}"
         raise typer.BadParameter(f"{how} and {path} contradict each other: leave {how} out, or rename the file")
-    if asked is None:
-        asked = "table" if path is None else pictures[suffix] if draws and suffix in pictures else format_of(path)
-    if given["decimal_comma"] and asked not in ("csv", "tsv"):
+    if (kind := asked or by_suffix) is None or (kind in PICTURES and not draws):
+        remedy = f"use one of {' '.join(suffixes if draws else SUFFIXES)}, or pass --format"
+        raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
+    if given["decimal_comma"] and kind not in ("csv", "tsv"):
         raise typer.BadParameter("--decimal-comma is for --csv, or for TSV: add --csv, or leave it out")
-    return Output(asked, path, given["decimal_comma"], given.get("signature"))
-
-
-def format_of(path: Path) -> Format:
-    """The format that a file's suffix stands for. Raises: OutputError if it stands for none."""
-    if (suffix := path.suffix.lower()) in SUFFIXES:
-        return SUFFIXES[suffix]
-    remedy = f"use one of {' '.join(SUFFIXES)}, or pass --format"
-    raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
-
-
-def check_pictures_can_be_drawn() -> None:
-    """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
-    # Without a home, matplotlib says at length that it keeps its settings elsewhere
-    logging.getLogger("matplotlib").addFilter(lambda record: "mkdir -p failed" not in record.getMessage())
-    logging.getLogger("matplotlib").addFilter(lambda record: "temporary cache directory" not in record.getMessage())
-    with needs("pictures need matplotlib", "plot"):
-        import matplotlib  # noqa: F401
-
-
-def encoded(text: str) -> bytes:
-    """Text as standard output takes it; what its encoding does not have becomes an escape."""
-    return text.encode(getattr(sys.stdout, "encoding", None) or "utf-8", errors="backslashreplace")
+    return Output(kind, path, given["decimal_comma"], given.get("signature"))
 
 
 def write_stdout(content: bytes) -> None:
@@ -263,79 +189,31 @@ def write_stdout(content: bytes) -> None:
         raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None
 
 
-def about(given: Mapping[str, Any], count: int = 0) -> tuple[str, ...]:
+def about(given: Mapping[str, Any], count: int = 0) -> list[str]:
     """What was asked about, a line each: the input, or which pairs; `count` is how many were read."""
     if given.get("weights") is not None:
-        return (f"weights  {given['weights'].name}",)
+        return [f"weights  {given['weights'].name}"]
     if given.get("a") is not None:
-        return tuple(f"{name.upper()}  {given[name]}" for name in "ab" if given[name] is not None)
-    if not given.get("pairs"):
-        return (f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan",)
-    if given["pairs"] == [RANDOM]:
-        return ("pairs  random words, each sequence twice over",)
-    return (f"pairs  {', '.join('standard input' if path == STDIN else shown(path) for path in given['pairs'])}",)
+        return [f"{name.upper()}  {given[name]}" for name in "ab" if given[name] is not None]
+    if given.get("pairs") == [RANDOM]:
+        return ["pairs  random words, each sequence twice over"]
+    if given.get("pairs"):
+        return [f"pairs  {', '.join(map(shown, given['pairs']))}"]
+    return [f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan"]
 
 
-def next_command(
-    given: Mapping[str, Any],
-    *command: str,
-    heads: str = "",
-    texts: Sequence[str] | None = None,
-    links: bool = True,
-) -> tuple[str, ...]:
-    """The words of a command to try next, on the same input or pairs by the same model; none without a `command`.
+def next_command(given: Mapping[str, Any], *words: str, texts: Sequence[str | None] | None = None) -> list[str]:
+    """The words of a command to try next, on the same input or pairs by the same model.
 
-    `heads` are those that it names, whose letters may say which attention is read; `texts` are the sentences, if they
-    are others than those given. Without `links`, which are those of other pairs.
+    None where standard input is gone, or an address holds what is secret. `texts` are the sentences, if they are others
+    than those given.
     """
-    if not command:
-        return ()
-    if texts is None:
-        texts = [given[name] for name in ("a", "b") if given.get(name) is not None]
-    words = [*command, *texts, *typed(given, "model", "weights")]
-    # standard input is gone, and an address may hold what is secret
-    if paths := [path if shown(path) == path else "URI" for path in given.get("pairs") or () if path != STDIN]:
-        words += [word for path in paths for word in ("--pairs", path)] + typed(given, *_READING)
-    named, asked = attention_named(heads), given.get("attention")
-    kind = named if asked in (None, "all") else asked
-    if kind != "encoder":
-        words += [] if named == kind else ["--attention", str(kind)]
-        words += typed(given, *(["alignments"] if links else []), "query") if kind == "cross" else []
-        words += typed(given, "max_target_tokens")
-    return (*words, *typed(given, "source_language", "target_language"))
-
-
-def typed(given: Mapping[str, Any], *names: str) -> list[str]:
-    """Options as they are typed, if they were given."""
-    words: list[str] = []
-    for name in names:
-        if (value := given.get(name)) not in (None, False):
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return words
-
-
-def next_lines(words: Sequence[str], width: int) -> list[str]:
-    """A command as it runs when it is pasted into a shell, in at most three lines; none if it would be longer.
-
-    A line ends in a backslash where the command goes on: shells read that as nothing, in double quotes as well.
-    """
-    from rich.cells import cell_len
-
-    quoted = [shlex.quote(word) if set('"$`\\!') & set(word) else _in_double_quotes(word) for word in words]
-    line = " ".join(("Next: attnscan", *quoted))
-    if not words or plain(line) != line:
+    pairs = given.get("pairs") or ()
+    if not words or any(shown(path) != path for path in pairs):
         return []
-    if cell_len(line) <= width:
-        return [line]
-    lines = [""]
-    for part in re.findall(r"[^ ]+ *", line):
-        if cell_len(lines[-1] + part) >= width:
-            lines.append("")
-        lines[-1] += part
-    pasted = [*(f"{part}\\" for part in lines[:-1]), lines[-1]]
-    fits = len(pasted) <= _LONGEST and all(cell_len(part) <= width for part in pasted)
-    return pasted if fits and not any(word.startswith("'") for word in quoted) else []
-
-
-def _in_double_quotes(word: str) -> str:
-    return word if shlex.quote(word) == word else f'"{word}"'
+    sentences = [given.get("a"), given.get("b")] if texts is None else texts
+    again = [*words, *filter(None, sentences), *(word for path in pairs for word in ("--pairs", path))]
+    for name in (*_AGAIN, *(() if given.get("attention") == "all" else _AGAIN_OF_KIND)):
+        if (value := given.get(name)) not in (None, False):
+            again += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return again

@@ -22,7 +22,7 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from attnscan.errors import InputError, OptionError, PairsError, needs
 from attnscan.inputs.conllu import is_conllu, trees_of
-from attnscan.inputs.files import STDIN, TABLES, files_named, format_of, local_files, opened, shown
+from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
 
@@ -139,19 +139,6 @@ def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None
             else:
                 rows = _text_rows(_lines(stream, name, reading.encoding, note), name, suffix, reading, note)
             yield from good_records(rows, on_bad)
-
-
-def lines_of_stdin(on_bad: OnBad | None = None, on_note: OnNote = lambda _: None) -> Iterator[Record]:
-    """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
-
-    Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
-    """
-    name = shown(STDIN)
-    with opened(STDIN) as stream:
-        lines = enumerate(_lines(stream, name, None, on_note), 1)
-        places = ((Place(name, number), line) for number, line in lines if line.strip())
-        rows = (record_of(f"{name}:{place.row}", place, _cut(line, "\t")) for place, line in places)
-        yield from good_records(rows, on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:

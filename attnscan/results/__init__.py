@@ -17,7 +17,6 @@ explanation.py     how heads make their patterns
 ablation.py        what heads are worth
 similarity.py      which heads attend alike
 syntax.py          which heads follow which relations of a treebank
-trees.py           sentences of a treebank as a model reads them
 comparison.py      what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names

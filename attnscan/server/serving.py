@@ -8,18 +8,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attnscan.api.arguments import KINDS, of_kind, opened_all, reading_of, scan_options
-from attnscan.api.pairs import Links, check_no_reading, linked
+from attnscan.api.arguments import Call, of_kinds, opened
+from attnscan.api.pairs import alignments_of
 from attnscan.errors import needs
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Text
-from attnscan.scan.options import LOG, OnProgress, note_inputs, progress_of
-
-if TYPE_CHECKING:
-    from attnscan.model.in_memory import Model, Tokenizer
-    from attnscan.results.terms import AttentionName
+from attnscan.scan.options import LOG, note_inputs, progress_of
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 PACKAGES = ("pydantic", "starlette", "uvicorn")
@@ -46,12 +42,8 @@ def serve(
     a: Text | None = None,
     b: Text | None = None,
     *,
-    against: Model = None,
+    against: Any = None,
     port: int | None = None,
-    alignments: Links = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    progress: OnProgress | None = None,
     on_bug: Callable[[Exception], None] | None = None,
     **options: Any,
 ) -> Server:
@@ -65,34 +57,25 @@ def serve(
     for package in PACKAGES:
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
-    check_no_reading(reading_of("serve", options))
-    options, step = {"predictive": "off", **options}, progress_of(progress)
-    pair = pair_of(*(_FIRST if a is None else (a, b)))
-    everything = options.get("attention") == "all"
-    kinds: list[AttentionName] = list(KINDS) if everything else [options.get("attention") or "encoder"]
-    models = [(model, tokenizer), *([(against, None)] if against is not None else [])]
-    wanted = []
-    for named, _ in models:
-        for kind in kinds:
-            own = of_kind(kind, options) if everything else options
-            links = alignments if kind == "cross" or not everything else None
-            wanted.append(scan_options(named, own, many=False, alignments=links)[1])
-    paired = None if alignments is None else linked(pair, alignments)
+    pair, links = pair_of(*(_FIRST if a is None else (a, b))), options.get("alignments")
+    texts: list[Any] = list(pair.sentences)
+    models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
+    kinds = of_kinds({"predictive": "off", **options})
+    calls = [Call("serve", {**own, **model}, *texts, many=False) for model in models for own in kinds]
+    paired = None if links is None else alignments_of(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 
     with ExitStack() as stack:
         own_socket = stack.enter_context(listening(port))
-        given = [(held, named) for held, named in models for _ in kinds]
-        held_models, tokenizers = [held for held, _ in given], [named for _, named in given]
-        scanners = stack.enter_context(opened_all(wanted, held_models, tokenizers, step))
+        scanners = stack.enter_context(opened(*calls))
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
 
         several = len(kinds)
         loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
-        session = Session(loaded, Question(pair, attention=kinds[0] if several > 1 else ""))
-        step("answering the first question", None, None)
-        note_inputs(session.signatures(), length=scanners[0].loaded.limit, dtype=wanted[0].dtype)
+        session = Session(loaded, Question(pair, attention=calls[0].options.attention if several > 1 else ""))
+        progress_of(options.get("progress"))("answering the first question", None, None)
+        note_inputs(session.signatures(), length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{(token := token_urlsafe(24))}/"
         stack.callback(session.close)
         ended = stack.enter_context(served(app_of(session, token, on_bug or _log), own_socket))

@@ -70,11 +70,11 @@ def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
     assert not [line for line in caplog.messages if "on this machine" in line]
     monkeypatch.setattr("attnscan.api.many_pairs._SOON", 0)
     monkeypatch.setattr("attnscan.api.many_pairs._LONG", 0)
-    for predictive, more in (("off", ""), ("auto", r"; with predictive off about \d+ seconds")):
+    for predictive, more in (("off", ""), ("auto", r"; with predictive off about \d+")):
         caplog.clear()
         attnscan.heads(pairs, model="bundled", predictive=predictive)
         said = [line for line in caplog.messages if "on this machine" in line]
-        assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ seconds on this machine{more}", said[0])
+        assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ minutes on this machine{more}", said[0])
 
 
 def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_about(
@@ -91,8 +91,8 @@ def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_ab
 def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "attnscan")
     for sentence, said in (
-        ("the ☃ cat and ☃", "3 words of the input are unknown to the model, which reads [UNK] instead: ☃, and"),
-        (" ".join(["the", *"☃𓀀𓀁𓀂𓀃𓀄𓀅"]), "7 words of the input are unknown to the model, which reads [UNK] "),
+        ("the ☃ cat and ☃", "the model does not know these words, and reads [UNK] instead: ☃, and"),
+        (" ".join(["the", *"☃𓀀𓀁𓀂𓀃𓀄𓀅"]), "the model does not know these words, and reads [UNK] instead: ☃, "),
     ):
         attnscan.classify(sentence, **how)
         attnscan.explain("0-0", sentence, **how)
@@ -100,7 +100,7 @@ def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog:
         assert len(caplog.messages) == 3 and all(line.startswith(said) for line in caplog.messages)
         last = caplog.messages[-1]
         caplog.clear()
-    assert last.endswith("𓀃 and 2 others")
+    assert last.endswith("𓀃 and others")
 
 
 def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:
@@ -128,8 +128,8 @@ def test_weights_need_no_model() -> None:
 def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
     results = attnscan.classify(pairs=iter(TEXTS), **how)
     assert next(results).units[1] == "the" and len(list(results)) == len(TEXTS) - 1
-    with pytest.raises(InputError, match="there is no pair to score"):
-        list(attnscan.classify(pairs=[], **how))
+    with pytest.raises(InputError, match="pair 2: sentence A is empty"):
+        list(attnscan.classify(pairs=[TEXTS[0], " "], **how))
 
 
 def test_errors_are_raised_as_they_are_and_leave_no_model_in_use(how: dict[str, Any]) -> None:

@@ -120,7 +120,6 @@ def test_files_are_told_from_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     files = list[tuple[str, ...]]()
     monkeypatch.setattr("attnscan.api.pairs._files_input", lambda paths, *_: files.append(paths))
     for given, paths in (
-        (None, ()),
         ("pairs.csv", ("pairs.csv",)),
         (tmp_path, (str(tmp_path),)),
         (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),

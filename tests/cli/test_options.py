@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from attnscan.cli.options import arguments_of, pattern_name
-from attnscan.cli.output import Output, output_of
-from attnscan.errors import InputError
-from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
+from attnscan.cli.options import arguments_of
+from attnscan.cli.output import SUFFIXES, Output, output_of
+from attnscan.errors import InputError, OutputError
+from attnscan.results.tables import Format
 
 
 def given_where(**given: Any) -> dict[str, Any]:
@@ -45,14 +45,40 @@ def test_where_the_result_goes(
     assert output_of(given) == expected == output_of(given, draws=True)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
-def test_a_pattern_goes_by_its_name_and_its_letter(pattern: Pattern) -> None:
-    for name in (pattern.id, pattern.id.title(), pattern.letter, pattern.letter.lower()):
-        assert pattern_name(name) == pattern.id
-        assert chosen([name]) == (pattern,)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((f"heads{suffix}", kind) for suffix, kind in SUFFIXES.items()),
+        ("HEADS.CSV", "csv"),
+        ("two.dots.json", "json"),
+    ],
+)
+def test_the_suffix_decides(name: str, kind: str, tmp_path: Path) -> None:
+    assert output_of(given_where(output=tmp_path / name)).format == kind
 
 
-@pytest.mark.parametrize("name", ["", "c", "NP", "next", "·"])
-def test_what_is_no_name_and_no_letter_is_no_pattern(name: str) -> None:
-    with pytest.raises(typer.BadParameter, match="no pattern"):
-        pattern_name(name)
+@pytest.mark.parametrize("name", ["heads", "heads.xls", ".csv", "heads.csv.gz", "heads.", "heads.svg"])
+def test_another_suffix_is_an_error_that_lists_them(name: str) -> None:
+    with pytest.raises(OutputError) as caught:
+        output_of(given_where(output=Path(name)))
+    assert name in caught.value.what and all(suffix in caught.value.remedy for suffix in SUFFIXES)
+
+
+@pytest.mark.parametrize("format", ["parquet", "xlsx"])
+def test_what_is_no_text_is_not_for_a_terminal(monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(OutputError, match=rf"no text for a terminal; name a file: -o heads\.{format}"):
+        Output(format)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    Output(format)
+
+
+@pytest.mark.parametrize(
+    ("format", "library", "extra"), [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")]
+)
+def test_a_library_that_is_missing_is_told_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, format: Format, library: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"):
+        Output(format, tmp_path / "heads")

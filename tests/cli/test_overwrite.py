@@ -63,7 +63,7 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
         ["heads", "--state", "new.csv", "-o", "new.csv"],
         ["heads", "-o", "new.parquet", "--per-pair", "./new.parquet"],
         ["heads", "--pattern", "mine.py:two_back", "-o", "mine.py"],
-        ["classify", *MANY, "--alignments", "links.txt", "--attention", "cross", "-o", "links.txt"],
+        ["heads", *MANY, "--alignments", "links.txt", "--attention", "cross", "-o", "links.txt"],
         ["syntax", "--treebank", "trees.conllu", "-o", "trees.conllu"],
         ["report", "--weights", "w.npz", "-o", "same.html"],
         ["classify", "--weights", "w.npz", "-o", "w.npz"],

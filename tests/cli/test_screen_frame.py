@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.output import about, next_command, next_lines
+from attnscan.cli.output import about, next_command
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
-
-
-def _typed(lines: list[str]) -> list[str]:
-    """The words that a shell hands to attnscan when the lines are pasted behind `Next: `."""
-    pasted = "\n".join(lines).removeprefix("Next: ").replace("attnscan", "printf '%s\\0'", 1)
-    return subprocess.run(["sh", "-c", pasted], capture_output=True, check=True).stdout.decode().split("\0")[:-1]
-
-
-@pytest.mark.parametrize("width", [40, 50, 60, 80])
-def test_a_long_command_goes_on_behind_a_backslash_and_runs_as_pasted(width: int) -> None:
-    sentences = ("I don't know,  he said.", B) if width >= 60 else ("I don't know,  he said.",)
-    words = ["show", "0-2", *sentences, "--model", "a model"]
-    lines = next_lines(words, width)
-    assert 1 < len(lines) <= 3 and all(len(line) <= width for line in lines)
-    assert _typed(lines) == words
-
-
-@pytest.mark.parametrize("text", [A * 20, "a\x1b[2Jb", "$" + A * 4])  # in single quotes a backslash is one
-def test_what_cannot_be_pasted_is_left_out(text: str) -> None:
-    assert next_lines(("show", "0-2", text), 80) == [] == next_lines((), 80)
 
 
 ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]
@@ -50,11 +28,11 @@ OFF = ["--predictive", "off"]
         (["explain", "0-2", *ONE], ["A  I went home."], ["head", "0-2"]),
         (["explain", "0-2", *FILE], ["pairs  pairs.tsv"], ["ablate", "--heads", "0-2"]),
         (["profile", *ONE], ["A  I went home."], ["show"]),
-        (["profile", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["similar", "--heads", "0-2"]),
+        (["profile", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["head", "0-2"]),
         (["predictive", *ONE], ["A  I went home."], ["classify", "--pattern", "predictive"]),
         (["heads", *FILE, "-p", "next-word"], ["2 pairs of pairs.tsv · toy, 2 layers × 3 heads"], ["head"]),
         (["head", "0-2", *ONE], ["A  I went home."], ["show", "0-2"]),
-        (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["explain", "0-2"]),
+        (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["similar", "--heads", "0-2"]),
         (["similar", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["profile", "--heads"]),
         (["compare", "./toy", "./toy", *FILE], ["pairs  pairs.tsv"], ["profile", "--heads"]),
         (["models", "./toy"], [], ["heads", "--model", "./toy"]),
@@ -97,7 +75,6 @@ def test_the_next_command_reads_pairs_as_this_one_did(
 
 def test_an_address_is_shown_without_what_is_secret() -> None:
     address = "https://user:secret@host.example/p.csv?token=secret"
-    given = {"pairs": [address, "-"], "skip_bad": True}
-    assert about(given) == ("pairs  https://host.example/p.csv, standard input",)
-    assert next_command(given, "head", "0-0") == ("head", "0-0", "--pairs", "URI", "--skip-bad")
-    assert next_command({"pairs": ["-"], "skip_bad": True}, "head", "0-0") == ("head", "0-0")
+    assert about({"pairs": [address, "-"]}) == ["pairs  https://host.example/p.csv, standard input"]
+    for gone in (address, "-"):
+        assert next_command({"pairs": [gone], "skip_bad": True}, "head", "0-0") == []

@@ -22,11 +22,9 @@ UNSIGNED = {"patterns", "models"}  # tables that come of no input
 NO_TABLE = {"report", "plot", "serve"}
 SIGNED = sorted(set(COMMANDS) - UNSIGNED - NO_TABLE)
 OTHERS = {
-    "classify --pairs": ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off"],
     "explain --pairs": ["0-0", "--pairs", "pairs.csv", "--model", "model"],
     "explain --token": ["0-0", "the cat sat", "--token", "cat", "--model", "model"],
     "profile of one": ["the cat sat", "--model", "model"],
-    "heads --labels": ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", "--labels"],
     "similar --matrix": ["--pairs", "pairs.csv", "--model", "model", "--matrix"],
 }
 
@@ -50,7 +48,7 @@ def line_of(name: str) -> list[str]:
     return [name.split()[0], *(OTHERS[name] if name in OTHERS else lines()[name])]
 
 
-@pytest.mark.parametrize("name", [name for name in (*SIGNED, *OTHERS) if name != "classify --pairs"])
+@pytest.mark.parametrize("name", [*SIGNED, *OTHERS])
 def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) -> None:
     run(*line_of(name), "-o", str(place / "a.json"), "--signature", str(place / "of.json"))
     said, whole = (json.loads((place / file).read_text()) for file in ("a.json", "of.json"))
@@ -58,7 +56,7 @@ def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) 
 
 
 @pytest.mark.usefixtures("each_run_once")
-@pytest.mark.parametrize("name", ["classify", "compare", "heads --labels", "similar --matrix"])
+@pytest.mark.parametrize("name", ["classify", "compare", "heads", "similar --matrix"])
 def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
     made = {}
     for suffix in ("json", "parquet", "xlsx", "csv"):
@@ -94,11 +92,3 @@ def test_numbers_with_a_comma_are_the_same_numbers(name: str) -> None:
     pd.testing.assert_frame_equal(*made.values())
     tabbed = run(*line_of(name), "--format", "tsv", "--decimal-comma").stdout
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(tabbed), sep="\t", decimal=","), made["()"])
-
-
-def test_several_inputs_have_one_signature_of_all(place: Path) -> None:
-    run(*line_of("classify --pairs"), "--csv", "--signature", str(place / "all.json"))
-    all_of_them = json.loads((place / "all.json").read_text())["signature"]
-    run(*line_of("heads"), "--csv", "--signature", str(place / "heads.json"))
-    of_heads = json.loads((place / "heads.json").read_text())["signature"]
-    assert all_of_them["pairs_read"] == 2 and all_of_them["input_hash"] == of_heads["input_hash"]

@@ -19,7 +19,7 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, lines_of_stdin, read_pairs, shipped_pairs
+from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs, shipped_pairs
 from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]
@@ -341,23 +341,6 @@ class TestStdin:
         assert why in refusal("-").what
         monkeypatch.setattr(sys, "stdin", None)
         assert "is closed" in refusal("-").what
-
-    def test_lines_are_read_as_they_come(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Endless(io.BufferedIOBase):
-            lines = 0
-
-            def readline(self, _: int | None = -1) -> bytes:
-                self.lines += 1
-                return b"a\tb\n" if self.lines < 50 else b"a\tb\tc\n"
-
-        endless, stdin = Endless(), Stdin(b"")
-        stdin.buffer = endless  # type: ignore[assignment]
-        monkeypatch.setattr(sys, "stdin", stdin)
-        reading = lines_of_stdin()
-        for asked in range(1, 50):
-            assert next(reading).pair == AB and endless.lines == asked
-        with pytest.raises(PairsError, match="standard input:50: it has 3 cells, where one or two sentences"):
-            next(reading)
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_read_like_it(self, tmp_path: Path) -> None:

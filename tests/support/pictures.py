@@ -43,7 +43,7 @@ _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 def of_command(command: str) -> list[str]:
     """The files of a command's pictures in the gallery, its screen first."""
     drawn = {
-        "plot": [*(f"{kind}.{'png' if kind == 'syntax' else 'svg'}" for kind in get_args(Kind)), "lines.svg"],
+        "plot": [*(f"{kind}.svg" for kind in get_args(Kind)), "lines.svg"],
         "report": ["page.png"],
         "serve": ["serve.png"],
     } | {name: [f"screen-{name}.svg", f"{name}.svg"] for name in ("ablate", "similar", "compare")}

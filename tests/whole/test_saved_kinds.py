@@ -162,4 +162,4 @@ def test_gold_links_need_a_model(file: Path, tmp_path: Path) -> None:
     (links := tmp_path / "links").write_text("0-0\n")
     asked = ["classify", "--weights", str(file), "--attention", "cross", "--alignments", str(links)]
     result = CliRunner().invoke(app, asked)
-    assert result.exit_code == 2 and "--weights has tokens alone" in result.stderr
+    assert result.exit_code == 2 and "leave out --model and --alignments" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -11,11 +12,7 @@ from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
 from attnscan.inputs.files import shown
 
-_SHORT = 140  # characters of sentences that are typed again
-EXAMPLES = (
-    "attnscan head 3-4",
-    'attnscan head 0-2,1-8 "I went to the store." "The store was shut."',
-)
+EXAMPLE = "attnscan head 3-4"
 
 
 def head(
@@ -23,9 +20,7 @@ def head(
     heads: o.HeadsArgument,
     a: o.A = None,
     b: o.B = None,
-    ablate: Annotated[
-        bool, typer.Option("--ablate", help="Also switch each head off, and measure what the model loses.")
-    ] = False,
+    ablate: Annotated[bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")] = False,
     treebank: o.Treebank = None,
 ) -> None:
     given = context.params
@@ -33,17 +28,19 @@ def head(
     result = o.call("head", given)
     from attnscan.views.terminal.card import cards_view
 
-    first = result.cards[0]
-    name = first.head.name
-    above = about(given, result.ranking.signature.pairs_read)
-    above += (f"treebank  {', '.join(map(shown, treebank))}",) if treebank else ()
-    inputs = [text for text in (a, b) if text is not None]
+    first, again = result.cards[0], given
+    texts: Sequence[str | None] = (a, b)
     if a is None:  # the shortest of the inputs in which the head does most what it does
         examples = (example.sentences for example in first.look.examples)
-        inputs = list(min(examples, key=lambda texts: len("".join(texts)), default=()))
-    if inputs and sum(map(len, inputs)) <= _SHORT:
-        one_input = {**given, "pairs": None}
-        then = next_command(one_input, "show", name, heads=name, texts=inputs, links=a is not None)
-    else:
-        then = next_command(given, "explain", name, heads=name, texts=())
-    output.write(result.to_frame, partial(cards_view, result), above=above, then=then, document=result.document)
+        texts = min(examples, key=lambda texts: sum(map(len, texts)), default=())
+        again = {**given, "pairs": None, "alignments": None}
+    output.write(
+        result.to_frame,
+        partial(cards_view, result),
+        above=[
+            *about(given, result.ranking.signature.pairs_read),
+            *(f"treebank  {shown(path)}" for path in treebank or ()),
+        ],
+        then=next_command(again, "show", first.head.name, texts=texts) if any(texts) else (),
+        document=result.document,
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,86 +21,63 @@ if TYPE_CHECKING:
 
     from attnscan.results.heads import HeadScores
 
-EXAMPLES = (
-    "attnscan heads --csv > heads.csv",
-    "attnscan heads --pattern next-word --csv > next-word.csv",
-)
+EXAMPLE = "attnscan heads --csv > heads.csv"
+_TOP = "List the N best heads of a pattern. [default: 10; with --best 5]"
 
 
 def heads(
     context: typer.Context,
     pattern: o.Pattern = None,
-    labels: Annotated[
-        bool, typer.Option("--labels", hidden=True, help="One row a head, as the table is without it.")
-    ] = False,
-    top: Annotated[int | None, o.top_option("List the N best heads of a pattern. [default: 10; with --best 5]")] = None,
-    best: Annotated[bool, typer.Option("--best", help="Rank heads by each pattern, in place of the map.")] = False,
-    per_pair: Annotated[
-        Path | None, typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair.")
-    ] = None,
+    top: Annotated[int | None, o.option(_TOP, "N", min=1)] = None,
+    best: Annotated[bool, o.flag("--best", "Rank heads by each pattern, in place of the map.")] = False,
+    per_pair: Annotated[Path | None, o.option("Write the scores of every pair.", "FILE.parquet")] = None,
 ) -> None:
     given = context.params
     if given["id"] is not None and (per_pair is None or not given["pairs"]):
         raise typer.BadParameter("--id copies a column of --pairs to --per-pair: give both")
-    if labels and (pattern or top):
-        raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
     if per_pair is not None:
         check_writable(per_pair)
     output = output_of(given)
-    answer = o.call("heads", given)
+    answer: Any = o.call("heads", given)
     results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]
     for result in results:
-        for line in _notes(result, pattern):
+        for line in _notes(result):
             say(line)
-    listed = best or bool(pattern or top) or not results[0].has_labels
+    is_listed = bool(best or pattern or top)
     count = results[-1].signature.pairs_read
     (what,) = about(given, count)
     title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if given["pairs"] else what[4:]
+    from attnscan.views.behaviour import kinds_of
+    from attnscan.views.terminal.heads import best_heads_view, ranking_view
 
     def view(width: int) -> RenderableType:
         from rich.console import Group
 
-        from attnscan.views.terminal.heads import best_heads_view, ranking_view
-
-        if not listed:
+        if not is_listed:
             return Group(*(ranking_view(result, width, title) for result in results))
         most = top or (10 if pattern else 5)
-        return Group(*(best_heads_view(result, _names(result, pattern), most, width, title) for result in results))
+        return Group(*(best_heads_view(result, result.scores.patterns, most, width, title) for result in results))
 
-    def frame() -> pd.DataFrame:
-        return of_kinds([result.to_frame(_names(result, pattern) if listed else None, top) for result in results])
+    def frame(result: HeadScores) -> pd.DataFrame:
+        return result.to_frame(result.scores.patterns if is_listed else None, top)
 
-    best_heads = (_best(result, _names(result, pattern) if listed else ()) for result in results)
-    best_head = next(filter(None, best_heads), None)
-    command = () if best_head is None else ("head", best_head)
-    output.write(frame, view, then=next_command(given, *command, heads=best_head or ""))
-
-
-def _names(result: HeadScores, pattern: Sequence[str] | None) -> Sequence[str]:
-    """The patterns that are shown: those asked for, in their order, or all."""
-    if not pattern:
-        return result.scores.patterns
-    from attnscan.api.arguments import patterns_of
-
-    return patterns_of(pattern, None)[0]
+    first = results[0]
+    if is_listed:
+        best_heads = [first.grid[order[0]].name for order in map(first.order, first.scores.patterns) if len(order)]
+    else:
+        best_heads = [head.name for _, kind in kinds_of(first.labels) for head in kind.heads]
+    command = ("head", best_heads[0]) if best_heads else ()
+    output.write(lambda: of_kinds(list(map(frame, results))), view, then=next_command(given, *command))
 
 
-def _best(result: HeadScores, names: Sequence[str]) -> str | None:
-    """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind."""
-    from attnscan.views.behaviour import kinds_of
-
-    if names:
-        return next((result.grid[order[0]].name for order in map(result.order, names) if len(order)), None)
-    return next((head.name for _, kind in kinds_of(result.labels) for head in kind.heads), None)
-
-
-def _notes(result: HeadScores, pattern: Sequence[str] | None) -> Iterator[str]:
+def _notes(result: HeadScores) -> Iterator[str]:
     """Of how many words `predictive` was measured, and how well the best head aligns words."""
-    if "predictive" in _names(result, pattern) and result.signature.predictive != "off":
-        place, more = result.scores.patterns.index("predictive"), "--predictive-pairs N asks about more"
+    if "predictive" in result.scores.patterns and result.signature.predictive != "off":
+        place = result.scores.patterns.index("predictive")
         words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
         if pairs:  # else a note says why
-            yield f"predictive was measured on {counted(words, 'word')} of {counted(pairs, 'pair')}; {more}"
+            measured = f"{counted(words, 'word')} of {counted(pairs, 'pair')}"
+            yield f"predictive was measured on {measured}; --predictive-pairs N asks about more"
     if result.alignment is not None and (best := result.alignment.best()) is not None:
         name, error = result.grid[best[0]].name, best[1]
         yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"

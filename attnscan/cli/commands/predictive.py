@@ -9,17 +9,10 @@ import typer
 from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
 
-EXAMPLES = (
-    'attnscan predictive "I went to the store."',
-    'attnscan predictive "I went to the store." --csv > predictive.csv',
-)
+EXAMPLE = 'attnscan predictive "I went to the store."'
 
 
-def predictive(
-    context: typer.Context,
-    a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
-    b: o.B = None,
-) -> None:
+def predictive(context: typer.Context, a: Annotated[str, o.argument("Sentence A.", "A")], b: o.B = None) -> None:
     given = context.params
     output = output_of(given)
     result = o.call("predictive", given)

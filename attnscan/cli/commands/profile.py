@@ -10,26 +10,25 @@ from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
 from attnscan.scoring.patterns import is_own
 
-EXAMPLES = (
-    "attnscan profile --heads 1-9,2-11",
-    "attnscan profile --csv > profiles.csv",
-)
+EXAMPLE = "attnscan profile --heads 1-9,2-11"
+_HEADS = "Show these heads: 2-0,6-11 or layer:2; one is shown in full."
+_TOP = "List the N largest classes of a head. [default: from 0.05]"
+_PATTERN = "Add a pattern of your own. May repeat."
 
 
 def profile(
     context: typer.Context,
     a: o.A = None,
     b: o.B = None,
-    heads: Annotated[str | None, o.heads_option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.")] = None,
-    top: Annotated[int | None, o.top_option("List the N largest classes of a head. [default: from 0.05]")] = None,
+    heads: Annotated[str | None, o.option(_HEADS, "HEADS")] = None,
+    top: Annotated[int | None, o.option(_TOP, "N", min=1)] = None,
     pattern: Annotated[
-        list[str] | None,
-        typer.Option("--pattern", "-p", metavar="FILE.py:FUNCTION", help="Add a pattern of your own. May repeat."),
+        list[str] | None, typer.Option("--pattern", "-p", metavar="FILE.py:FUNCTION", help=_PATTERN)
     ] = None,
 ) -> None:
     given = context.params
-    if ours := [name for name in pattern or () if not is_own(name)]:
-        raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
+    if not all(map(is_own, pattern or ())):
+        raise typer.BadParameter("--pattern is for patterns of your own, FILE.py:FUNCTION")
     output = output_of(given)
     result = o.call("profile", given)
     import numpy as np
@@ -37,14 +36,11 @@ def profile(
     from attnscan.views.terminal.profile import profile_view
 
     chosen = None if heads is None else result.grid.select(heads)
-    largest = np.nan_to_num(result.share, nan=-np.inf).max(-1)
-    best = heads or result.grid[int(largest.argmax())].name
-    command: tuple[str, ...] = ("show", best)
-    if a is None and given["weights"] is None:  # after all heads the one with the largest share
-        command = ("head", best) if heads is None else ("similar", "--heads", heads)
+    best = heads or result.grid[int(np.nan_to_num(result.share, nan=-np.inf).max(-1).argmax())].name
+    is_single = a is not None or given["weights"] is not None
     output.write(
         lambda: result.to_frame(chosen, top),
         lambda width: profile_view(result, width, chosen, top),
         above=about(given, result.signature.pairs_read),
-        then=next_command(given, *command, heads="" if given["weights"] is not None else best),
+        then=next_command(given, "show" if is_single else "head", best),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 import webbrowser
 from contextlib import suppress
@@ -19,33 +18,18 @@ from attnscan.inputs.library_calls import distrust
 if TYPE_CHECKING:
     from threading import Event
 
-EXAMPLES = (
-    "attnscan serve --open",
-    'attnscan serve "The cat sat on the mat." --against bundled',
-)
+EXAMPLE = "attnscan serve --open"
+_AGAINST = "Also load this model, and ask it the same."
 
 
 def serve(
     context: typer.Context,
     a: o.A = None,
     b: o.B = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="NAME",
-            autocompletion=o.complete_models,
-            help="Also load this model, and ask it the same.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
-    ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    against: Annotated[str | None, o.option(_AGAINST, "NAME")] = None,
+    port: Annotated[int | None, o.option("Serve at this port. [default: a free one]", "N", min=1, max=65_535)] = None,
+    open_browser: Annotated[bool, o.flag("--open", "Open the page in a browser.")] = False,
 ) -> None:
-    if sys.stdout is None:  # the shell's `>&-`
-        raise OutputError("standard output is closed", "leave it open: the address is printed there")
     server = o.call("serve", context.params, on_bug=_say_bug)
     with suppress(KeyboardInterrupt):
         write_stdout(f"{server.url}\n".encode())

@@ -10,23 +10,18 @@ from attnscan.cli import options as o
 from attnscan.cli.output import about, next_command, output_of
 from attnscan.results.terms import QUERIES, WITHIN
 
-EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
+EXAMPLE = "attnscan similar --heads 0-2,1-8"
+_WITHIN = "Largest mean divergence within a group, in nats."
+_QUERIES = "Compare attention from N words of each input."
 
 
 def similar(
     context: typer.Context,
-    heads: Annotated[str | None, o.heads_option("List the nearest heads of these: 2-0,6-11 or layer:2.")] = None,
-    nearest: Annotated[
-        int, typer.Option("--nearest", metavar="N", min=1, help="List the N nearest heads of each.")
-    ] = 3,
-    within: Annotated[
-        float,
-        typer.Option("--within", metavar="X", min=0, max=0.7, help="Largest mean divergence within a group, in nats."),
-    ] = WITHIN,
-    queries: Annotated[
-        int, typer.Option("--queries", metavar="N", min=1, help="Compare attention from N words of each input.")
-    ] = QUERIES,
-    matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
+    heads: Annotated[str | None, o.option("List the nearest heads of these: 2-0,6-11 or layer:2.", "HEADS")] = None,
+    nearest: Annotated[int, o.option("List the N nearest heads of each.", "N", min=1)] = 3,
+    within: Annotated[float, o.option(_WITHIN, "X", min=0, max=0.7)] = WITHIN,
+    queries: Annotated[int, o.option(_QUERIES, "N", min=1)] = QUERIES,
+    matrix: Annotated[bool, o.flag("--matrix", "Write every head's divergence from every other.")] = False,
 ) -> None:
     given = context.params
     output = output_of(given, draws=True)
@@ -36,13 +31,11 @@ def similar(
     from attnscan.views.terminal.comparison import similarity_view
 
     chosen = None if heads is None else result.scores.grid.select(heads)
-    first = None if chosen is None else result.scores.grid.index(chosen[0])
-    alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))
-    named = ",".join(result.heads[number].name for number in alike)
+    alike = heads or ",".join(result.heads[number].name for number in result.closest(1)[0])
     output.write(
         lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
         lambda width: similarity_view(result, width, heads, nearest),
         above=about(given, result.signature.pairs_read),
-        then=next_command(given, "profile", "--heads", named, heads=named),
+        then=next_command(given, "profile", "--heads", alike),
         draw=o.drawing(result),
     )

@@ -16,7 +16,6 @@ from attnscan.results.grid import Head, Heads
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import By, Special
-from attnscan.results.trees import TreesRead
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import ALIGNED
 from attnscan.views.behaviour import ranked_by, summary
@@ -51,7 +50,7 @@ class InputPage:
     """Which heads' weights are there first."""
     subject: Subject
     more: Mapping[str, Any] = field(default_factory=dict)
-    """What else the scripts read: of its dependency tree, or of other inputs that can take its place."""
+    """What else the scripts read: of other inputs that can take its place."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What else is packed."""
     sentences: Sentences = ()
@@ -286,7 +285,7 @@ def _best(subject: Subject) -> Head:
 
 
 def page_options(
-    result: HeadScores | TreesRead,
+    result: HeadScores,
     heads: Heads | None = None,
     *,
     neurons: bool = True,
@@ -300,10 +299,9 @@ def page_options(
     size = None if megabytes is None else int(megabytes * 1_000_000)
     if heads is None:
         return PageOptions(None, neurons, size or SIZE)
-    if isinstance(result, HeadScores) and not result.of_input:
+    if not result.of_input:
         raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
-    first = result.sentences[0].result if isinstance(result, TreesRead) else result
-    return PageOptions(tuple(first.kept_attention().grid.select(heads)), neurons, size)
+    return PageOptions(tuple(result.kept_attention().grid.select(heads)), neurons, size)
 
 
 def page(result: HeadScores, options: PageOptions | None = None) -> Page:

@@ -55,8 +55,7 @@ def _refused(*arguments: str) -> Result:
     return done
 
 
-@pytest.mark.parametrize("option", ["--state", "--per-pair"])
-def test_what_needs_a_file_of_its_own_says_so(option: str, place: Path) -> None:
+def test_what_needs_a_file_of_its_own_says_so(place: Path) -> None:
     with _appended_to(place / "log") as number:
-        assert "is not a regular file" in _refused(option, f"/dev/fd/{number}").stderr
+        assert "is not a regular file" in _refused("--per-pair", f"/dev/fd/{number}").stderr
     assert (place / "log").read_bytes() == KEPT

@@ -54,7 +54,6 @@ def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     lists = run(*quick, "--best").stdout
     assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "layers down" not in lists
     written = run(*quick, "--csv").stdout
-    assert run(*quick, "--labels", "--csv").stdout == written  # a flag of earlier versions
     table, ids = pd.read_csv(StringIO(written)), [pattern.id for pattern in PATTERNS]
     assert written.splitlines()[0] == COLUMNS and len(table) == 72
     assert table["label_stays"].min() >= 0 and table["label_stays"].max() == 1

@@ -41,6 +41,6 @@ def test_patterns_as_rows(tmp_path: Path) -> None:
     assert run("patterns", "-o", str(path)).stdout == ""
     assert path.read_text().count("[CLS]   the") == 9
     done = CliRunner().invoke(app, ["patterns", "nextword"])
-    assert done.exit_code == 2 and "no pattern 'nextword': did you mean 'next-word'?" in done.stderr
+    assert done.exit_code == 2 and "there is no pattern 'nextword'; did you mean 'next-word'?" in done.stderr
     own = CliRunner().invoke(app, ["patterns", "mine.py:verbs"])
     assert own.exit_code == 2 and "no pattern 'mine.py:verbs'" in own.stderr

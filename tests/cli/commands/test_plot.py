@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 from drawn import size, texts
-from treebanks import planted_file
 from typer.testing import CliRunner, Result
 
 from attnscan import HeadScores, heads
-from attnscan.api.pairs import PairsInput
+from attnscan.api.arguments import Call
 from attnscan.cli.app import app
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
-from attnscan.scan.options import ScanOptions
 
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
 
@@ -45,7 +43,7 @@ def test_a_window_of_a_head_is_drawn_and_no_more(toy: str, tmp_path: Path) -> No
     assert plot("the cat sat on the mat", *options, "--window", "2-4").exit_code == 0
     assert {"cat", "sat", "on"} <= set(texts(path.read_bytes())) and "mat" not in texts(path.read_bytes())
     wrong = plot("the cat sat", "--model", toy, "--window", "2-4", "-o", str(path))
-    assert wrong.exit_code == 2 and "--window is for --kind head" in wrong.stderr
+    assert wrong.exit_code == 2 and "--window are for --kind head" in wrong.stderr
 
 
 def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path: Path) -> None:
@@ -72,20 +70,12 @@ def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
         )
 
 
-def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:
-    out, trees = tmp_path / "out.svg", planted_file(tmp_path)
-    result = plot("--kind", "syntax", "--treebank", trees, "--held", trees, "--model", toy, "-o", str(out))
-    assert (result.exit_code, result.output) == (0, "")
-    shown = " ".join(texts(out.read_bytes()))
-    assert "what heads follow in 288 sentences" in shown and "in the second treebank" in shown
-
-
 def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(pairs: PairsInput, options: ScanOptions, **_: object) -> HeadScores:
-        seen.append(len(list(pairs.read())))
-        assert options.labelled
+    def ranked(call: Call) -> HeadScores:
+        seen.append(len(list(call.pairs.read())))
+        assert call.options.labelled
         return heads(PAIRS, model=toy)
 
     monkeypatch.setattr("attnscan.api.views.ranked", ranked)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command_line import run
+from drawn import texts
 from toy import save_toy_bert
 from treebanks import planted_file
 from typer.testing import CliRunner
@@ -50,7 +51,6 @@ def test_the_screen_fits_and_tells_the_planted_head(toy: str, planted: str) -> N
     assert any(line.split()[:3] == ["0", "F", "·"] for line in lines) and any(
         "F function word" in line for line in lines
     )
-    assert any(line.startswith("Next: attnscan syntax") for line in lines)
     screened = " ".join(" ".join(lines).split())
     assert "A small p is little by itself: " in screened and "guidelines decide what is a head." in screened
     assert "no numbers" not in screened
@@ -121,3 +121,9 @@ def _refused(*arguments: str) -> list[str]:
     result = CliRunner().invoke(app, ["syntax", *arguments])
     assert (result.exit_code, result.stdout) == (1, ""), result.output
     return [line for line in result.stderr.splitlines() if line.startswith("attnscan: ")]
+
+
+def test_a_treebank_is_drawn_beside_a_second(toy: str, planted: str, tmp_path: Path) -> None:
+    run("syntax", "--treebank", planted, "--held", planted, "--model", toy, "-o", str(tmp_path / "out.svg"))
+    shown = " ".join(texts((tmp_path / "out.svg").read_bytes()))
+    assert "what heads follow in 288 sentences" in shown and "in the second treebank" in shown
