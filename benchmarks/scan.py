@@ -110,7 +110,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
         weights = torch.cat(layers).flatten(0, 1).numpy()
         visible = torch.ones_like(collated.same_sentence)
         for target in Targets(collated, PATTERNS).under(visible):
-            matrix = target.matrix[0].float().numpy()
+            matrix = target[0].float().numpy()
             eligible = matrix.any(-1)
             for head in weights:
                 (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())

@@ -33,7 +33,7 @@ class ScoreTable:
     effective_pairs: FloatArray
     """So many pairs, or blocks of many pairs, of one size would tell as much: (Σn)² / Σn², n being eligible queries."""
     share: FloatArray  # for a pattern that is a part of a wider one: its part of that one's weight, on the same queries
-    itself: FloatArray  # how much of the score is a word's weight on itself
+    itself: FloatArray  # a word's weight on itself as part of the score; 0 of patterns that this alone may follow
     residual: FloatArray | None = None
     """What each pair, or block of many, adds to the error: those of a difference of two scores are their difference.
 

@@ -72,7 +72,7 @@ class Answers:
 
     def put(self, questions: Questions, answer: Help) -> None:
         """Keep an answer if it can be kept: a file appears whole, or not at all."""
-        if self.place is None or not questions.count:
+        if self.place is None or not questions.hidden:
             return
         path = self._path(questions)
         np.savez(content := BytesIO(), allow_pickle=False, **{path.stem: answer.values[questions.cells]})

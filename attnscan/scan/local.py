@@ -268,8 +268,7 @@ def _blocks(
 
     def beside(targets: Targets) -> Consumer:
         if options.labelled and only is None:
-            special = not options.reading.among_words
-            others["classes"] = ClassScorer(targets.batch, special=special, units=targets.units)
+            others["classes"] = ClassScorer(targets.units, special=not options.reading.among_words)
         if ALIGNED in options.patterns:
             halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
             others["links"] = AlignmentScorer(targets.batch, halves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ class InputReading:
         """
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
         self.batch, options = scanner.collate([encoded]), scanner.options
-        self._targets = Targets(self.batch, options.patterns, helps)
+        self._targets = Targets(self.batch, options.patterns, helps, by_query=True)
         in_full = chosen is None or chosen.heads is None
         carrying = scanner.carrying if (keep and in_full) or options.reading.carried else None
         self._not_carried = carrying if isinstance(carrying, str) else ""
@@ -184,7 +184,7 @@ def classify_weights(
     encoded = encode_tokens(saved, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention, options.kind)
-    targets = Targets(batch, options.patterns)
+    targets = Targets(batch, options.patterns, by_query=True)
     scorers = _Scorers(targets, options, keep=bool(keep))
     everything, source, (queries, keys) = slice(None), saved.source, saved.attention.shape[2:]
     seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
@@ -235,10 +235,9 @@ class _Scorers:
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
-        self.words, self._classes = Scorer(targets, by_query=True), dict[Special, ClassScorer | None]()
+        self.words, self._classes = Scorer(targets), dict[Special, ClassScorer | None]()
         for special in get_args(Special) if keep else (options.reading.special,):
-            how: Any = {"special": special == "in", "by_query": True, "units": targets.units}
-            self._classes[special] = ClassScorer(targets.batch, **how) if in_full else None
+            self._classes[special] = ClassScorer(targets.units, special=special == "in") if in_full else None
         self.consumers: list[Consumer] = [self.words, *filter(None, self._classes.values())]
 
     def added(self, result: HeadScores, by: By, options: ScanOptions) -> HeadScores:

@@ -12,7 +12,7 @@ from attnscan.scan.options import OnProgress, silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.relation_sums import RelationSums, offsets_are_not_told
-from attnscan.scoring.relations import Asked, RelationScorer, items_of
+from attnscan.scoring.relations import RelationScorer, items_of
 
 _TOLD_EVERY = 100  # sentences
 
@@ -30,10 +30,10 @@ def trees_read(records: Iterable[Record], progress: OnProgress = silent, *, subt
 
     Raises: InputError if there is no sentence, or one without a tree.
     """
-    count, relations, asked = 0, set[str](), Asked(subtypes)
+    count, relations = 0, set[str]()
     for record in records:
         check_tree(record.pair, record.where)
-        relations.update(item.row.relation for item in items_of(record.pair.sentences[0], asked))
+        relations.update(item.row.relation for item in items_of(record.pair.sentences[0], subtypes=subtypes))
         count += 1
         if count % _TOLD_EVERY == 0:
             progress("reading trees", count, None)
@@ -62,8 +62,12 @@ def tree_sums(scanner: Scanner, inputs: Sequence[EncodedInput]) -> RelationSums:
                 raise offsets_are_not_told(scanner.loaded.source.name, why)
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     options, batch = scanner.options, scanner.collate(inputs)
-    asked = Asked(subtypes=options.relations == "subtypes", causal=scanner.is_causal)
-    halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
-    scorer = RelationScorer(batch, asked, halves, among=options.reading.among_words)
+    scorer = RelationScorer(
+        batch,
+        [half(encoded.known_pair, options.seed) for encoded in inputs],
+        among=options.reading.among_words,
+        subtypes=options.relations == "subtypes",
+        causal=scanner.is_causal,
+    )
     scanner.run(batch.model_inputs, scorer)
     return scorer.sums()

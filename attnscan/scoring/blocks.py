@@ -27,15 +27,13 @@ KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
 PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
 """What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
-wider target of which this one is a part; and what lies on the query itself."""
+wider target of which this one is a part; and, of patterns of others, what lies on the query itself."""
 BITS = 64
 """Of a pair's key, by which it is told from all others."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 32
 """Blocks that are kept of a model of usual size, and of one of thousands of heads."""
 ROOM = 1 << 23
 """Numbers that all blocks may hold together: 64 MB."""
-AT_ONCE = 50
-"""Resamples that are worked on together: of 384 heads and 7 patterns, their sums take 1 MB a quantity."""
 
 
 def added(a: Any, b: Any) -> Any:
@@ -68,52 +66,39 @@ class Blocks:
     bits: int = BITS
 
     @classmethod
-    def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int | None = None) -> Self:
-        """The sums of some pairs, by the `Pair.key` of each. Shape: `sums` [pair, ...] each."""
-        if most is None:
-            most = most_blocks(sum(values[0].size for values in sums.values()))
+    def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS) -> Self:
+        """The sums of some pairs, by the `Pair.key` of each, in fewer blocks if they are large.
+
+        Shape: `sums` [pair, ...] each.
+        """
+        in_room = max(FEWEST_BLOCKS, ROOM // max(1, sum(values[0].size for values in sums.values())))
         numbers = np.array([int(key[: BITS // 4], 16) for key in keys], dtype=np.uint64)
-        return cls(numbers, sums, most)._grouped(BITS)
+        return cls(numbers, sums).limited(min(most, in_room))
 
     def __add__(self, other: Blocks) -> Self:
-        bits, ours, theirs = min(self.bits, other.bits), len(self.keys), len(other.keys)
+        bits = min(self.bits, other.bits)
         keys = [_cut(blocks.keys, blocks.bits - bits) for blocks in (self, other)]
         sums = {}
         for name in {**self.sums, **other.sums}:
-            a, b = self.sums.get(name), other.sums.get(name)
-            a = np.zeros((ours, *cast(FloatArray, b).shape[1:])) if a is None else a
-            sums[name] = np.concatenate([a, np.zeros((theirs, *a.shape[1:])) if b is None else b])
-        return replace(self, keys=np.concatenate(keys), sums=sums, most=min(self.most, other.most), bits=bits)._grouped(
-            bits
-        )
+            shape = (self.sums if name in self.sums else other.sums)[name].shape[1:]
+            both = (blocks.sums.get(name, np.zeros((len(blocks.keys), *shape))) for blocks in (self, other))
+            sums[name] = np.concatenate(list(both))
+        together = replace(self, keys=np.concatenate(keys), sums=sums, bits=bits)
+        return together.limited(min(self.most, other.most))
 
     def limited(self, most: int) -> Self:
-        """These sums in at most so many blocks."""
-        return replace(self, most=most)._grouped(self.bits)
-
-    def _grouped(self, bits: int) -> Self:
-        """The blocks in the order of their keys cut to so many bits, or to fewer if they are too many."""
-        keys, group = np.unique(_cut(self.keys, self.bits - bits), return_inverse=True)
-        if len(keys) > self.most:
-            return self._grouped(bits - 1)
+        """These sums in at most so many blocks, in the order of their keys, which are cut until they are as few."""
+        cut = next(cut for cut in range(self.bits + 1) if len(np.unique(_cut(self.keys, cut))) <= most)
+        keys, group = np.unique(_cut(self.keys, cut), return_inverse=True)
         order = group.argsort(kind="stable")
         starts = np.searchsorted(group[order], np.arange(len(keys)))
-        alone = len(keys) == len(group)
-        sums = {
-            name: values[order] if alone else np.add.reduceat(values[order], starts)
-            for name, values in self.sums.items()
-        }
-        return replace(self, keys=keys, sums=sums, bits=bits)
+        sums = {name: np.add.reduceat(values[order], starts) for name, values in self.sums.items()}
+        return replace(self, keys=keys, sums=sums, most=most, bits=self.bits - cut)
 
 
 def _cut(keys: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     """Keys without their last bits; of none of 64, a shift would leave all."""
     return keys >> np.uint64(bits) if bits < BITS else np.zeros_like(keys)
-
-
-def most_blocks(numbers: int) -> int:
-    """How many blocks of so many numbers are kept."""
-    return max(FEWEST_BLOCKS, min(MOST_BLOCKS, ROOM // max(1, numbers)))
 
 
 def ratio(total: FloatArray, n: FloatArray) -> FloatArray:
@@ -152,26 +137,8 @@ def effective(n: FloatArray) -> FloatArray:
         return blocks
 
 
-def drawings(count: int, seed: int, at_once: int = AT_ONCE) -> Iterator[FloatArray]:
-    """How often each unit is drawn in each of the resamples, some at a time. Shape: each [resample, unit]."""
+def resamples(count: int, seed: int, at_once: int) -> Iterator[FloatArray]:
+    """How often each unit is drawn in each of the bootstrap resamples, some at a time. Shape: each [resample, unit]."""
     rng, even = np.random.default_rng(seed), np.full(count, 1 / count)
     for start in range(0, RESAMPLINGS, at_once):
         yield rng.multinomial(count, even, size=min(at_once, RESAMPLINGS - start)).astype(float)
-
-
-def resampled(drawn: FloatArray, values: FloatArray) -> FloatArray:
-    """Sums over the units of each resample. Shape: [resample, unit] and [unit, ...] -> [resample, ...]."""
-    flat: FloatArray = drawn @ values.reshape(len(values), -1)
-    return flat.reshape(len(drawn), *values.shape[1:])
-
-
-def squeezed(values: FloatArray, axes: Sequence[int] = (2, 1)) -> FloatArray:
-    """Values with 1 in place of layers or heads that do not differ: how many words there are depends on neither.
-
-    Shape: [unit, layer, head, ...].
-    """
-    for axis in axes:
-        first = values.take([0], axis)
-        if (values == first).all():
-            values = first
-    return values

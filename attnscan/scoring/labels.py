@@ -7,48 +7,43 @@ rests on special tokens, else follows a pattern, else has a habit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attnscan.results.behaviour import FEWEST, MOST_HEADS, RESAMPLINGS, STAYS, Labels, Statements, resting_on
+from attnscan.results.behaviour import (
+    CLASSES,
+    FEWEST,
+    MOST_HEADS,
+    RESAMPLINGS,
+    STAYS,
+    ClassShares,
+    Labels,
+    Statements,
+    resting_on,
+)
 from attnscan.results.grid import AttentionKind
+from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
-from attnscan.scoring.blocks import (
-    AT_ONCE,
-    KINDS,
-    PAIR_SUMS,
-    PairSums,
-    drawings,
-    effective,
-    error,
-    ratio,
-    resampled,
-    residuals,
-    squeezed,
-)
-from attnscan.scoring.profile import class_shares
+from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.statements import Shares, beyond_doubt, habits_of
 
 Units = Mapping[str, FloatArray]
-"""Sums of what is drawn: of patterns `weight`, `n`, `chance`, `whole` and `itself`, each [unit, layer, head, pattern];
-of classes `on` and `even`, [unit, layer, head, column], and `words`, [unit, layer, head, 1]; of all attention `special`
-and `even_special`, [unit, layer, head, 3], and `all_words`, [unit, layer, head, 1]; 1 in place of layer or head where
-all have the same."""
-
-_OF_CLASSES = {"words": "n"} | {name: name for name in ("on", "even", "special", "even_special", "all_words")}
-"""What `Units` name of a `ClassScorer`, and what it is there."""
-_CELLS = 1 << 22  # of resamples x heads x habits that are worked on at once
-_UNKNOWN = np.zeros((1, 1, 1, 1))
+"""Sums of what is drawn: of patterns those of `PAIR_SUMS`, each [unit, layer, head, pattern]; of classes `on` and
+`even`, [unit, layer, head, column], and `words`, [unit, layer, head, 1]; of all attention `special` and `even_special`,
+[unit, layer, head, 3], and `all_words`, [unit, layer, head, 1]."""
+_OF_CLASSES = ("on", "even", "special", "even_special", "all_words")
+_BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
+_AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
 
 
 def units_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
     """What labels need of the sums of a `Scorer` and a `ClassScorer`, whatever they are of."""
-    kind = KINDS[reading.among_words]
-    units = {name: sums[f"{kind}.{name}"] for name in PAIR_SUMS} | {n: sums[name] for n, name in _OF_CLASSES.items()}
-    return {name: squeezed(values) for name, values in units.items()}
+    of_patterns = {name: sums[f"{KINDS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
+    return of_patterns | {name: sums[name] for name in _OF_CLASSES} | {"words": sums["n"]}
 
 
 def scores_of(
@@ -61,24 +56,29 @@ def scores_of(
 
     Errors are clustered by unit.
     """
-    every_key, words_only = (_scored({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
+    every_key, words_only = (_table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
     return Scores(tuple(scored), every_key, words_only, ratio(sums["entropy"], sums["rows"])[..., 0], kind, layers)
 
 
-def _scored(sums: Mapping[str, FloatArray]) -> ScoreTable:
-    weight, n = sums["weight"], sums["n"]
-    residual = residuals(weight, n)
+def _table(units: Units) -> ScoreTable:
+    """The scores by the sums of patterns."""
+    n, residual = units["n"], residuals(units["weight"], units["n"])
     return ScoreTable(
-        score=ratio(weight, n),
-        chance=ratio(sums["chance"], n),
+        **_means({name: values.sum(0) for name, values in units.items()}),
         se=error(residual),
         n=n.sum(0).astype(np.int64),
-        pairs=sums["pairs"].sum(0).astype(np.int64),
+        pairs=units["pairs"].sum(0).astype(np.int64),
         effective_pairs=effective(n),
-        share=ratio(weight, sums["whole"]),
-        itself=ratio(sums["itself"], n),
         residual=residual,
     )
+
+
+def _means(total: Units) -> dict[str, FloatArray]:
+    """What labels look at in a table, by sums over all units. Shape: each [..., layer, head, pattern]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = {"score": "weight", "chance": "chance", "itself": "itself"}
+        of_queries = {name: total[what] / total["n"] for name, what in means.items()}
+        return of_queries | {"share": total["weight"] / total["whole"]}
 
 
 def labels_of(
@@ -91,62 +91,61 @@ def labels_of(
     drawn = "pairs" if of_pairs else "words"
     if not units or scores.entropy.size > MOST_HEADS:
         return Labels(scores, reading, threshold, drawn=drawn)
-    scored, shape = scores.scored, scores.grid.shape
+    scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
     on, even, words = units["on"] @ members, units["even"] @ members, units["words"]
     shares = Shares.of(on.sum(0), even.sum(0), words.sum(0), names)
     qualify = shares.above()
     if of_pairs:
-        of_heads, of_even = np.broadcast_arrays(on, even)
-        qualify &= beyond_doubt(shares, of_heads, of_even, words)
+        qualify &= beyond_doubt(shares, on, even, words)
     habit = shares.winners(qualify)
 
     def codes(table: ScoreTable, habits: IntArray) -> IntArray:
         """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
         pattern = followed(scored, table, threshold, among_words=reading.among_words)
-        behind = np.where(habits >= 0, len(scored) + habits, -1)
-        does = np.where(pattern >= 0, pattern, behind)
+        does = np.where(pattern >= 0, pattern, np.where(habits >= 0, len(scored) + habits, -1))
         rests_on = resting_on(table, scores.patterns)
         return np.where(rests_on >= 0, rests_on, does)
 
-    table = scores.table(reading.among_words)
     code, count = codes(table, habit), len(on)
-    holds, same = np.zeros(shape), np.zeros(shape)
-    place = np.clip(habit, 0, None)[None, ..., None]
-    for times in drawings(count, seed, max(1, min(AT_ONCE, _CELLS // on[0].size))):
-        again = Shares.of(resampled(times, on), resampled(times, even), resampled(times, words), names)
+    holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
+    for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
+        again = Shares.of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)), names)
         above = again.above()
-        holds += np.take_along_axis(above, np.broadcast_to(place, (len(times), *shape, 1)), -1)[..., 0].sum(0)
-        same += (codes(_table(units, scored, times, shape), again.winners(above)) == code).sum(0)
+        holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
+        drawn_table = replace(table, **_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
+        same += (codes(drawn_table, again.winners(above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
-    stays = np.where(_too_few(units, code, shape), np.nan, same / RESAMPLINGS)
+    # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
+    eligible = np.take_along_axis((units["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
+    too_few = np.where(code < len(scored), eligible, count) < FEWEST
+    stays = np.where((code < 0) | too_few, np.nan, same / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(units, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
-def _too_few(units: Units, code: IntArray, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Where a label rests on too few units to tell, or there is none: a pattern's on those with an eligible query."""
-    count, patterns = units["n"].shape[0], units["n"].shape[-1]
-    eligible = np.broadcast_to((units["n"] > 0).sum(0), (*shape, patterns))
-    rests_on = np.take_along_axis(eligible, np.clip(code, 0, patterns - 1)[..., None], -1)[..., 0]
-    few: NDArray[np.bool_] = (code < 0) | (np.where(code < patterns, rests_on, count) < FEWEST)
-    return few
+def class_shares(units: Units, scores: Scores, reading: Reading, *, of_pairs: bool) -> ClassShares:
+    """The shares of all classes from the sums of pairs, or from those of one input's words, which have no errors.
+
+    Patterns of one's own have their scores, beside the classes.
+    """
+    table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
+    own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
+    parts = (
+        _shares(units["on"][..., words], units["even"][..., words], units["words"]),
+        tuple(values[..., own] for values in (table.score, table.se, table.chance)),
+        _shares(units["special"], units["even_special"], units["all_words"]),
+    )
+    share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
+    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
+    return ClassShares(names, share, se if of_pairs else np.full_like(se, np.nan), chance)
 
 
-def _table(units: Units, scored: Sequence[Scored], drawn: FloatArray, shape: tuple[int, int]) -> ScoreTable:
-    """The scores by some resamples, as far as labels need them. Shape: `drawn` [resample, unit]."""
-    sums = {name: resampled(drawn, units[name]) for name in PAIR_SUMS}
-    weight = np.broadcast_to(sums["weight"], (len(drawn), *shape, len(scored)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return ScoreTable(
-            score=weight / sums["n"],
-            chance=sums["chance"] / sums["n"],
-            se=_UNKNOWN,  # which no label looks at, and which takes as long as all else
-            n=_UNKNOWN.astype(np.int64),
-            pairs=_UNKNOWN.astype(np.int64),
-            effective_pairs=_UNKNOWN,
-            share=weight / sums["whole"],
-            itself=sums["itself"] / sums["n"],
-        )
+def _shares(on: FloatArray, even: FloatArray, words: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean shares, their errors, and shares of even attention.
+
+    Shape: `on` and `even` [unit, layer, head, class], `words` [unit, layer, head, 1] -> [layer, head, class] each.
+    """
+    return ratio(on, words), error(residuals(on, words)), ratio(even, words)

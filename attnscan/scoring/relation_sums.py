@@ -14,45 +14,30 @@ import numpy as np
 
 from attnscan.errors import ModelError
 from attnscan.results.intervals import holm, p_value
-from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
-from attnscan.scoring.blocks import ROOM, Adding, Blocks, error, residuals
+from attnscan.scoring.blocks import Adding, Blocks, error, ratio, residuals
 
 _MOST_LOST = 0.05  # of words: with more in no token, the tokenizer's offsets are not those of the text
-_FEWEST_BLOCKS, _MOST_BLOCKS = 32, 1024  # of documents: errors are by document up to so many
+_MOST_DOCUMENTS = 1024  # errors are by document up to so many
 _ALL = "0" * 16  # the key of what is summed over all documents
-OF_ROWS = {
-    "n": "half",  # eligible queries
-    "met": "",  # sentences that have any
-    "rules": "half rule",  # targets to which each of `RULES` points
-    "hits": "layer head",  # queries whose most attended other word is a target
-    "weight": "layer head",  # on targets, by the reading that is scored
-    "on_words": "layer head",  # on targets, among words
-    "eligible": "layer head",  # queries with weight on words
-    "chance": "layer even",  # what even attention has on targets, by the reading
-    "chance_eligible": "layer even",  # queries of which it has weight on words
-}
-"""The axes of the sums of each row. Even attention is one for all heads or, by what they carry, each head's own."""
-OF_ALL = {
-    "linked": "layer head",  # links of the trees in the maximum spanning trees
-    "links": "kind",  # of the trees, and those between neighbours
-    "words": "kind",  # all, and those without a token
-    "spelled": "kind",  # those with characters that the model was given, and of these those in no token
-}
-"""The axes of all other sums."""
-OF_DOCUMENTS = {"n": "", "hits": "layer head", "rules": "half rule"}
-"""Likewise, of the sums of each row in each document."""
 
 
 @dataclass(frozen=True)
 class RelationSums(Adding):
-    """Sums over sentences with trees, each by the name of its row. They add."""
+    """Sums over sentences with trees, each by its name and, of a row, that of the row. They add."""
 
     whole: Blocks
-    """Over all sentences, in a single block. Shape: as `OF_ROWS` and `OF_ALL`."""
+    """Over all sentences, in a single block.
+
+    Of each row `met`, sentences with an eligible query; `weight` and `on_words` on targets, by the reading and among
+    words, and the `eligible` queries with weight on words; `chance` and `chance_eligible`, `weight` and `eligible` of
+    even attention, [layer, head] each. Of all `linked`, links of trees in the maximum spanning trees, [layer, head];
+    `links`, those of the trees, and of these those between neighbours; `words`, as `relations.py` counts them."""
     documents: Blocks
-    """Of each document. Shape: as `OF_DOCUMENTS`."""
+    """Of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word is a
+    target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
 
     @classmethod
     def of(
@@ -69,13 +54,8 @@ class RelationSums(Adding):
         """
         whole = {_name(name, row): values[None, at] for name, values in of_rows.items() for at, row in enumerate(rows)}
         whole |= {name: values[None] for name, values in of_all.items()}
-        by_document = {
-            _name(n, row): values[:, at] for n, values in of_sentences.items() for at, row in enumerate(rows)
-        }
-        most = max(
-            _FEWEST_BLOCKS, min(_MOST_BLOCKS, ROOM // max(1, sum(values[0].size for values in by_document.values())))
-        )
-        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, by_document, most))
+        by_document = {_name(n, row): own[:, at] for n, own in of_sentences.items() for at, row in enumerate(rows)}
+        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, by_document, _MOST_DOCUMENTS))
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -94,11 +74,6 @@ def _name(name: str, row: Row) -> str:
     return f"{name}|{row.relation}|{row.direction}"
 
 
-def _stacked(sums: Mapping[str, FloatArray], names: Iterable[str], rows: Sequence[Row]) -> dict[str, FloatArray]:
-    """The sums of all rows by their names. Shape: each [block, row, ...]."""
-    return {name: np.stack([sums[_name(name, row)] for row in rows], 1) for name in names}
-
-
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Rows in the order of tables, each once: `all` first."""
     return tuple(sorted(set(rows), key=lambda row: (row.relation != "all", row)))
@@ -109,53 +84,53 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     Raises: ModelError if too many words are in no token.
     """
-    of_all, rows = {name: sums.whole.sums[name][0] for name in OF_ALL}, sums.rows
-    known = {name: values[0] for name, values in _stacked(sums.whole.sums, OF_ROWS, rows).items()}
-    spelled, lost = map(int, of_all["spelled"])
+    rows = sums.rows
+
+    def of_rows(blocks: Blocks, name: str) -> FloatArray:
+        """Shape: [block, ..., row]."""
+        return np.stack([blocks.sums[_name(name, row)] for row in rows], -1)
+
+    words, wordless, spelled, lost = map(int, sums.whole.sums["words"][0])
     if lost > _MOST_LOST * spelled:
         raise offsets_are_not_told(signature.model, f"{lost:,} of {spelled:,} words are in no token")
-    n_half, too_few = known["n"], known["met"] < FEWEST
-    n, larger = n_half.sum(1), n_half.argmax(1)
-    at = _best_rule(known["rules"])
-    by_rule = _at(known["rules"], at).sum(1)
-    hits = known["hits"]
+    by_half, hits, rules = (of_rows(sums.documents, name) for name in ("n", "hits", "rules"))
+    best = rules.sum(0)[::-1].argmax(1)  # of each half the rule that is best on the other. Shape: [half, row]
+    by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))
+    n = by_half.sum(1)[:, None, None]
+    beyond = hits - by_rule[:, None, None]
+    met, weight, on_words, eligible, chance, chance_eligible = (
+        of_rows(sums.whole, name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
+    )
+    (linked,), ((links, neighbours),) = sums.whole.sums["linked"], sums.whole.sums["links"]
+    gain, se, clusters = ratio(beyond, n), error(residuals(beyond, n)), (n > 0).sum(0).astype(float)
 
     def emptied(values: FloatArray) -> FloatArray:
-        return np.where(too_few, np.nan, values)
-
-    def of_heads(values: FloatArray) -> FloatArray:
-        """Shape: [row, layer, head] -> [layer, head, row]."""
-        return np.moveaxis(values, 0, -1)
+        return np.where(met < FEWEST, np.nan, values)
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        eligible, even = known["eligible"], known["chance_eligible"]
-        weight, chance = (
-            of_heads(known[name] / (counted if among else n[:, None, None]))
-            for name, counted in (("weight", eligible), ("chance", even))
-        )
-        gain, se, clusters, blocks = _gains(sums.documents, rows, at)
+        counted, by_chance = (eligible, chance_eligible) if among else (n.sum(0), n.sum(0))
         gain, se = emptied(gain), emptied(se)
-        of_rows = RowNumbers(
-            n=n.astype(np.int64),
-            sentences=known["met"].astype(np.int64),
-            rule=np.array(RULES)[np.take_along_axis(at, larger[:, None], 1)[:, 0]],
-            rule_accuracy=emptied(by_rule / n),
-        )
+        larger = by_half.sum(0).argmax(0)
         return Syntax(
             rows,
-            of_rows,
-            accuracy=emptied(of_heads(hits) / n),
-            weight=emptied(weight),
-            weight_among_words=emptied(of_heads(known["on_words"] / eligible)),
-            chance=emptied(np.broadcast_to(chance, gain.shape)),
+            RowNumbers(
+                n=n.sum((0, 1, 2)).astype(np.int64),
+                sentences=met.astype(np.int64),
+                rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
+                rule_accuracy=emptied(by_rule.sum(0) / n.sum((0, 1, 2))),
+            ),
+            accuracy=emptied(ratio(hits, n)),
+            weight=emptied(weight / counted),
+            weight_among_words=emptied(on_words / eligible),
+            chance=emptied(chance / by_chance),
             gain=gain,
             se=se,
-            p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
-            uuas=of_all["linked"] / of_all["links"][0],
-            chain_uuas=float(of_all["links"][1] / of_all["links"][0]),
-            clusters=blocks,
-            words=int(of_all["words"][0]),
-            wordless=int(of_all["words"][1]),
+            p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, np.broadcast_to(clusters, gain.shape))),
+            uuas=linked / links,
+            chain_uuas=float(neighbours / links),
+            clusters=len(n),
+            words=words,
+            wordless=wordless,
             signature=signature,
         )
 
@@ -166,35 +141,3 @@ def offsets_are_not_told(model: str, why: str) -> ModelError:
         f"the tokenizer of {model} does not tell where its tokens stand in the text: {why}",
         "use a model with a fast tokenizer (tokenizer.json)",
     )
-
-
-def _best_rule(rules: FloatArray) -> IntArray:
-    """The numbers of the rules that each half of the sentences is measured by: those that are best on the other.
-
-    Shape: [row, half, rule] -> [row, half].
-    """
-    best: IntArray = rules[:, ::-1].argmax(-1)
-    return best
-
-
-def _at(values: FloatArray, places: IntArray) -> FloatArray:
-    """The values of one rule of each row and half.
-
-    Shape: [row, half, rule, ...], [row, half] -> [row, half, ...].
-    """
-    rows, halves = np.indices(places.shape)
-    chosen: FloatArray = values[rows, halves, places]
-    return chosen
-
-
-def _gains(documents: Blocks, rows: Sequence[Row], at: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """The gain and its error clustered by block, how many blocks a row is in, and how many there are.
-
-    Shape: [layer, head, row] twice, [row].
-    """
-    sums = _stacked(documents.sums, OF_DOCUMENTS, rows)
-    places, halves = np.indices(at.shape)
-    by_rule = sums["rules"][:, places, halves, at].sum(-1)
-    beyond, n = np.moveaxis(sums["hits"], 1, -1) - by_rule[:, None, None], sums["n"]
-    se = error(residuals(beyond, n[:, None, None]))
-    return beyond.sum(0) / n.sum(0), se, (n > 0).sum(0).astype(float), len(n)

@@ -1,12 +1,12 @@
 """Weights x targets: a consumer of attention that measures every head of a batch against its targets.
 
-Most targets have few cells in a row. The keys that any of them uses are picked once, for all targets and for both
-measures: over every key, and over words alone. A target of a long input that has many cells is multiplied through.
+Targets have few cells in a row. The keys that any of them uses are picked once, for all targets and for both measures:
+over every key, and over words alone with rows renormalised. An even spread is measured over whole rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,113 +15,89 @@ from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
-from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.targets import Targets
-from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact, input_by_input
+from attnscan.scoring.units import Part, SumsOfBatch, UnitBlock, exact
 
-_LONG, _DENSE = 1024, 1 / 8  # keys of a long input, and the share of them from which on a target is multiplied through
-_LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
-
-
-@dataclass(frozen=True)
-class _Readout:
-    """Matrices of targets [input, query, key], ready to measure weights: over every key, then over words alone."""
-
-    cells: Tensor
-    """Those that targets use, by their place in the matrix; filled up with the first. Shape: [input, cell]."""
-    queries: Tensor
-    """Of which query each is. Shape: [input, cell]."""
-    on_words: Tensor
-    """Whether its key is a word, 0 or 1. Shape: [input, 1, cell]."""
-    values: Tensor
-    """What each is to every target. Shape: [input, cell, target]."""
-    dense: Mapping[int, tuple[Tensor, Tensor]]
-    """Targets that are multiplied through, over every key and over words alone."""
-    even: Mapping[int, tuple[Tensor, Tensor]]
-    """Likewise, those of which what a key gets beyond its share does not count."""
-
-    @classmethod
-    def of(cls, matrices: Sequence[Tensor], even: Sequence[int], words: Tensor, inputs: int) -> _Readout:
-        """The queries of all matrices are shared out evenly to so many `inputs`.
-
-        Shape: matrices [batch, query, key], `words` [batch, key], bool.
-        """
-        keys, dense, device = words.shape[1], list[int](), words.device
-        union = torch.zeros(inputs, matrices[0][..., 0].numel() // inputs * keys, dtype=torch.bool, device=device)
-        for p, matrix in enumerate(matrices):
-            used = matrix != 0
-            if p not in even and keys > _LONG and int(used.count_nonzero()) > _DENSE * used.numel():
-                dense.append(p)
-            elif p not in even:
-                union |= used.reshape(inputs, -1)
-        number, place = union.nonzero().T
-        count = torch.bincount(number, minlength=inputs)
-        at = torch.arange(len(place), device=device) - (count.cumsum(0) - count)[number]
-        most = max(1, int(count.max()))
-        cells = torch.zeros(inputs, most, dtype=torch.int64, device=device)
-        cells[number, at] = place
-        values = torch.zeros(inputs, most, len(matrices), dtype=exact(device), device=device)
-        for p, matrix in enumerate(matrices):
-            if p not in even and p not in dense:
-                values[number, at, p] = matrix.reshape(inputs, -1)[number, place].to(values)
-        on_words = words.repeat_interleave(max(1, inputs // len(words)), 0).gather(1, cells % keys)[:, None].to(values)
-
-        def in_full(p: int) -> tuple[Tensor, Tensor]:
-            every_key = matrices[p].float()
-            return every_key.reshape(inputs, -1, keys), (every_key * words[:, None]).reshape(inputs, -1, keys)
-
-        through, evens = ({p: in_full(p) for p in places} for places in (dense, even))
-        return cls(cells, cells // keys, on_words, values, through, evens)
-
-    def measure(self, weights: Tensor, share: Tensor) -> Tensor:
-        """Weight on target, summed over queries.
-
-        Shape: `weights` [input, head, query, key], and what these are multiplied with over words alone [input, head,
-        query] -> [2, input, head, target].
-        """
-        cells, queries = (index[:, None].expand(-1, weights.shape[1], -1) for index in (self.cells, self.queries))
-        picked = weights.flatten(2).gather(2, cells).to(self.values)
-        picked_rows = picked * share.gather(2, queries) * self.on_words
-        measured = torch.stack([picked @ self.values, picked_rows @ self.values])
-        for p, (every_key, on_words) in self.dense.items():
-            measured[0, ..., p] = (weights * every_key[:, None]).sum((-1, -2))
-            measured[1, ..., p] = ((weights * on_words[:, None]).sum(-1) * share).sum(-1)
-        if self.even:
-            shared = torch.empty_like(weights)  # one for all: what is made anew falls out of the processor's cache
-        for p, (every_key, on_words) in self.even.items():
-            measured[0, ..., p] = torch.minimum(weights, every_key[:, None], out=shared).sum((-1, -2))
-            torch.mul(weights, share[..., None], out=shared)
-            measured[1, ..., p] = torch.minimum(shared, on_words[:, None], out=shared).sum((-1, -2))
-        return measured
+LEAST_SHARE = 1e-6
+"""A query with less weight than this on words has no row among words."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """What some inputs are scored by under one mask. Shape: the last two [2, input, query, ...], for both measures."""
+    """The targets of some inputs under one mask: the columns that weights are measured on."""
 
     words: Tensor
     """0 or 1: which keys are. Shape: [batch, 1, 1, key]."""
-    readout: _Readout
+    cells: Tensor
+    """Places in [query, key] that targets use; filled up with the first. Shape: [input, cell]."""
+    queries: Tensor
+    """Of which query each is. Shape: [input, cell]."""
+    on_words: Tensor
+    """0 or 1: whether its key is a word. Shape: [input, 1, cell]."""
+    values: Tensor
+    """What each cell is to every column. Shape: [input, cell, column]."""
+    even: Mapping[int, tuple[Tensor, Tensor]]
+    """The columns of even spreads, over every key and over words: what a key gets beyond its share does not count."""
     counted: Tensor
-    """Which queries have a target, 0 or 1, by pattern; then their weight on it under even attention."""
-    on_itself: Tensor
-    """What each query is among its own targets, in [0, 1], by pattern."""
+    """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
+
+    Shape: [2, input, query, 2 x pattern]."""
+
+    @classmethod
+    def of(cls, columns: Sequence[Tensor], even: Sequence[int], words: Tensor, counted: Tensor) -> _Layout:
+        """Pick the cells of some columns. Shape: each [input, query, key]; `words` [batch, 1, key], bool."""
+        (inputs, _, keys), device = columns[0].shape, words.device
+        used = torch.zeros(columns[0].shape, dtype=torch.bool, device=device)
+        for p, column in enumerate(columns):
+            if p not in even:
+                used |= column != 0
+        number, place = used.flatten(1).nonzero().T
+        count = torch.bincount(number, minlength=inputs)
+        at = torch.arange(len(place), device=device) - (count.cumsum(0) - count)[number]
+        most = int(count.max())
+        cells = torch.zeros(inputs, most, dtype=torch.int64, device=device)
+        cells[number, at] = place
+        values = torch.zeros(inputs, most, len(columns), dtype=exact(device), device=device)
+        for p, column in enumerate(columns):
+            values[number, at, p] = column.flatten(1)[number, place].to(values)
+        is_word = words[:, 0].expand(inputs, -1).gather(1, cells % keys)[:, None].to(values)
+        spreads = {p: (columns[p].float(), columns[p] * words.float()) for p in even}
+        return cls(words[:, None].float(), cells, cells // keys, is_word, values, spreads, counted)
+
+    def measure(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight on each column, over every key and over words alone; and what rows are multiplied with among words.
+
+        Shape: `weights` [input, head, query, key] -> [2, input, head, column] and [input, head, query].
+        """
+        left = (weights * self.words).sum(-1)
+        share = (left >= LEAST_SHARE) / left.clip(LEAST_SHARE)
+        cells, queries = (index[:, None].expand(-1, weights.shape[1], -1) for index in (self.cells, self.queries))
+        picked = weights.flatten(2).gather(2, cells).to(self.values)
+        among_words = picked * share.gather(2, queries) * self.on_words
+        measured = torch.stack([picked @ self.values, among_words @ self.values])
+        if self.even:
+            rows = torch.empty_like(weights)  # one for all: what is made anew falls out of the processor's cache
+        for p, (every_key, words) in self.even.items():
+            measured[0, ..., p] = torch.minimum(weights, every_key[:, None], out=rows).sum((-1, -2))
+            torch.mul(weights, share[..., None], out=rows)
+            measured[1, ..., p] = torch.minimum(rows, words[:, None], out=rows).sum((-1, -2))
+        return measured, share
 
 
 class Scorer:
     """A consumer of attention blocks that scores one batch against its targets."""
 
-    def __init__(self, targets: Targets, *, by_query: bool = False) -> None:
-        """With `by_query`, a batch of one input is measured word by word, or by blocks of neighbours if it has many."""
-        self._targets, self._sums, self._by_query = targets, SumsOfBatch(targets.batch, by_query=by_query), by_query
-        scored = targets.scored
-        names = [known.id for known in scored]
-        self._even = [p for p, pattern in enumerate(targets.patterns) if pattern.even]
+    def __init__(self, targets: Targets) -> None:
+        self._targets, self._sums = targets, SumsOfBatch(targets.units)
+        patterns = targets.patterns
+        names = [pattern.id for pattern in patterns]
+        self._even = [p for p, pattern in enumerate(patterns) if pattern.even]
         self._resting = [p for p, name in enumerate(names) if name in RESTING]
-        self._parts = [(p, names.index(known.part_of)) for p, known in enumerate(scored) if known.part_of in names]
+        self._parts = {p: names.index(known.part_of) for p, known in enumerate(patterns) if known.part_of in names}
+        self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -130,66 +106,52 @@ class Scorer:
 
     def _take(self, block: UnitBlock) -> None:
         """Score some inputs of one length, over every key, and over words alone with rows renormalised."""
-        layout = block.part.once(f"scores {self._by_query}", lambda: self._layout(block))
-        measured, share = self._measured(block.weights, layout)
-        takes = torch.ones_like(share) if block.idle is None else ~block.idle
-        n, chance = (self._of_inputs(measured, takes, share > 0) @ layout.counted).chunk(2, -1)
-        patterns, parts = n.shape[-1], [part for part, _ in self._parts]
+        layout, patterns = block.part.once("scores", lambda: self._layout(block.part)), len(self._targets.patterns)
+        measured, share = layout.measure(block.weights)
+        takes = torch.ones_like(share) if block.idle is None else (~block.idle).to(share)
+        counts = torch.stack([takes, share > 0]).to(measured)
+        n, chance = (counts @ layout.counted).chunk(2, -1)
         if block.even_carried is not None:  # by what heads carry, chance is what even attention would carry
-            chance = self._measured(block.even_carried, layout)[0][..., :patterns]
-        weight = measured[..., :patterns]
+            chance = layout.measure(block.even_carried)[0][..., :patterns]
+        weight, wider, on_itself = measured.tensor_split([patterns, patterns + len(self._parts)], -1)
         whole, itself = weight.clone(), torch.zeros_like(weight)
-        if parts:
-            of_every_key, of_words = measured[..., patterns:].chunk(2, -1)
-            whole[0][..., parts], whole[1][..., parts] = of_every_key[0], of_words[1]
-        if block.of_tokens.grid.kind is not AttentionKind.CROSS:  # where no query is among the keys
-            own = block.weights.diagonal(dim1=-2, dim2=-1)
-            both = self._of_inputs(measured, own, own * share)
-            itself = both @ layout.on_itself
-            for p in self._even:
-                itself[..., p] = torch.minimum(both, layout.on_itself[:, :, None, :, p]).sum(-1)
-        quantities = zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True)
-        sums = {f"{kind}.{name}": both[k] for name, both in quantities for k, kind in enumerate(KINDS)}
+        whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
+        sums = {}
+        for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
+            values[1][..., self._resting] = values[0][..., self._resting]  # of all attention by both measures
+            sums |= {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS)}
         entropy = _row_entropy(block.weights, block.logits).where(block.takes, 0.0)
-        entropy, rows = self._of_inputs(measured, entropy, block.takes).sum(-1, keepdim=True)
-        self._sums.put(block, sums | {"entropy": entropy, "rows": rows})
+        sums |= {"entropy": entropy.sum(-1, keepdim=True), "rows": block.takes.sum(-1, keepdim=True)}
+        self._sums.put(block, sums)
 
-    def _measured(self, weights: Tensor, layout: _Layout) -> tuple[Tensor, Tensor]:
-        """Weight on target, as a readout has it, and what each query's weights on words are multiplied with.
+    def _layout(self, part: Part) -> _Layout:
+        """The targets of some inputs under their mask.
 
-        Shape: `weights` [batch, head, query, key] -> [2, input, head, target] and [batch, head, query].
+        Behind them stand the wider target of each part, on the part's own queries, and what patterns of others have on
+        the word itself.
         """
-        left = (weights * layout.words).sum(-1)
-        share = (left >= _LEAST_LEFT) / left.clip(_LEAST_LEFT)
-        own = (input_by_input(values, by_query=self._by_query) for values in (weights, share))
-        return layout.readout.measure(*own), share
+        batch, every_key = part.batch, part.even()[:, 0]
+        words, itself = batch.key_word[:, None, batch.keys], part.as_inputs(batch.offset == 0)
+        among_words = every_key * words
+        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
+        targets = [part.as_inputs(matrix) for matrix in self._targets.of(batch)]
+        on_words = (matrix * words for matrix in targets)
+        counted = torch.stack([self._counted(targets, every_key), self._counted(on_words, among_words)])
+        wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
+        columns = [*targets, *wider, *(targets[p] * itself for p in self._of_others)]
+        return _Layout.of(columns, self._even, words, counted)
 
-    def _of_inputs(self, like: Tensor, *values: Tensor) -> Tensor:
-        """Values of heads' queries by input. Shape: each [batch, head, query] -> [value, input, head, query]."""
-        return torch.stack([input_by_input(own, by_query=self._by_query).to(like) for own in values])
+    def _counted(self, targets: Iterable[Tensor], even: Tensor) -> Tensor:
+        """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
 
-    def _layout(self, block: UnitBlock) -> _Layout:
-        """The targets of some inputs under their mask."""
-        batch, even = block.part.batch, block.part.even()
-        words = batch.key_word[:, batch.keys]
-        matrices = [target.matrix for target in self._targets.of(batch)]
-        shape, patterns = matrices[0].shape, len(matrices)
-        eligible = [[(m != 0).any(-1) for m in matrices], [((m != 0) & words[:, None]).any(-1) for m in matrices]]
-        on_itself = torch.zeros(2, *shape[:2], patterns, dtype=exact(words.device), device=words.device)
-        if block.of_tokens.grid.kind is not AttentionKind.CROSS:
-            own = torch.stack([matrix.diagonal(dim1=-2, dim2=-1) for matrix in matrices], -1).to(on_itself)
-            on_itself = torch.stack([own, own * words[..., None]])
-        for of_kind in eligible:  # beside a part of a wider pattern, the wider target of its own queries
-            matrices += [matrices[wider] * of_kind[part][..., None] for part, wider in self._parts]
-        by_query = _Readout.of(matrices, self._even, words, shape[0] * shape[1])
-        share = 1 / (even * words[:, None]).sum(-1).clip(_LEAST_LEFT)
-        of_queries = (values.reshape(shape[0] * shape[1], 1, 1, *values.shape[2:]) for values in (even, share))
-        chance = by_query.measure(*of_queries)[..., :patterns].reshape(2, *shape[:2], patterns)
-        counted = torch.cat([torch.stack([torch.stack(of_kind, -1) for of_kind in eligible]).to(chance), chance], -1)
-        is_word = words[:, None, None].float()
-        if self._by_query:
-            return _Layout(is_word, by_query, counted.transpose(1, 2), on_itself.transpose(1, 2))
-        return _Layout(is_word, _Readout.of(matrices, self._even, words, shape[0]), counted, on_itself)
+        Shape: each [input, query, key] -> [input, query, 2 x pattern].
+        """
+        eligible, chance = [], []
+        for p, matrix in enumerate(targets):
+            on = torch.minimum(even, matrix) if p in self._even else even * matrix
+            eligible.append((matrix != 0).any(-1))
+            chance.append(on.sum(-1, dtype=exact(even.device)))
+        return torch.cat([torch.stack(eligible, -1).to(chance[0]), torch.stack(chance, -1)], -1)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's own sums, once every block has come: by `KINDS` those of `PAIR_SUMS`, by pattern.
@@ -200,8 +162,8 @@ class Scorer:
         Shape: [pair, layer, head, pattern], the last two [pair, layer, head, 1].
         Raises: CaptureError if the model's attention is not finite.
         """
-        sums = self._named(0)
-        if self._by_query:
+        sums = self._sums.arrays()
+        if self._targets.by_query:
             sums = {name: values.sum(0, keepdims=True) for name, values in sums.items()}
         if not np.isfinite(sums["entropy"]).all():
             layer = int(np.argwhere(~np.isfinite(sums["entropy"]))[:, 1].min())
@@ -210,19 +172,11 @@ class Scorer:
 
     def word_sums(self) -> dict[str, FloatArray]:
         """Each word's own sums, or each block's of neighbouring words. Shape: each [word, layer, head, ...]."""
-        return self._named(1)
-
-    def _named(self, first: int) -> dict[str, FloatArray]:
-        """The sums from the first pair or word on; patterns of resting heads are of all attention in both measures."""
-        sums = {name: values[first:] for name, values in self._sums.arrays().items()}
-        for name in PAIR_SUMS:
-            every_key, words_only = (sums[f"{kind}.{name}"] for kind in KINDS)
-            words_only[..., self._resting] = every_key[..., self._resting]
-        return sums
+        return {name: values[1:] for name, values in self._sums.arrays().items()}
 
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
-    """Entropy of each row, in nats. Shape: [batch, head, query, key] -> [batch, head, query]."""
+    """Entropy of each row, in nats. Shape: [input, head, query, key] -> [input, head, query]."""
     if logits is None:
         precise = weights.to(exact(weights.device))
         return -(precise * precise.clip(torch.finfo(weights.dtype).tiny).log()).sum(-1)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.behaviour import COLUMNS, HABITS, LEVEL, MARGIN, SPECIAL_HABITS
 from attnscan.results.scores import FloatArray, IntArray
+from attnscan.scoring.blocks import error, residuals
 
 BoolArray = NDArray[np.bool_]
 
@@ -34,7 +35,7 @@ def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
 
 @dataclass(frozen=True)
 class Shares:
-    """M, E and A, and what is asked of them. Shape: `share` and `chance` [..., layer, head, habit]."""
+    """M and E, and what follows from them. Shape: each [..., layer, head, habit]."""
 
     share: FloatArray
     chance: FloatArray
@@ -44,77 +45,63 @@ class Shares:
     def of(cls, on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...]) -> Shares:
         """From sums over units: attention on each habit, that under even attention, and words."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            share, chance = np.broadcast_arrays(on / n, even / n)  # either may differ by head where the other does not
-        return cls(share, chance, names)
+            return cls(on / n, even / n, names)
 
     @cached_property
     def average(self) -> FloatArray:
         """A: over the heads that have one. Shape: [..., 1, 1, habit]."""
         with np.errstate(invalid="ignore"):
-            known = ~np.isnan(self.share)
-            total = np.where(known, self.share, 0).sum((-3, -2), keepdims=True)
-            average: FloatArray = total / np.where(
-                known.any((-3, -2), keepdims=True), known.sum((-3, -2), keepdims=True), np.nan
-            )
-        return average
+            known = (~np.isnan(self.share)).sum((-3, -2), keepdims=True)
+            average: FloatArray = np.nansum(self.share, (-3, -2), keepdims=True) / known
+            return average
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The places of `same-keys` and `even`, of which the one must be above the other."""
+        return self.names.index("same-keys"), self.names.index("even")
 
     def above(self) -> BoolArray:
         """Where a head is well above the average head, above even attention and, for `same-keys`, above `even`."""
+        same_keys, even = self.pair
         with np.errstate(invalid="ignore"):
             above: BoolArray = (self.share - self.average > MARGIN) & (self.share - self.chance > MARGIN)
-            same_keys, even = (self.names.index(name) for name in ("same-keys", "even"))
             above[..., same_keys] &= self.share[..., same_keys] - self.share[..., even] > MARGIN
         return above
 
     def winners(self, qualify: BoolArray) -> IntArray:
-        """The habit that tells each head best from the average head; -1 where none qualifies.
+        """The habit that tells each head best from the average head, by M ln(M/A) + (1-M) ln((1-M)/(1-A)).
 
-        Shape: [..., layer, head].
+        -1 where none qualifies. Shape: [..., layer, head].
         """
-        gain = np.full(qualify.shape, -np.inf)  # few qualify, and logarithms take longer than all else
-        average = np.broadcast_to(self.average, qualify.shape)
-        gain[qualify] = _relative_entropy(self.share[qualify], average[qualify])
-        return np.where(qualify.any(-1), gain.argmax(-1), -1)
+        gain = np.zeros(self.share.shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for part, whole in ((self.share, self.average), (1 - self.share, 1 - self.average)):
+                gain += np.where(part > 0, part * np.log(part / whole), 0.0)  # 0 ln 0 is 0
+        return np.where(qualify.any(-1), np.where(qualify, gain, -np.inf).argmax(-1), -1)
 
 
 def beyond_doubt(shares: Shares, on: FloatArray, even: FloatArray, n: FloatArray) -> BoolArray:
     """Where the differences are above the margin by a t-test at a level that counts all heads and habits.
 
-    Source of the errors: the linearized variance of a difference of ratios of cluster totals, Cochran (1977), 6.4.
     Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
     """
     from scipy.special import stdtrit
 
-    units, count = len(on), shares.share.size
-    if units < 2:
+    if len(on) < 2:
         return np.zeros(shares.share.shape, dtype=bool)
-    quantile = stdtrit(units - 1, 1 - LEVEL / count)
-    total = n.sum(0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        of_head = np.nan_to_num((on - shares.share * n) / total)
-        of_even = (even - shares.chance * n) / total
+    quantile = stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
+    of_head, of_even = np.nan_to_num(residuals(on, n)), residuals(even, n)
     heads = (~np.isnan(shares.share[..., 0])).sum()
     of_average = of_head.sum((1, 2), keepdims=True) / max(1, heads)
 
-    def doubtless(difference: FloatArray, residual: FloatArray) -> BoolArray:
-        error = np.sqrt(units / (units - 1) * (residual**2).sum(0))
+    def is_sure(difference: FloatArray, residual: FloatArray) -> BoolArray:
         with np.errstate(invalid="ignore"):
-            sure: BoolArray = difference - quantile * error > MARGIN
-        return sure
+            sure: BoolArray = difference - quantile * error(residual) > MARGIN
+            return sure
 
-    sure = doubtless(shares.share - shares.average, of_head - of_average)
-    sure &= doubtless(shares.share - shares.chance, of_head - of_even)
-    same_keys, spread = (shares.names.index(name) for name in ("same-keys", "even"))
-    sure[..., same_keys] &= doubtless(
-        shares.share[..., same_keys] - shares.share[..., spread], of_head[..., same_keys] - of_head[..., spread]
-    )
+    sure = is_sure(shares.share - shares.average, of_head - of_average)
+    sure &= is_sure(shares.share - shares.chance, of_head - of_even)
+    same_keys, spread = shares.pair
+    apart = shares.share[..., same_keys] - shares.share[..., spread]
+    sure[..., same_keys] &= is_sure(apart, of_head[..., same_keys] - of_head[..., spread])
     return sure
-
-
-def _relative_entropy(share: FloatArray, average: FloatArray) -> FloatArray:
-    """Of a share to the average one, in nats: M ln(M/A) + (1-M) ln((1-M)/(1-A))."""
-    entropy = np.zeros(np.broadcast_shapes(share.shape, average.shape))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for part, whole in ((share, average), (1 - share, 1 - average)):
-            entropy += np.where(part > 0, part * np.log(part / whole), 0.0)  # 0 ln 0 is 0
-    return entropy

@@ -228,7 +228,7 @@ class _Measurer:
             measures,
             scanner.options.reading.special == "in",
         )
-        self._classes, self._scorer = ClassScorer(self.batch, special=self._special), Scorer(self._targets)
+        self._classes, self._scorer = ClassScorer(self._targets.units, special=self._special), Scorer(self._targets)
         kinds = {measure.labelled for measure in measures.values()}
         self._takers: list[Consumer] = [self._scorer] * (True in kinds) + [self._classes] * (False in kinds)
         self._layers = {head.row for head in measures}
@@ -243,7 +243,7 @@ class _Measurer:
         measure, at = self._measures[head], (slice(None), *head.place)
         if measure.labelled:
             sums, table = self._scorer.sums(), "every_key" if self._special else "words_only"
-            p = [known.id for known in self._targets.scored].index(measure.name)
+            p = [known.id for known in self._targets.patterns].index(measure.name)
             return np.stack([sums[f"{table}.{name}"][at][:, p] for name in ("weight", "n", "chance")])
         names, members = habits_of(special=self._special)
         column, classes = members[:, names.index(measure.name)], self._classes.sums()

@@ -96,11 +96,12 @@ def _not_scored(scanner: Scanner, encoded: EncodedInput, attention: Attention) -
     targets = Targets(collate([encoded]), patterns)
     visible = torch.from_numpy(attention.visible).any(0)[None]
     why: dict[str, str] = {}
-    for open_to_all, seen in zip(targets.under(torch.ones_like(visible)), targets.under(visible), strict=True):
-        if not open_to_all.matrix.any():
-            why[seen.id] = _WITHOUT_TARGET.get(seen.id, "the tokenizer does not write the same word alike")
-        elif not seen.matrix.any():
-            why[seen.id] = "no token sees a later one, so no word is eligible"
+    masks = torch.ones_like(visible), visible
+    for pattern, open_to_all, seen in zip(patterns, *map(targets.under, masks), strict=True):
+        if not open_to_all.any():
+            why[pattern.id] = _WITHOUT_TARGET.get(pattern.id, "the tokenizer does not write the same word alike")
+        elif not seen.any():
+            why[pattern.id] = "no token sees a later one, so no word is eligible"
     if scanner.measure is None:
         why |= {p.id: scanner.why_no_measure for p in scanner.options.patterns if p.target is None}
     return {pattern.id: why[pattern.id] for pattern in scanner.options.patterns if pattern.id in why}

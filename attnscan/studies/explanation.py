@@ -105,13 +105,12 @@ def _measure(
     With a `keeper` of its one input, labels are told to be sure by words in place of pairs.
     """
     batch, seed, single = scanner.collate(inputs), scanner.options.seed, keeper is not None
-    targets = Targets(batch, scanner.options.patterns, scanner.asking(inputs))
-    scorer, words = Scorer(targets), Scorer(targets, by_query=single)
-    classes = ClassScorer(batch, special=False, by_query=single, units=targets.units)
+    targets = Targets(batch, scanner.options.patterns, scanner.asking(inputs), by_query=single)
+    scorer, classes = Scorer(targets), ClassScorer(targets.units, special=False)
     neurons = NeuronScorer(targets, seed, study.heads, study.pattern)
     consumers: list[Consumer] = [classes, scorer, neurons]
     scanner.tell("neurons of queries and keys")
-    scanner.run(batch.model_inputs, partial(each, consumers if keeper is None else [*consumers, keeper, words]))
+    scanner.run(batch.model_inputs, partial(each, consumers if keeper is None else [*consumers, keeper]))
 
     def measure_again(run: Callable[[Consumer], None]) -> PairSums:
         again = Scorer(targets)
@@ -129,7 +128,7 @@ def _measure(
         "causes": {name: cause_sums(keys, unchanged, drawn) for name, drawn in changed.items()},
         "moved": sum(bool((order != torch.arange(width)).any()) for order in orders),
     }
-    return sums | ({"words": units_of(words.word_sums() | classes.sums(), USUAL)} if single else {})
+    return sums | ({"words": units_of(scorer.word_sums() | classes.sums(), USUAL)} if single else {})
 
 
 def _finish(

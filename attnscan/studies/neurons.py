@@ -140,7 +140,7 @@ class NeuronScorer:
         # Across, all keys are of the other text, and no query has words of its own sentence beside them
         other = word[:, rows, None][:, asked] & word[:, None, columns] & ~same & (not across)
         seen = batch.of_range(inputs, rows, columns, block.visible[inputs, rows, columns])
-        matrices = [target.matrix for target in self._targets.of(seen)]
+        matrices = self._targets.of(seen)
         questions = {}
         for p in self._patterns:
             matrix = matrices[p][:, asked].float()

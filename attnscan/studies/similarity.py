@@ -54,8 +54,7 @@ def similar(
         classes = list[ClassScorer]()
 
         def beside(targets: Targets) -> Consumer:
-            special = not options.reading.among_words
-            classes.append(ClassScorer(targets.batch, special=special, units=targets.units))
+            classes.append(ClassScorer(targets.units, special=not options.reading.among_words))
             return partial(each, (keeper, classes[0]))
 
         sums = {**scanner.score(inputs, also=beside), **classes[0].sums()}

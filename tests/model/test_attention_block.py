@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput, collate
 from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock, of_both_texts, visible_keys
 from attnscan.results.grid import AttentionKind, Grid
-from attnscan.results.terms import Scored
+from attnscan.scoring.patterns import Pattern
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Target
 from attnscan.scoring.units import Units
 
 LAYERS, HEADS = 2, 3
@@ -31,16 +31,14 @@ class BetweenTexts:
     """Targets from the words of one text to those of another, as they are given."""
 
     batch: EncodedBatch
-    patterns: list[Target]
+    patterns: list[Pattern]
+    matrices: list[Tensor]
     units: Units
+    by_query: bool = False
 
-    @property
-    def scored(self) -> tuple[Scored, ...]:
-        return tuple(Scored(target.id, target.part_of) for target in self.patterns)
-
-    def of(self, batch: EncodedBatch) -> list[Target]:
+    def of(self, batch: EncodedBatch) -> list[Tensor]:
         assert batch.visible is not None
-        return [replace(target, matrix=target.matrix * batch.visible) for target in self.patterns]
+        return [matrix * batch.visible for matrix in self.matrices]
 
 
 @settings(deadline=None, max_examples=draws(40))
@@ -58,14 +56,14 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     weights = rng.random((HEADS, queries, keys)) ** 3 * visible
     weights /= weights.sum(-1, keepdims=True).clip(1e-9)
     part_of = {"part": "wide"}
-    targets = [
-        Target(name, torch.tensor(matrix)[None], name == "even", part_of.get(name)) for name, matrix in matrices.items()
-    ]
+    targets = [Pattern(name, name, None, "", even=name == "even", part_of=part_of.get(name)) for name in matrices]
     sentence = (*(0 if word else SPECIAL for word in is_key), SPECIAL, *[1] * (queries - 1))
     size = keys + queries
     encoded = EncodedInput(("cat",) * size, sentence, tuple(range(size)), (False,) * size, source=keys)
     batch = collate([encoded])
-    given_targets: Any = BetweenTexts(batch, targets, Units(batch))
+    given_targets: Any = BetweenTexts(
+        batch, targets, [torch.tensor(matrix)[None] for matrix in matrices.values()], Units(batch)
+    )
     scorer = Scorer(given_targets)
     rows, seen = torch.tensor(weights)[None], of_both_texts(torch.tensor(visible)[None], [(queries, keys)])
     grid = Grid((1, HEADS), AttentionKind.CROSS)
@@ -74,7 +72,7 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
     sums = scorer.sums()
     for kind, mask in (("every_key", np.ones(keys)), ("words_only", is_key)):
         for head, p in np.ndindex(HEADS, len(targets)):
-            seen = targets[p].matrix[0].numpy() * visible
+            seen = matrices[targets[p].id] * visible
             expected = by_loops(weights[head], seen, visible, mask, even=targets[p].even)
             found = [sums[f"{kind}.{name}"][0, 0, head, p] for name in ("weight", "n", "chance", "itself")]
             assert_allclose(found, [*expected, 0], atol=1e-6, err_msg=targets[p].id)

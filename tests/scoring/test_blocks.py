@@ -23,7 +23,6 @@ from attnscan.scoring.blocks import (
     added,
     effective,
     error,
-    most_blocks,
     ratio,
     residuals,
 )
@@ -76,8 +75,9 @@ def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
 
 
 def test_models_of_many_heads_keep_fewer_blocks() -> None:
-    assert most_blocks(1) == most_blocks(ROOM // MOST_BLOCKS) == MOST_BLOCKS
-    assert most_blocks(2 * ROOM // MOST_BLOCKS) == MOST_BLOCKS // 2 and most_blocks(ROOM) == FEWEST_BLOCKS
+    sizes = {ROOM // MOST_BLOCKS: MOST_BLOCKS, 2 * ROOM // MOST_BLOCKS: MOST_BLOCKS // 2, ROOM: FEWEST_BLOCKS}
+    for size, most in sizes.items():
+        assert Blocks.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
     whole = _of(list(range(COUNT)), 512)
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
 

@@ -11,8 +11,7 @@ from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS
-from attnscan.scoring.labels import scores_of
-from attnscan.scoring.profile import class_shares
+from attnscan.scoring.labels import class_shares, scores_of
 
 OUT = Reading("weight", "out")
 GRID = 2, 3
@@ -24,7 +23,7 @@ def _units(count: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(count)
     words = rng.integers(6, 20, (count, 1, 1, 1)).astype(float)
     on, special = (rng.uniform(0, 0.1, (count, *GRID, columns)) * words for columns in (COLUMNS, 3))
-    even, even_special = (np.full((count, 1, 1, columns), 0.05) * words for columns in (COLUMNS, 3))
+    even, even_special = (np.full((count, *GRID, columns), 0.05) * words for columns in (COLUMNS, 3))
     return {
         "on": on,
         "even": even,

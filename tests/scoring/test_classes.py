@@ -19,6 +19,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
 from attnscan.results.grid import Grid
 from attnscan.scoring.classes import ClassScorer, class_of_cells
+from attnscan.scoring.units import Units
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
 DRAWN = """
@@ -83,7 +84,7 @@ def test_idle_rows_do_not_count() -> None:
     weights = _weights(len(TOY.split()), 0)
     weights[..., 1, :] = 0
     batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
-    scorer, idle = ClassScorer(batch, special=True), (weights.sum(-1) == 0)
+    scorer, idle = ClassScorer(Units(batch), special=True), (weights.sum(-1) == 0)
     visible = torch.ones(1, 10, 10, dtype=torch.bool)
     for layer in range(LAYERS):
         block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
@@ -99,7 +100,10 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: b
     lengths = torch.tensor(np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32)
     weights = (lengths / lengths.sum(-1, keepdim=True))[:, :, None].expand(-1, -1, 10, -1)
     batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
-    scorer, visible = ClassScorer(batch, special=special, by_query=by_query), torch.ones(1, 10, 10, dtype=torch.bool)
+    scorer, visible = (
+        ClassScorer(Units(batch, by_query=by_query), special=special),
+        torch.ones(1, 10, 10, dtype=torch.bool),
+    )
     for layer in range(LAYERS):
         block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
         scorer(AttentionBlock(**{**vars(block), "value_norms": lengths[None, layer]}))
@@ -149,7 +153,7 @@ def _scored(
 ) -> ClassScorer:
     """One batch, weights padded with zeros, blocks of some heads."""
     batch: EncodedBatch = collate([input_of(text) for text in inputs], vocabulary=vocabulary)
-    scorer, width = ClassScorer(batch, special=special, by_query=by_query), batch.word.shape[1]
+    scorer, width = ClassScorer(Units(batch, by_query=by_query), special=special), batch.word.shape[1]
     padded = torch.zeros(len(inputs), LAYERS, HEADS, width, width)
     visible = torch.zeros(len(inputs), width, width, dtype=torch.bool)
     for row, matrices in enumerate(weights):

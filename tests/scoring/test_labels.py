@@ -39,12 +39,12 @@ def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
         }
         sums |= {f"{kind}.whole": share * n * rng.uniform(1, 2, shape)}
         sums |= {f"{kind}.itself": share * n * rng.uniform(0, 1, shape)}
-    words = rng.integers(6, 20, (count, 1, 1, 1)).astype(float)
+    words = rng.integers(6, 20, (count, 1, 1, 1)) + np.zeros((count, *GRID, 1))
     on = np.clip(rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)), 0, 1)
     on[:, 0, 0, 10] += rng.normal(0.22, 0.2, count).clip(0)  # punctuation, about the margin
-    sums |= {"on": on * words, "even": np.full((count, 1, 1, COLUMNS), 0.05) * words, "n": words}
+    sums |= {"on": on * words, "even": np.full((count, *GRID, COLUMNS), 0.05) * words, "n": words}
     special = np.clip(rng.normal(0.2, 0.05, (count, *GRID, 3)), 0, 1)
-    sums |= {"special": special * words, "even_special": np.full((count, 1, 1, 3), 0.1) * words, "all_words": words}
+    sums |= {"special": special * words, "even_special": np.full((count, *GRID, 3), 0.1) * words, "all_words": words}
     return sums | {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
 
 
@@ -80,7 +80,7 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(special: str) ->
 
 def _labels_without_resampling(pairs: PairSums, reading: Reading) -> np.ndarray:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "drawings", lambda count, *_: iter([np.ones((RESAMPLINGS, count))]))
+        patch.setattr(module, "resamples", lambda count, *_: iter([np.ones((RESAMPLINGS, count))]))
         return _labels(pairs, reading).label
 
 

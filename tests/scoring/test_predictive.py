@@ -257,7 +257,7 @@ def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> 
     )
     questions = Questions(replace(long, unit=tuple(range(4096))))
     assert len(questions.chosen) == 15
-    assert questions.count * questions.length <= 528 * 1024
+    assert len(questions.hidden) * questions.length <= 528 * 1024
     answer = questions.help(np.zeros(questions.cells.shape), "cpmi")
     assert answer.values.shape == (len(questions.chosen),) * 2 and "--predictive-words" in answer.description
     assert len(Questions(questions.encoded, 40).chosen) == 40
@@ -389,10 +389,10 @@ def _sample(lengths: list[int]) -> list[EncodedInput]:
 def test_asking_about_many_pairs_keeps_to_its_budget(measure: HelpMeasure, scored_tokens: int) -> None:
     inputs = _sample([3, 40, 12, 1, 300, 7, 25])
     asked = within_budget(inputs, ["5" * 8] * 7, measure, scored_tokens=scored_tokens)
-    costs = [questions.count * questions.length for questions in asked]
+    costs = [len(questions.hidden) * questions.length for questions in asked]
     assert 0 < sum(costs) <= max(4096, 2 * scored_tokens)
     left_out = [encoded for encoded in inputs if encoded not in [questions.encoded for questions in asked]]
-    assert left_out == [encoded for encoded in inputs if Questions(encoded).count == 0] or scored_tokens < 10**6
+    assert left_out == [encoded for encoded in inputs if len(Questions(encoded).hidden) == 0] or scored_tokens < 10**6
     order = [inputs.index(questions.encoded) for questions in asked]
     assert order == sorted(order)
 
@@ -403,7 +403,7 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
     asked = within_budget(inputs, keys, "cpmi", scored_tokens=10**6)
     windows = [(questions.chosen[0], len(questions.chosen)) for questions in asked]
     assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
-    assert asked[0].count == 8 + 28
+    assert len(asked[0].hidden) == 8 + 28
     known = asked[0].help(np.ones(asked[0].cells.shape), "cpmi")
     assert (known.words, known.words_in_all) == (8, 30) and not known.by_length
 

@@ -11,20 +11,23 @@ import pytest
 
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
-from attnscan.scoring.relation_sums import OF_ALL, OF_ROWS, RelationSums, syntax_of
+from attnscan.scoring.relation_sums import RelationSums, syntax_of
 
 LAYERS, HEADS = 1, 2
-SIZES = {"half": 2, "rule": len(RULES), "kind": 2, "layer": LAYERS, "head": HEADS, "even": 1}
+OF_HEADS = LAYERS, HEADS
+OF_ROWS: dict[str, tuple[int, ...]] = {"met": ()}
+OF_ROWS |= dict.fromkeys(("weight", "on_words", "eligible", "chance", "chance_eligible"), OF_HEADS)
+OF_SENTENCE = {"n": (2,), "hits": OF_HEADS, "rules": (2, len(RULES))}
 
 
 def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     """Of one sentence; what is not `known` is zero, and of everything there is one."""
-    of_rows = {name: np.zeros([len(rows), *(SIZES[axis] for axis in axes.split())]) for name, axes in OF_ROWS.items()}
-    of_all = {name: np.zeros([SIZES[axis] for axis in axes.split()]) for name, axes in OF_ALL.items()}
-    for sums in (of_rows, of_all):
+    of_rows, of_sentence = (
+        {name: np.zeros((len(rows), *shape)) for name, shape in shapes.items()} for shapes in (OF_ROWS, OF_SENTENCE)
+    )
+    of_all = {"linked": np.zeros(OF_HEADS), "links": np.ones(2), "words": np.array([2.0, 0, 2, 0])}
+    for sums in (of_rows, of_all, of_sentence):
         sums |= {name: np.asarray(known[name], dtype=np.float64) for name in {*sums} & {*known}}
-    of_all["links"], of_all["words"] = np.ones(2), np.array([2.0, 0])
-    of_sentence = {"n": of_rows["n"].sum(1), "hits": of_rows["hits"], "rules": of_rows["rules"]}
     of_sentences = {name: values[None] for name, values in of_sentence.items()}
     return RelationSums.of(rows, of_rows, of_all, [document], of_sentences)
 
@@ -64,7 +67,7 @@ def test_the_rule_is_chosen_on_the_other_half(counts: list[tuple[int, str, int]]
 def test_too_many_words_in_no_token_are_no_offsets() -> None:
     row, signature = [Row("obj", HEAD)], SimpleNamespace(model="mine")
     for lost, refused in ((5, False), (6, True)):
-        sums = sums_of(row, "a" * 64, spelled=[100, lost], met=[30])
+        sums = sums_of(row, "a" * 64, words=[100, 0, 100, lost], met=[30])
         with pytest.raises(ModelError, match=r"the tokenizer of mine .* 6 of 100") if refused else nullcontext():
             syntax_of(sums, signature, among=False)  # type: ignore[arg-type]
 
@@ -73,5 +76,5 @@ def test_sums_of_other_rows_add() -> None:
     one = sums_of([Row("det", HEAD)], "a" * 64, linked=np.ones((LAYERS, HEADS)))
     total = one + sums_of([Row("all", HEAD), Row("obj", HEAD)], "b" * 64, n=[[1, 0], [2, 5]])
     assert [row.relation for row in total.rows] == ["all", "det", "obj"] and total.shape == (LAYERS, HEADS)
-    assert total.whole.sums[f"n|obj|{HEAD}"].tolist() == [[2, 5]] and total.whole.sums["linked"].sum() == HEADS
-    assert total.documents.sums[f"n|obj|{HEAD}"].tolist() == [0, 7]  # a document each
+    assert total.whole.sums["linked"].sum() == HEADS
+    assert total.documents.sums[f"n|obj|{HEAD}"].tolist() == [[0, 0], [2, 5]]  # a document each

@@ -14,7 +14,7 @@ from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.statements import Shares, habits_of
+from attnscan.scoring.statements import habits_of
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))
@@ -28,7 +28,7 @@ def _pairs(
     All heads have 0.5 in common with an even row and with the other words' mean row, planned ones 0.3 unless planned.
     """
     rng = np.random.default_rng(0)
-    words = rng.integers(8, 30, count).astype(float)[:, None, None, None]
+    words = rng.integers(8, 30, count)[:, None, None, None] + np.zeros((count, LAYERS, HEADS, 1))
     share = np.broadcast_to(BASE, (count, LAYERS, HEADS, len(CLASSES))).copy()
     beside = np.full((count, LAYERS, HEADS, 2), 0.5)
     for head, planned in plan.items():
@@ -42,7 +42,7 @@ def _pairs(
     share /= share.sum(-1, keepdims=True)
     on = np.zeros((count, LAYERS, HEADS, COLUMNS))
     on[..., : len(CLASSES)], on[..., [EVEN, SAME_KEYS]] = share, beside
-    even = np.zeros((count, 1, 1, COLUMNS))
+    even = np.zeros((count, LAYERS, HEADS, COLUMNS))
     even[..., : len(CLASSES)] = BASE
     return {"on": on * words, "even": even * words, "n": words}
 
@@ -54,7 +54,7 @@ def _labels(sums: dict[str, np.ndarray], *, of_pairs: bool = True) -> Labels:
     of_kinds |= {"entropy": pairs["n"], "rows": pairs["n"]}
     scores = scores_of(of_kinds, (Scored("next-word"),))
     units = pairs | {"on": sums["on"], "even": sums["even"], "words": sums["n"], "all_words": sums["n"]}
-    units |= {name: np.zeros((len(sums["n"]), 1, 1, 3)) for name in ("special", "even_special")}
+    units |= {name: np.zeros((len(sums["n"]), LAYERS, HEADS, 3)) for name in ("special", "even_special")}
     return labels_of(scores, units, Reading("weight", "in"), 0.25, 0, of_pairs=of_pairs)
 
 
@@ -181,10 +181,3 @@ def _by_loops(
                 best, gain = names[c], told
         result[h] = (share[h], chance, best)
     return result
-
-
-def test_heads_that_attend_alike_may_differ_under_even_attention() -> None:
-    """As on one word by what heads carry, where rounding alone sets them apart."""
-    names = ("itself", "same-keys", "even")
-    shares = Shares.of(np.ones((1, 1, 3)), np.full((2, 2, 3), 0.5), np.ones((1, 1, 1)), names)
-    assert shares.share.shape == shares.chance.shape == shares.above().shape == (2, 2, 3)

@@ -85,10 +85,10 @@ def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     turns = torch.cat([own, torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)])
     for head, (p, target), basis in product(range(2), enumerate(matrices), range(ROTATIONS + 1)):
         turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
-        expected = _plain(batch.inputs[0], target.matrix[0].double().numpy(), *turned)
+        expected = _plain(batch.inputs[0], target[0].double().numpy(), *turned)
         for name, value in zip(_NAMES, expected, strict=True):
             found = getattr(table, name)[basis, 0, head, p]
-            assert_allclose(found, value, rtol=1e-4, err_msg=f"{name} {target.id} basis {basis}")
+            assert_allclose(found, value, rtol=1e-4, err_msg=f"{name} {PATTERNS[p].id} basis {basis}")
 
 
 _NAMES = ("effective", "stability", "sign_agreement")
@@ -192,7 +192,7 @@ def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest
     scorer(_block(batch, query, key))
     sums = scorer.sums()
     assert sums is not None and sums[SUMS.index("queries"), 0, 0, 0, BAG] == 2
-    target = targets.under(torch.ones(1, 10, 10, dtype=torch.bool))[BAG].matrix[0].double().numpy()
+    target = targets.under(torch.ones(1, 10, 10, dtype=torch.bool))[BAG][0].double().numpy()
     target[[row for row in range(10) if row % 3]] = 0
     expected = _plain(batch.inputs[0], target, query[0, 0].double().numpy(), key[0, 0].double().numpy())
     table = neuron_table(sums)
