@@ -135,12 +135,6 @@ class Card:
     """Every head against a treebank, if one was named."""
 
     @property
-    def alignment_error(self) -> float:
-        """Its alignment error rate over all pairs, in [0, 1]; NaN without gold links."""
-        known = self.ranking.alignment
-        return float("nan") if known is None else float(known.overall[self.head.place])
-
-    @property
     def looked_at(self) -> str:
         """How many pairs were looked at word by word, if these are not all; else empty."""
         signature = self.ranking.signature
@@ -162,8 +156,6 @@ class Card:
         row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(alike, 1)}
         row |= {"as_it_is": why.score, **why.causes}
         row |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
-        if self.ranking.alignment is not None:
-            row["alignment_error"] = self.alignment_error
         return row if self.syntax is None else row | self.syntax.said_of(self.head)
 
     def document(self) -> dict[str, Any]:

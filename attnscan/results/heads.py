@@ -26,25 +26,6 @@ if TYPE_CHECKING:
     from attnscan.results.attention import Attention
 
 
-class AlignmentErrors(NamedTuple):
-    """Alignment error rates, in [0, 1], where every target word is linked to its most attended source word.
-
-    Source: Och and Ney (2003), section 6: 1 - 2|A ∩ S| / (|A| + |S|) for links A and gold links S.
-    """
-
-    halves: FloatArray
-    """In each half of the pairs, which their hashes say; NaN where one has none. Shape: [half, layer, head]."""
-    overall: FloatArray  # over all pairs. Shape: [layer, head]
-
-    def best(self) -> tuple[int, float] | None:
-        """The number of the head that errs least in one half, and its error rate in the other; None without pairs."""
-        chosen, other = (half.ravel() for half in self.halves)
-        if np.isnan(chosen).all() or np.isnan(other).all():
-            return None
-        number = int(np.nanargmin(chosen))
-        return number, float(other[number])
-
-
 class Leads(NamedTuple):
     """By how much some heads are above others. Shape: each [comparison]."""
 
@@ -69,8 +50,6 @@ class HeadScores:
     Labels that are not worked out yet are the function that does it, whose answer takes its place."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
-    alignment: AlignmentErrors | None = None
-    """Of cross attention over many pairs, how well heads align words; None without gold links."""
     units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
     sentence: tuple[int, ...] = ()  # of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
     not_measured: Mapping[str, str] = field(default_factory=dict)
@@ -235,8 +214,6 @@ class HeadScores:
         if self.of_input or not (patterns or top is not None or not self.has_labels or self.ranked_by is not None):
             columns = self.labels.columns(patterns or self.pattern or self.scores.patterns)
             frame = pd.DataFrame({"model": self.signature.model, **columns})
-            if self.alignment is not None:
-                frame["alignment_error"] = self.alignment.overall.ravel()
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             frame = pd.concat(parts, ignore_index=True)

@@ -22,10 +22,8 @@ from attnscan.scan.options import note
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
-from attnscan.scoring.alignment import AlignmentScorer
 from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.cross import ALIGNED
 from attnscan.scoring.predictive import Questions, within_budget
 from attnscan.scoring.targets import Targets
 
@@ -263,22 +261,17 @@ def _blocks(
     on_pairs: OnPairs | None,
     only: Sequence[str] | None,
 ) -> Blocks:
-    """What inputs say of scores and, if that was asked for, of labels and of links."""
-    options, others = scanner.options, dict[str, Any]()
+    """What inputs say of scores and, if that was asked for, of labels."""
+    options, classes = scanner.options, list[ClassScorer]()
 
     def beside(targets: Targets) -> Consumer:
         if options.labelled and only is None:
-            others["classes"] = ClassScorer(targets.units, special=not options.reading.among_words)
-        if ALIGNED in options.patterns:
-            halves = [half(encoded.known_pair, options.seed) for encoded in inputs]
-            others["links"] = AlignmentScorer(targets.batch, halves)
-        return partial(each, list(others.values()))
+            classes.append(ClassScorer(targets.units, special=not options.reading.among_words))
+        return partial(each, classes)
 
     sums = dict(scanner.score(inputs, helps, beside, only))
-    if "classes" in others:
-        sums |= others["classes"].sums()
-    if "links" in others:
-        sums["links"] = others["links"].sums()
+    for scorer in classes:
+        sums |= scorer.sums()
     if on_pairs is not None:
         on_pairs([encoded.place for encoded in inputs], sums)
     return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)

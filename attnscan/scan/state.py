@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 
 from attnscan.__version__ import __version__
@@ -21,7 +20,6 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.alignment import alignment_errors
 from attnscan.scoring.blocks import Adding, Blocks
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
@@ -158,7 +156,7 @@ class ScanSums(Adding):
     """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
 
     told: Blocks | None = None
-    """As `Scorer.sums` and, for labels, `ClassScorer.sums` name them; with `links` beside the scores of `aligned`."""
+    """As `Scorer.sums` and, for labels, `ClassScorer.sums` name them."""
     ranked: Blocks | None = None
     """Likewise; None unless options say `split`."""
     relations: RelationSums | None = None
@@ -254,12 +252,8 @@ class ScanState:
         if options.labelled:
             units = units_of(blocks, options.reading)
             labels_by[options.reading] = labels_of(scores, units, options.reading, options.threshold, options.seed)
-        alignment = None
-        if "links" in blocks:
-            halves = [blocks_of_half for blocks_of_half in (sums.told, sums.ranked) if blocks_of_half is not None]
-            alignment = alignment_errors(np.concatenate([of_half.sums["links"] for of_half in halves]))
         ranked = scores_of(sums.ranked.sums, scored, options.kind, signature.layers) if sums.ranked else None
-        return HeadScores(signature, {options.reading.by: scores}, labels_by, ranked, alignment)
+        return HeadScores(signature, {options.reading.by: scores}, labels_by, ranked)
 
 
 def _elsewhere(_: EncodedBatch) -> NoReturn:

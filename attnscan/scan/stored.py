@@ -24,7 +24,7 @@ from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.relation_sums import RelationSums
 
-_FORMAT = 18
+_FORMAT = 19
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",

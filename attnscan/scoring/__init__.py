@@ -2,7 +2,6 @@
 
 patterns.py    what a pattern is; the seven, and those of a user's own, from a Python file
 cross.py       the patterns of cross attention
-alignment.py   a consumer of cross attention: links of words, and how many are right
 targets.py     patterns applied to a batch
 units.py       a batch by its words, what is kept of a mask for all layers that have it, and sums of pairs or words
 scorer.py      a consumer of attention: targets read off weights, one batch to sums

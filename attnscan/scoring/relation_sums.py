@@ -19,7 +19,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
 from attnscan.scoring.blocks import Adding, Blocks, error, ratio, residuals
 
-_MOST_LOST = 0.05  # of words: with more in no token, the tokenizer's offsets are not those of the text
+_MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
 _ALL = "0" * 16  # the key of what is summed over all documents
 
@@ -34,7 +34,7 @@ class RelationSums(Adding):
     Of each row `met`, sentences with an eligible query; `weight` and `on_words` on targets, by the reading and among
     words, and the `eligible` queries with weight on words; `chance` and `chance_eligible`, `weight` and `eligible` of
     even attention, [layer, head] each. Of all `linked`, links of trees in the maximum spanning trees, [layer, head];
-    `links`, those of the trees, and of these those between neighbours; `words`, as `relations.py` counts them."""
+    `links`, those of the trees, and of these those between neighbours; `words`, all and those without a token."""
     documents: Blocks
     """Of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word is a
     target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
@@ -90,9 +90,9 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         """Shape: [block, ..., row]."""
         return np.stack([blocks.sums[_name(name, row)] for row in rows], -1)
 
-    words, wordless, spelled, lost = map(int, sums.whole.sums["words"][0])
-    if lost > _MOST_LOST * spelled:
-        raise offsets_are_not_told(signature.model, f"{lost:,} of {spelled:,} words are in no token")
+    words, wordless = map(int, sums.whole.sums["words"][0])
+    if wordless > _MOST_WORDLESS * words:
+        raise offsets_are_not_told(signature.model, f"{wordless:,} of {words:,} words are in no token")
     by_half, hits, rules = (of_rows(sums.documents, name) for name in ("n", "hits", "rules"))
     best = rules.sum(0)[::-1].argmax(1)  # of each half the rule that is best on the other. Shape: [half, row]
     by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))

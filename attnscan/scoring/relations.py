@@ -6,7 +6,6 @@ with all of its dependents in the relation. Items are the same for all heads, an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.hashing import hashed
-from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput
+from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, PARTS_OF_SPEECH, RULES, Row
@@ -145,10 +144,11 @@ class RelationScorer:
         inputs = self._batch.inputs
         sums = {name: values.cpu().numpy().astype(np.float64) for name, values in self._sums.items()}
         hits, (linked,) = sums.pop("hits"), sums.pop("linked")
-        words = np.sum([_count_words(encoded) for encoded in inputs], 0, dtype=np.float64)
+        words = sum(len(_sentence(encoded).tags["head"]) for encoded in inputs)
+        wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
         of_sentences = {"n": self._n, "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]), "rules": self._rules}
         of_rows = sums | {"met": (self._n.sum(-1) > 0).sum(0).astype(np.float64)}
-        of_all = {"linked": linked, "links": self._count, "words": words}
+        of_all = {"linked": linked, "links": self._count, "words": np.array([words, wordless], dtype=float)}
         return RelationSums.of(self._rows, of_rows, of_all, list(map(_document, inputs)), of_sentences)
 
 
@@ -204,19 +204,6 @@ def _tree(encoded: EncodedInput) -> tuple[list[int], list[tuple[int, int]]]:
     place = {word: at for at, word in enumerate(nodes)}
     heads: Sequence[Any] = tags["head"]
     return [unit[word] for word in nodes], [(at, place[heads[w]]) for w, at in place.items() if heads[w] in place]
-
-
-def _count_words(encoded: EncodedInput) -> tuple[int, int, int, int]:
-    """Words; those without a token; those with characters that the model was given, and of these those in no token.
-
-    Italian *la* in *nella* has none of its own, and *w* in Arabic *wktb* may be in the token of another word.
-    """
-    words = _sentence(encoded).words or ()
-    spans = [span for own, span in zip(encoded.sentence, encoded.spans, strict=True) if own != SPECIAL]
-    start, end = (spans[0][0], max(last for _, last in spans)) if encoded.truncated and spans else (0, math.inf)
-    spelled = [(first, last) for first, last in words if max(first, start) < min(last, end)]
-    lost = sum(not any(max(first, own[0]) < min(last, own[1]) for own in spans) for first, last in spelled)
-    return len(words), len(words) - len(_units_of_words(encoded)), len(spelled), lost
 
 
 def _document(encoded: EncodedInput) -> str:

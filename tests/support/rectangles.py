@@ -102,27 +102,3 @@ def scores(directory: Path, pairs: Sequence[tuple[str, str, str]], query: str = 
     return {
         key: (on / n if n else math.nan, chance / n if n else math.nan, int(n)) for key, (on, chance, n) in sums.items()
     }
-
-
-def alignment_errors(directory: Path, pairs: Sequence[tuple[str, str, str]]) -> list[list[float]]:
-    """Every head's alignment error rate, by layer and head, where each word is a token of its own."""
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    model = AutoModelForSeq2SeqLM.from_pretrained(directory, attn_implementation="eager").eval()
-    counts: dict[tuple[int, int], list[int]] = {}
-    for a, b, line in pairs:
-        links = {(int(link.split("-")[0]), int(link.split("-")[1])) for link in line.split()}
-        ids, labels = tokenizer(a)["input_ids"], tokenizer(b)["input_ids"]
-        read = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([labels]))
-        with torch.no_grad():
-            output = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
-        for layer, of_layer in enumerate(output.cross_attentions):
-            for head, rows in enumerate(of_layer[0].tolist()):
-                made = set()
-                for place, row in enumerate(rows[:-1]):
-                    words = row[:-1]
-                    made.add((words.index(max(words)), place))
-                count = counts.setdefault((layer, head), [0, 0])
-                count[0] += 2 * len(made & links)
-                count[1] += len(made) + len(links)
-    layers, heads = (1 + max(place[axis] for place in counts) for axis in (0, 1))
-    return [[1 - counts[layer, head][0] / counts[layer, head][1] for head in range(heads)] for layer in range(layers)]

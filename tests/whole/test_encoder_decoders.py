@@ -119,16 +119,6 @@ class TestGroundTruth:
         for other in ("before-aligned", "after-aligned", "same-place"):
             assert np.nanmax(table.above_chance[..., names.index(other)]) < 0.1
 
-    def test_alignment_errors_are_those_of_plain_loops_and_the_best_head_has_hardly_any(self, tmp_path: Path) -> None:
-        pairs = translator.pairs(40)
-        errors = _cross(TRANSLATOR, pairs, tmp_path).alignment
-        assert errors is not None
-        assert_allclose(errors.overall, rectangles.alignment_errors(TRANSLATOR, pairs), atol=1e-9)
-        best = errors.best()
-        assert best is not None and best[1] < 0.1 and errors.halves[0].min() < 0.1
-        shifted = _cross(TRANSLATOR, pairs, tmp_path, query="reads", pattern="aligned").alignment
-        assert shifted is not None and shifted.overall.min() > 0.5
-
     def test_planted_decoder_heads_are_found_and_no_other(self, tmp_path: Path) -> None:
         """A bias for the word before, which T5's layers share, in one head of each layer."""
         model = translator.untrained()

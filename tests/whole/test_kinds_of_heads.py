@@ -146,16 +146,14 @@ class TestCard:
         (file := tmp_path_factory.mktemp("linked") / "links").write_text("".join(f"{pair[2]}\n" for pair in pairs))
         return {"pairs": [pair[:2] for pair in pairs], "alignments": file, "model": TRANSLATOR}
 
-    def test_a_cross_heads_scores_and_alignment_error_are_those_of_a_ranking(self, linked: dict[str, Any]) -> None:
+    def test_a_cross_heads_scores_are_those_of_a_ranking(self, linked: dict[str, Any]) -> None:
         card = attnscan.head("c1-1", **linked)["c1-1"]
         ranking = attnscan.heads(attention="cross", **linked)
         place = (1, 1, ranking.scores.patterns.index("aligned"))
         assert card.look.measure.name == "aligned" and card.rank("aligned") == 1
         assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
-        assert ranking.alignment is not None
-        assert card.alignment_error == ranking.alignment.overall[1, 1] < 0.1
         row = card.row()
-        assert (row["kind"], row["among_words"], row["alignment_error"]) == ("cross", "aligned", card.alignment_error)
+        assert (row["kind"], row["among_words"]) == ("cross", "aligned")
 
     def test_shares_from_the_same_place_and_links_are_those_of_plain_loops(self, linked: dict[str, Any]) -> None:
         given = {**linked, "by": "weight", "special": "in"}
@@ -195,7 +193,7 @@ class TestCard:
         screen = run("head", heads, "--pairs", str(file), "--model", str(TRANSLATOR), *options).stdout
         lines = screen.splitlines()
         assert len(lines) <= 45 and max(map(len, lines)) <= 80
-        assert ("Alignment error rate" in screen) == ("from place" in screen) == heads.startswith("c")
+        assert ("from place" in screen) == heads.startswith("c")
         command = suggested(screen)
         assert command[:2] == ["show", heads.removeprefix("e")] and "--model" in command
         run(*command)

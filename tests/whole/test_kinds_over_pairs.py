@@ -125,14 +125,12 @@ def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
 def test_one_half_of_the_pairs_chooses_heads_and_the_other_tells_their_scores() -> None:
     options: dict[str, Any] = {"model": TRANSLATOR, "attention": "cross", "alignments": LINKS, "pattern": "aligned"}
     halves, whole = attnscan.heads(TEXTS, split=True, **options), attnscan.heads(TEXTS, **options)
-    assert halves.ranked_by is not None and halves.alignment is not None and whole.alignment is not None
+    assert halves.ranked_by is not None
     assert halves.ranked_by.grid == halves.scores.grid
     of_both = (halves.ranked_by, halves.scores)
     counts = [scores.every_key.n[0, 0, 0] for scores in of_both]
     score = sum(s.every_key.score * n for s, n in zip(of_both, counts, strict=True)) / sum(counts)
     assert_allclose(score, whole.scores.every_key.score, rtol=1e-6)
-    assert_allclose(halves.alignment.halves, whole.alignment.halves, rtol=1e-12)
-    assert halves.alignment.best() == whole.alignment.best()
 
 
 def test_links_are_of_one_file_of_pairs(files: tuple[str, str], tmp_path: Path) -> None:

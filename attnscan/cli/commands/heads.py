@@ -71,13 +71,10 @@ def heads(
 
 
 def _notes(result: HeadScores) -> Iterator[str]:
-    """Of how many words `predictive` was measured, and how well the best head aligns words."""
+    """Of how many words `predictive` was measured."""
     if "predictive" in result.scores.patterns and result.signature.predictive != "off":
         place = result.scores.patterns.index("predictive")
         words, pairs = (int(values[..., place].max()) for values in (result.table.n, result.table.pairs))
         if pairs:  # else a note says why
             measured = f"{counted(words, 'word')} of {counted(pairs, 'pair')}"
             yield f"predictive was measured on {measured}; --predictive-pairs N asks about more"
-    if result.alignment is not None and (best := result.alignment.best()) is not None:
-        name, error = result.grid[best[0]].name, best[1]
-        yield f"alignment error rate {error:.2f} of {name} on half of the pairs, as the best head of the other half"

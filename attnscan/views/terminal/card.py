@@ -66,7 +66,7 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int, relati
     yield from _distances(card, width)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
     nearest = f"Most alike, by divergence in nats{card.looked_at}: {alike}." if alike else ""
-    for told in (_profile(card), _aligned(card), nearest, card.look.reason, _lost(card)):
+    for told in (_profile(card), nearest, card.look.reason, _lost(card)):
         yield from wrapped(told, width, style="")
     if card.syntax is not None:
         yield from _syntax(card.syntax, card.head, width, relations)
@@ -132,15 +132,6 @@ def _profile(card: Card) -> str:
     )
     among = " among words" if card.ranking.reading.among_words else ""
     return f"Where attention goes{among}: {', '.join(told) or 'nowhere'}."
-
-
-def _aligned(card: Card) -> str:
-    """How well the head aligns words, and its rank; empty where no gold links are known."""
-    known, error = card.ranking.alignment, card.alignment_error
-    if known is None or np.isnan(error):
-        return ""
-    rank = 1 + int((known.overall < error).sum())
-    return f"Alignment error rate {error:.2f}, rank {rank} of {known.overall.size}, by each word's most attended word."
 
 
 def _lost(card: Card) -> str:
