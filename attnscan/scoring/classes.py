@@ -16,7 +16,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.behaviour import CLASSES
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.units import LEAST_LEFT, Part, SumsOfBatch, UnitBlock, Units, exact
+from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, UnitBlock, Units, exact
 
 _DISTANCES = {
     "itself": (0, 0),
@@ -68,14 +68,14 @@ class _Layout:
     """Of cells without one, the number behind the last. Shape: [input, query, key], int8."""
 
     @classmethod
-    def of(cls, part: Part) -> _Layout:
+    def of(cls, block: UnitBlock) -> _Layout:
         """Of some inputs of a batch under their mask."""
-        batch, word = part.batch, part.batch.word
+        batch, word = block.batch, block.batch.word
         frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent
         rare = word & ~frequent & ~batch.punctuation & (batch.frequent is not None)
         masks = (word,), batch.delimiters, (frequent, rare)
         words, special, marks = (torch.stack(own, -1)[:, None, batch.keys].float() for own in masks)
-        classes = part.as_inputs(class_of_cells(batch))
+        classes = block.as_inputs(class_of_cells(batch))
         return cls(words.mT, special, marks, classes.where(classes >= 0, len(CLASSES)))
 
     def on_columns(self, rows: Tensor) -> Tensor:
@@ -102,10 +102,10 @@ class ClassScorer:
 
     def _take(self, block: UnitBlock) -> None:
         """Sum some inputs of one length."""
-        part, takes, kind = block.part, block.takes, exact(block.weights.device)
-        layout = part.once("classes", lambda: _Layout.of(part))
+        takes, kind = block.takes, exact(block.weights.device)
+        layout = block.once("classes", lambda: _Layout.of(block))
         rows, eligible = self._rows(block.weights, takes, layout)
-        even, on_even, even_special = part.once(f"even {self._special}", lambda: self._on_even(part.even(), layout))
+        even, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block.even, layout))
         if block.even_carried is not None:
             _, on_even, even_special = self._on_even(block.even_carried, layout)
         on = layout.on_columns(rows).sum(2, dtype=kind)

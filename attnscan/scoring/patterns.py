@@ -15,14 +15,13 @@ tensor library.
 
 from __future__ import annotations
 
+import runpy
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import walk_tb
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
 from attnscan.hashing import hashed
@@ -108,14 +107,6 @@ class Pattern:
         _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
         lines = matrix.rstrip().splitlines()[1:] if drawn else []
         return "\n".join(line.removeprefix("    ") for line in lines)
-
-    @property
-    def drawn_chance(self) -> float | None:
-        """The chance of the target that is drawn, in [0, 1]: its score by even weights. None if it is not drawn."""
-        rows = [line.split()[1:] for line in self.drawing.splitlines()[1:]]
-        targets = [[0.0 if cell == "·" else float(cell) for cell in row] for row in rows]
-        scores = [sum(min(t, 1 / len(row)) if self.even else t / len(row) for t in row) for row in targets if any(row)]
-        return sum(scores) / len(scores) if scores else None
 
 
 def next_word(batch: EncodedBatch) -> Tensor:
@@ -454,20 +445,21 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern
     if not names:
         raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
     for name in names:
-        if names.count(name) > 1:
-            raise OptionError(f"two patterns are called '{name}'", "give each a name of its own")
-        if name in _COLUMNS:
-            raise OptionError(f"a pattern is called '{name}', as a column of tables is", "give it another name")
+        if names.count(name) > 1 or name in _COLUMNS:
+            also = "two patterns are" if names.count(name) > 1 else "a pattern and a column of tables are"
+            raise OptionError(f"{also} called '{name}'", "give each a name of its own")
     return result
 
 
-def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
-    """What some patterns are, a row each."""
-    import pandas as pd
-
-    columns = ("letter", "id", "counts", "queries", "keys", "source")
-    rows = [[getattr(pattern, column) for column in columns] for pattern in patterns]
-    return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
+def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
+    if isinstance(wanted, Pattern):
+        return wanted
+    if callable(wanted):
+        return Pattern.of(wanted)
+    if (pattern := called(str(wanted), ours)) is None:
+        known = [pattern.id for pattern in ours]
+        raise OptionError(f"there is no pattern '{wanted}'", nearest(str(wanted), known, f"there are {', '.join(known)}"))
+    return pattern
 
 
 def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
@@ -480,19 +472,12 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
     return next((pattern for pattern in ours if either in (pattern.id, pattern.letter.casefold())), None)
 
 
-def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
-    if isinstance(wanted, Pattern):
-        return wanted
-    if callable(wanted):
-        return Pattern.of(wanted)
-    if not isinstance(wanted, str):
-        raise OptionError(
-            f"{wanted!r:.60} is not a pattern", "give names, such as 'next-word', or functions of your own"
-        )
-    if (pattern := called(wanted, ours)) is None:
-        known = [pattern.id for pattern in ours]
-        raise OptionError(f"there is no pattern '{wanted}'", nearest(wanted, known, f"there are {', '.join(known)}"))
-    return pattern
+def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
+    """What some patterns are, a row each."""
+    import pandas as pd
+
+    columns = ["letter", "id", "counts", "queries", "keys", "source"]
+    return pd.DataFrame(map(vars, patterns), columns=columns).rename(columns={"id": "pattern"})
 
 
 def is_own(name: str) -> bool:
@@ -502,34 +487,6 @@ def is_own(name: str) -> bool:
     (True, True, False)
     """
     return name.endswith(_SUFFIX) or name.rpartition(":")[0].endswith(_SUFFIX)
-
-
-def own_pattern(name: str) -> Pattern:
-    """The pattern that a file's function is, with a hash of the file.
-
-    Raises: OptionError if the file cannot be read or run, or has no such function.
-    """
-    file, _, function = name.rpartition(":")
-    if not file.endswith(_SUFFIX) or not function:
-        raise OptionError(f"'{name}' names no function", _HOW)
-    path = Path(file)
-    try:
-        code = path.read_bytes()
-    except FileNotFoundError:
-        raise OptionError(f"there is no file {path}", "check the path") from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check it") from None
-    module = _run(path, code)
-    if not hasattr(module, function):
-        functions = {name: value for name, value in vars(module).items() if callable(value)}
-        there = [name for name, value in functions.items() if getattr(value, "__module__", None) == module.__name__]
-        remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
-        raise OptionError(f"{path} has no function '{function}'", remedy)
-    try:
-        (pattern,) = chosen([getattr(module, function)])
-    except AttnscanError as error:
-        raise OptionError(f"{name}: {error.what}", error.remedy) from None
-    return replace(pattern, code=hashed(code))
 
 
 def with_own(
@@ -545,39 +502,45 @@ def with_own(
     return [pattern.id for pattern in patterns], every
 
 
-def _run(path: Path, code: bytes) -> ModuleType:
-    """The module that a file's code makes. Raises: OptionError for whatever it raises."""
-    module = ModuleType(f"attnscan_own_{hashed(str(path.absolute()).encode())[:16]}")
-    module.__file__ = str(path.absolute())
-    sys.modules[module.__name__] = module  # where dataclasses look for their own
+def own_pattern(name: str) -> Pattern:
+    """The pattern that a file's function is, with a hash of the file.
+
+    Raises: OptionError if the file cannot be read or run, or has no such function.
+    """
+    file, _, function = name.rpartition(":")
+    if not file.endswith(_SUFFIX) or not function:
+        raise OptionError(f"'{name}' names no function", _HOW)
     try:
-        with _beside(path):
-            exec(compile(code, module.__file__, "exec"), vars(module))
+        code = Path(file).read_bytes()
+    except FileNotFoundError:
+        raise OptionError(f"there is no file {file}", "check the path") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "check it") from None
+    defined = _run(file)
+    if not callable(defined.get(function)):
+        there = [known for known, own in defined.items() if getattr(own, "__module__", None) == defined["__name__"]]
+        remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
+        raise OptionError(f"{file} has no function '{function}'", remedy)
+    try:
+        (pattern,) = chosen([defined[function]])
+    except AttnscanError as error:
+        raise OptionError(f"{name}: {error.what}", error.remedy) from None
+    return replace(pattern, code=hashed(code))
+
+
+def _run(file: str) -> dict[str, Any]:
+    """What a file's code defines; it may import files beside it. Raises: OptionError for whatever it raises."""
+    sys.path.insert(0, str(Path(file).absolute().parent))
+    try:
+        return runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
     except (Exception, SystemExit) as error:
-        del sys.modules[module.__name__]
         if out_of_memory(error):
             raise
-        raise OptionError(f"{path} cannot be run: {_told(error, path)}", f"see that `python {path}` runs") from error
-    return module
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[None]:
-    """Let a file import those beside it, as Python does for a file that it runs."""
-    directory = str(path.absolute().parent)
-    sys.path.insert(0, directory)
-    try:
-        yield
+        lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
+        what = type(error).__name__ + (f" in line {line}" if line else "")
+        text = " ".join(str(getattr(error, "msg", error)).split())[:200]
+        why = ": ".join(filter(None, (what, text)))
+        raise OptionError(f"{file} cannot be run: {why}", f"see that `python {file}` runs") from error
     finally:
-        sys.path.remove(directory)
-
-
-def _told(error: BaseException, path: Path) -> str:
-    """What an error says in one line: its class, the line of the file that it came from, and its text."""
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    for frame, number in walk_tb(error.__traceback__):
-        if Path(frame.f_code.co_filename).absolute() == path.absolute():
-            line = number
-    text = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())[:200]
-    where = f" in line {line}" if line is not None else ""
-    return f"{type(error).__name__}{where}{': ' if text else ''}{text}"
+        sys.path.pop(0)

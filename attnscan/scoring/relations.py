@@ -7,7 +7,6 @@ with all of its dependents in the relation. Items are the same for all heads, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,17 +100,17 @@ class RelationScorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block, of whole rows."""
-        for of_units in self._units.blocks(replace(block, idle=None)):
+        for of_units in self._units.blocks(block):
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
         """Sum what some heads of a layer say of some sentences."""
-        start, stop, batch, weights = block.inputs.start, block.inputs.stop, block.part.batch, block.weights
+        start, stop, batch, weights = block.inputs.start, block.inputs.stop, block.batch, block.weights
         rows, units = len(self._rows), weights.shape[-1]
         (s, q, r, k), (of_item, asking, row) = (
             places[(places[:, 0] >= start) & (places[:, 0] < stop)].T for places in (self._targets, self._items)
         )
-        even = block.part.even().expand(weights.shape) if block.even_carried is None else block.even_carried
+        even = block.even.expand(weights.shape) if block.even_carried is None else block.even_carried
         for names, own in ((("weight", "on_words", "eligible"), weights), (("chance", "", "chance_eligible"), even)):
             left = (own * batch.word[:, None, None, :units]).sum(-1)
             counts = left >= LEAST_SHARE

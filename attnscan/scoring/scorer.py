@@ -19,7 +19,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.targets import Targets
-from attnscan.scoring.units import Part, SumsOfBatch, UnitBlock, exact
+from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact
 
 LEAST_SHARE = 1e-6
 """A query with less weight than this on words has no row among words."""
@@ -106,10 +106,9 @@ class Scorer:
 
     def _take(self, block: UnitBlock) -> None:
         """Score some inputs of one length, over every key, and over words alone with rows renormalised."""
-        layout, patterns = block.part.once("scores", lambda: self._layout(block.part)), len(self._targets.patterns)
+        layout, patterns = block.once("scores", lambda: self._layout(block)), len(self._targets.patterns)
         measured, share = layout.measure(block.weights)
-        takes = torch.ones_like(share) if block.idle is None else (~block.idle).to(share)
-        counts = torch.stack([takes, share > 0]).to(measured)
+        counts = torch.stack([block.has_row, share > 0]).to(measured)
         n, chance = (counts @ layout.counted).chunk(2, -1)
         if block.even_carried is not None:  # by what heads carry, chance is what even attention would carry
             chance = layout.measure(block.even_carried)[0][..., :patterns]
@@ -120,21 +119,21 @@ class Scorer:
         for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
             values[1][..., self._resting] = values[0][..., self._resting]  # of all attention by both measures
             sums |= {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS)}
-        entropy = _row_entropy(block.weights, block.logits).where(block.takes, 0.0)
+        entropy = torch.special.entr(block.weights).sum(-1).where(block.takes, 0.0)
         sums |= {"entropy": entropy.sum(-1, keepdim=True), "rows": block.takes.sum(-1, keepdim=True)}
         self._sums.put(block, sums)
 
-    def _layout(self, part: Part) -> _Layout:
+    def _layout(self, block: UnitBlock) -> _Layout:
         """The targets of some inputs under their mask.
 
         Behind them stand the wider target of each part, on the part's own queries, and what patterns of others have on
         the word itself.
         """
-        batch, every_key = part.batch, part.even()[:, 0]
-        words, itself = batch.key_word[:, None, batch.keys], part.as_inputs(batch.offset == 0)
+        batch, every_key = block.batch, block.even[:, 0]
+        words, itself = batch.key_word[:, None, batch.keys], block.as_inputs(batch.offset == 0)
         among_words = every_key * words
         among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
-        targets = [part.as_inputs(matrix) for matrix in self._targets.of(batch)]
+        targets = [block.as_inputs(matrix) for matrix in self._targets.of(batch)]
         on_words = (matrix * words for matrix in targets)
         counted = torch.stack([self._counted(targets, every_key), self._counted(on_words, among_words)])
         wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
@@ -173,13 +172,3 @@ class Scorer:
     def word_sums(self) -> dict[str, FloatArray]:
         """Each word's own sums, or each block's of neighbouring words. Shape: each [word, layer, head, ...]."""
         return {name: values[1:] for name, values in self._sums.arrays().items()}
-
-
-def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
-    """Entropy of each row, in nats. Shape: [input, head, query, key] -> [input, head, query]."""
-    if logits is None:
-        precise = weights.to(exact(weights.device))
-        return -(precise * precise.clip(torch.finfo(weights.dtype).tiny).log()).sum(-1)
-    # Logarithms of all weights cost more than the softmax. One a row is enough: log w = log w_max - (l_max - l).
-    below = logits.amax(-1, keepdim=True) - logits
-    return (below.mul_(weights).sum(-1) - weights.amax(-1).log()).clip(0)

@@ -1,18 +1,18 @@
 """A batch's attention by scored units: weights of tokens made weights of words, with what a mask leaves of the batch.
 
-Attention to a word is the sum over its pieces, from it the mean. What follows from a mask alone is worked out once for
-all layers that have it. Sums are made in float64: so those of an input do not depend on the inputs beside it.
+Attention to a word is the sum over its pieces, from it the mean. Sums are made in float64: so those of an input do not
+depend on the inputs beside it.
 
-By query, each query of a single input is measured as if it were an input: `input` below is then a query, and there is
-one query of each.
+By query, each query of a single input is measured as if it were an input: `input` in shapes is then a query, and has
+one query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,88 +30,63 @@ MOST_WORDS = 512
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some inputs of a batch under a mask."""
+class UnitBlock:
+    """A block of attention by units: some inputs of the batch and some heads of a layer, with whole rows."""
 
+    of_tokens: AttentionBlock
+    """These inputs' alone."""
     batch: EncodedBatch
-    """These inputs by units, with the block's units for queries and keys."""
-    seen: Tensor
-    """Which tokens each token may see. Shape: [batch, query token, key token], bool."""
-    mask: Tensor
-    """What `seen` is of; kept alive, so that its id stays its own."""
+    """These inputs by units under the block's mask, with the block's units for queries and keys."""
+    inputs: slice
+    """Their places in the whole batch."""
     by_query: bool
-    pieces: tuple[Tensor, Tensor] | None = None
-    """The unit of each token of a single input, of queries and of keys; None where every token is a unit."""
-    kept: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, batch: EncodedBatch, inputs: slice, block: AttentionBlock, *, by_query: bool) -> Part:
-        """The inputs of a block of tokens or, where words have several tokens, one of them."""
-        seen = block.visible[inputs, block.rows, block.columns]
-        part = batch.of_range(inputs, block.rows, block.columns, seen)
-        if batch.unit is None or not part.inputs[0].merges:
-            return cls(part, seen, block.visible, by_query)
-        unit = batch.unit[inputs.start]
-        pieces = unit[block.rows] - (part.queries.start or 0), unit[block.columns] - (part.keys.start or 0)
-        return cls(part, seen, block.visible, by_query, pieces)
+    kept: dict[str, Any]
+    """What is the same for all layers that have the mask."""
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` makes of these inputs, made once for all layers that have their mask."""
+        """What `make` makes of the mask and these inputs, made once for all layers that have it."""
         if name not in self.kept:
             self.kept[name] = make()
-        return cast(T, self.kept[name])
-
-    def by_units(self, weights: Tensor) -> Tensor:
-        """Shape: [batch, head, query token, key token] -> [batch, head, query, key]."""
-        if self.pieces is None:
-            return weights
-        (batch, heads, tokens, _), (queries, keys) = weights.shape, self.pieces
-        count = queries.bincount()
-        to_units = weights.new_zeros(batch, heads, tokens, int(keys.max()) + 1).index_add_(3, keys, weights)
-        from_units = weights.new_zeros(batch, heads, len(count), to_units.shape[3]).index_add_(2, queries, to_units)
-        return from_units / count[:, None]
+        made: T = self.kept[name]
+        return made
 
     def as_inputs(self, values: Tensor, query: int = 1) -> Tensor:
         """Values of queries, by query as if each were an input. Shape: [batch, query, ...]; `query` is its axis."""
         return values.transpose(0, query) if self.by_query else values
 
-    def even(self) -> Tensor:
-        """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
-        even = self.seen.float()
-        return self.as_inputs(self.by_units((even / even.sum(-1, keepdim=True).clip(1))[:, None]), 2)
+    def by_units(self, weights: Tensor) -> Tensor:
+        """Shape: [batch, head, query token, key token] -> [input, head, query, key]."""
+        block, (first, *more) = self.of_tokens, self.batch.inputs
+        if not more and first.merges:
+            unit = torch.tensor(first.unit, device=weights.device)
+            queries, keys = unit[block.rows] - (self.batch.queries.start or 0), unit[block.columns]
+            count = queries.bincount()
+            to_units = weights.new_zeros(*weights.shape[:3], int(keys.max()) + 1).index_add_(3, keys, weights)
+            weights = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
+            weights = weights.index_add_(2, queries, to_units) / count[:, None]
+        return self.as_inputs(weights, 2)
 
+    @cached_property
+    def weights(self) -> Tensor:
+        """Shape: [input, head, query, key]."""
+        return self.by_units(self.of_tokens.weights)
 
-@dataclass(frozen=True)
-class UnitBlock:
-    """A block of attention by units: some inputs of the batch and some heads of a layer, with whole rows."""
-
-    of_tokens: AttentionBlock
-    part: Part
-    inputs: slice
-    """Those of the batch."""
-    weights: Tensor
-    """Shape: [input, head, query, key]."""
-    logits: Tensor | None
-    """What the softmax is of; None where it is not known, or units have several tokens."""
-    idle: Tensor | None
-    """Which queries take nothing from any key. Shape: [input, head, query], bool; None if there are none."""
-
-    @classmethod
-    def of(cls, block: AttentionBlock, part: Part, inputs: slice, row: slice) -> UnitBlock:
-        """Those inputs of a block of tokens, which stand in its `row`.
-
-        A word takes something if one of its pieces does.
-        """
-        weights = part.as_inputs(part.by_units(block.weights[row]), 2)
-        logits = None if block.logits is None or part.pieces else part.as_inputs(block.logits[row], 2)
-        return cls(block, part, inputs, weights, logits, None if block.idle is None else weights.sum(-1) == 0)
+    @cached_property
+    def has_row(self) -> Tensor:
+        """Which queries take anything from any key. Shape: [input, head, query], bool."""
+        if self.of_tokens.value_norms is None:
+            return torch.ones_like(self.weights[..., 0], dtype=torch.bool)
+        return self.weights.sum(-1) > 0
 
     @cached_property
     def takes(self) -> Tensor:
-        """Which words take anything. Shape: [input, head, query], bool."""
-        batch = self.part.batch
-        words = self.part.as_inputs(batch.query_word[:, None, batch.queries], 2).expand(self.weights.shape[:3])
-        return words if self.idle is None else words & ~self.idle
+        """Which of them are words. Shape: [input, head, query], bool."""
+        return self.has_row & self.as_inputs(self.batch.query_word[:, None, self.batch.queries], 2)
+
+    @property
+    def even(self) -> Tensor:
+        """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
+        return self.once("even", lambda: self.by_units(self._seen / self._seen.sum(-1, keepdim=True).clip(1)))
 
     @cached_property
     def even_carried(self) -> Tensor | None:
@@ -119,15 +94,16 @@ class UnitBlock:
 
         A row that carries nothing is zero. Shape: [input, head, query, key], float32; None of weights.
         """
-        block = self.of_tokens
-        if block.value_norms is None:
+        if self.of_tokens.value_norms is None:
             return None
-        first = block.inputs.start or 0
-        norms = block.value_norms[self.inputs.start - first : self.inputs.stop - first, :, None]
-        even = self.part.seen[:, None] * norms
-        even = self.part.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT))
-        even = self.part.as_inputs(even, 2)
-        return even if self.idle is None else even * ~self.idle[..., None]
+        even = self._seen * self.of_tokens.value_norms[:, :, None]
+        return self.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)) * self.has_row[..., None]
+
+    @property
+    def _seen(self) -> Tensor:
+        """Which tokens may be seen, 0 or 1. Shape: [batch, 1, query token, key token]."""
+        block = self.of_tokens
+        return block.visible[self.inputs, None, block.rows, block.columns].float()
 
 
 class Units:
@@ -136,7 +112,7 @@ class Units:
     def __init__(self, batch: EncodedBatch, *, by_query: bool = False) -> None:
         self.batch, self.by_query = batch, by_query
         self._last: tuple[AttentionBlock | None, list[UnitBlock]] = None, []
-        self._parts: dict[tuple[int, ...], Part] = {}
+        self._parts: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
 
     def blocks(self, block: AttentionBlock) -> Sequence[UnitBlock]:
         """What a block of tokens says of units; input by input, if words have several tokens.
@@ -146,15 +122,21 @@ class Units:
         if self._last[0] is not block:
             start, stop, _ = block.inputs.indices(len(self.batch))
             step = stop - start if self.batch.unit is None else 1
-            made = []
-            for first in range(start, stop, step):
-                inputs, row = slice(first, first + step), slice(first - start, first - start + step)
-                key = (first, step, *block.weights.shape[2:], id(block.visible))
-                if key not in self._parts:
-                    self._parts[key] = Part.of(self.batch, inputs, block, by_query=self.by_query)
-                made.append(UnitBlock.of(block, self._parts[key], inputs, row))
-            self._last = block, made
+            self._last = block, [self._part(block, slice(i, i + step), i - start) for i in range(start, stop, step)]
         return self._last[1]
+
+    def _part(self, block: AttentionBlock, inputs: slice, first: int) -> UnitBlock:
+        """Those inputs of a block, from its `first` on."""
+        key = (inputs.start, inputs.stop, *block.weights.shape[2:], id(block.visible))
+        if key not in self._parts:
+            seen = block.visible[inputs, block.rows, block.columns]
+            of_units = self.batch.of_range(inputs, block.rows, block.columns, seen)
+            self._parts[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
+        _, of_units, kept = self._parts[key]
+        rows = slice(first, first + inputs.stop - inputs.start)
+        norms = None if block.value_norms is None else block.value_norms[rows]
+        of_tokens = replace(block, weights=block.weights[rows], value_norms=norms)
+        return UnitBlock(of_tokens, of_units, inputs, self.by_query, kept)
 
 
 class SumsOfBatch:
@@ -175,7 +157,7 @@ class SumsOfBatch:
             if self._into is None:
                 own[block.inputs] = values.to(own)
             else:
-                own.zero_().index_add_(0, self._into[block.part.batch.queries], values.to(own))
+                own.zero_().index_add_(0, self._into[block.batch.queries], values.to(own))
 
     def arrays(self) -> dict[str, FloatArray]:
         """All sums; by query, first those of all queries that are no words. Shape: each [unit, layer, head, column]."""

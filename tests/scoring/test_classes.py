@@ -84,11 +84,11 @@ def test_idle_rows_do_not_count() -> None:
     weights = _weights(len(TOY.split()), 0)
     weights[..., 1, :] = 0
     batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
-    scorer, idle = ClassScorer(Units(batch), special=True), (weights.sum(-1) == 0)
+    scorer = ClassScorer(Units(batch), special=True)
     visible = torch.ones(1, 10, 10, dtype=torch.bool)
     for layer in range(LAYERS):
         block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
-        scorer(AttentionBlock(**{**vars(block), "idle": idle[None, layer]}))
+        scorer(AttentionBlock(**{**vars(block), "value_norms": torch.ones(1, HEADS, 10)}))
     assert (scorer.sums()["n"] == 6).all()
     assert_allclose(scorer.sums()["on"][..., : len(CLASSES)].sum(-1), 6, atol=1e-5)
 

@@ -155,8 +155,8 @@ def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
         ("none.py:two_back", "there is no file none.py; check the path"),
         (".py:two_back", "there is no file .py"),
         ("mine.py:two_bakc", "mine.py has no function 'two_bakc'; did you mean 'two_back'?"),
-        ("mine.py:number", "mine.py:number: 5 is not a pattern"),
-        ("mine.py:entropy", "mine.py:entropy: a pattern is called 'entropy', as a column of tables is"),
+        ("mine.py:number", "mine.py has no function 'number'"),
+        ("mine.py:entropy", "mine.py:entropy: a pattern and a column of tables are called 'entropy'"),
     ],
 )
 def test_what_names_no_function(name: str, message: str) -> None:

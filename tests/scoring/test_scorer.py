@@ -237,7 +237,7 @@ def test_a_word_counts_if_one_of_its_pieces_carries_something(resting: str, n: i
     idle = torch.tensor([token in resting.split() for token in text.split()])
     scorer, every, sees = Scorer(Targets(batch, PATTERNS)), slice(None), torch.ones(1, 6, 6, dtype=torch.bool)
     given = (weights.masked_fill(idle[:, None], 0)[None, None], sees, None, None, None, None, None)
-    scorer(AttentionBlock(Grid((1, 1)), 0, every, every, *given, idle[None, None]))
+    scorer(AttentionBlock(Grid((1, 1)), 0, every, every, *given, value_norms=torch.ones(1, 1, 6)))
     table = _finished(scorer.sums()).every_key
     assert table.n[0, 0, 1] == n and table.score[0, 0, 1] == pytest.approx(score)
 

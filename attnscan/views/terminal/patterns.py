@@ -50,12 +50,11 @@ def patterns_text() -> str:
 
 
 def pattern_text(pattern: Pattern, width: int) -> str:
-    """One pattern in full: what it counts, of which queries and keys, by chance, and its target on the toy pair."""
-    by_chance = "" if pattern.drawn_chance is None else f", {pattern.drawn_chance:.2f} on the pair below"
+    """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
     facts = {
         "queries": pattern.queries,
         "keys": pattern.keys,
-        "chance": f"the score if each query spread its weight evenly over the keys it may see{by_chance}",
+        "chance": "the score if each query spread its weight evenly over the keys it may see",
         "source": pattern.source,
     }
     lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]

@@ -20,16 +20,14 @@ def test_patterns_prints_all_seven() -> None:
         assert re.search(rf"^[A-Z] {pattern}: ", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("name", "chance"), [("next-word", "0.10"), ("d", "0.30"), ("bag-of-words", "0.36")])
-def test_one_pattern_is_shown_in_full(name: str, chance: str) -> None:
-    """Of ten tokens of the toy pair one is the next, three are special; four and three words stand in the sentences."""
+@pytest.mark.parametrize("name", ["next-word", "d", "bag-of-words"])
+def test_one_pattern_is_shown_in_full(name: str) -> None:
     pattern = called(name)
     assert pattern is not None
     text = run("patterns", name).stdout
     assert text.startswith(f"{pattern.letter} {pattern.id}: {pattern.counts}\n\nqueries  {pattern.queries[:40]}")
-    assert f"{chance} on the pair below" in " ".join(text.split()) and text.split("\n\n")[-2] == pattern.drawing
+    assert text.split("\n\n")[-2] == pattern.drawing
     assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the") == 1
-    assert "on the pair below" not in run("patterns", "predictive").stdout
 
 
 def test_patterns_as_rows(tmp_path: Path) -> None:
