@@ -16,14 +16,15 @@ from attnscan.results.behaviour import (
     FEWEST,
     MOST_HEADS,
     RESAMPLINGS,
+    SPECIAL_CLASSES,
     STAYS,
+    WORD_CLASSES,
     ClassShares,
     Labels,
     Statements,
     resting_on,
 )
 from attnscan.results.grid import AttentionKind
-from attnscan.results.profile import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored

@@ -458,7 +458,9 @@ def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
         return Pattern.of(wanted)
     if (pattern := called(str(wanted), ours)) is None:
         known = [pattern.id for pattern in ours]
-        raise OptionError(f"there is no pattern '{wanted}'", nearest(str(wanted), known, f"there are {', '.join(known)}"))
+        raise OptionError(
+            f"there is no pattern '{wanted}'", nearest(str(wanted), known, f"there are {', '.join(known)}")
+        )
     return pattern
 
 
