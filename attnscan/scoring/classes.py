@@ -35,7 +35,7 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 
     Shape: [batch, query, key], int8.
     """
-    offset, sentence, asked = batch.offset, batch.sentence, batch.asked[:, :, None]
+    offset, sentence, asked = batch.offset, batch.sentence, batch.word[:, batch.queries, None]
     words = asked & batch.word[:, None, batch.keys]
     own = words & (sentence[:, batch.queries, None] == sentence[:, None, batch.keys])
     of_keys = [*zip(CLASSES, batch.delimiters, strict=False), ("punctuation", batch.punctuation)]

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from torch import Tensor
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, most_workers, side_by_side
+from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
@@ -185,9 +185,7 @@ def help_between_words(
 
     def ask(batch: tuple[int, Sequence[Hidden]]) -> Tensor:
         number, hidden = batch
-        run = partial(_run, inputs[number], measure, loaded)
-        answers = in_halves(hidden, run, lambda _: inputs[number].length, loaded.device) if hidden else ()
-        return torch.cat([torch.zeros(0), *answers])
+        return _run(inputs[number], measure, loaded, hidden) if hidden else torch.zeros(0)
 
     answers: list[list[Tensor]] = [[] for _ in inputs]
     with closing(side_by_side(min(len(batches), workers), batches, ask)) as answered:

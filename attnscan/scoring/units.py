@@ -57,7 +57,7 @@ class UnitBlock:
     def by_units(self, weights: Tensor) -> Tensor:
         """Shape: [batch, head, query token, key token] -> [input, head, query, key]."""
         block, (first, *more) = self.of_tokens, self.batch.inputs
-        if not more and first.merges:
+        if not more and len(first.units) < len(first.tokens):
             unit = torch.tensor(first.unit, device=weights.device)
             queries, keys = unit[block.rows] - (self.batch.queries.start or 0), unit[block.columns]
             count = queries.bincount()
