@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -23,7 +22,6 @@ from attnscan.results.comparison import Comparison
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.heads import HeadScores
 from attnscan.results.similarity import Similarity
-from attnscan.views.behaviour import kinds_of
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import Page
 
@@ -104,49 +102,19 @@ def test_heads_are_ranked_over_an_iterable(toy: str) -> None:
         attnscan.heads([], model=toy)
 
 
-def test_a_notebook_shows_tokens_patterns_and_the_map(article: HeadScores) -> None:
+def test_a_notebook_shows_the_screen(article: HeadScores) -> None:
     html = replace(article, attention=None)._repr_html_()
-    root = parsed(html)
-    assert [bdi.text for bdi in root.iter("bdi")] == list(article.units)
-    table, grid = root.iter("table")
-    rows = ["".join(row[0].itertext()) for row in table][1:]
-    assert rows[0] == "ahead" and len(rows) == len(kinds_of(article.labels))
-    cells = list(grid.iter("td"))
-    assert len(cells) == 72
-    previous = cells[2]
-    assert previous.text == "P"
-    assert previous.attrib["title"].startswith("0-2: the previous word 1.00, average head 0.")
-    score = article.labels.share[0, 2]
-    assert f"previous-word {score:.2f}" in previous.attrib["title"]
-    assert np.isclose(score, 1, atol=0.01)
-    assert len(html) < 60_000 and not any(text in html for text in ("<script", "http", "url(", "src="))
+    text = "".join(parsed(html).itertext())
+    assert "A [CLS] i went to the store" in text and "P the previous word" in text and "layers down" in text
+    assert len(html) < 60_000
 
 
 def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
-    *_, frame = parsed(article._repr_html_()).iter("iframe")
+    *_, frame = parsed(f"<div>{article._repr_html_()}</div>").iter("iframe")
     # not allow-same-origin: it cannot reach the notebook
     assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"
     page = frame.attrib["srcdoc"]
     assert page.startswith("<!doctype html>") and "Content-Security-Policy" in page and len(page) < 1_000_000
-
-
-def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
-    pairs = [("I went home.", "You went home."), "The cat sat on the mat."]
-    ranking = attnscan.heads(pairs, model="bundled", predictive="off")
-    hostile = replace(ranking, signature=replace(ranking.signature, model="<b>\x1b", pairs_skipped=1))
-    root = parsed(hostile._repr_html_())
-    text = "".join(root.itertext())
-    assert text.startswith("<b>\\x1b 6 × 12 = 72 heads cpu float32, 2 pairs, 1 skipped")
-    tables = [*root.iter("table")][2:]  # below how many heads follow each pattern, and the map
-    rows = [[["".join(cell.itertext()) for cell in row] for row in table] for table in tables]
-    assert {tuple(table[0][:4]) for table in rows} == {("head", "score", "95 % interval", "lead")}
-    assert [len(table) for table in rows] == [6] * 6
-    best = ranking.to_frame(["previous-word"]).iloc[0]
-    shown = rows[1][1]
-    assert shown[0] == f"{best.layer}-{best['head']}" == "0-2"
-    chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
-    assert shown[1:3] + shown[4:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
-    assert "W predictive switched off" in text and "cannot be distinguished from" in text  # by two pairs
 
 
 def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
@@ -156,10 +124,9 @@ def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
         article, attention=None, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",)
     )
     root = parsed(heads_html(shown))
-    found = [bdi.text for bdi in root.iter("bdi")]
-    assert found[:4] == list(hostile[:4]) and found[4:8] == [r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe"]
-    assert {element.tag for element in root.iter()} == {"div", "p", "b", "span", "bdi", "table", "tr", "th", "td"}
-    assert "<b>'\"&" in "".join(root.itertext())
+    text = "".join(root.itertext())
+    assert all(part in text for part in (*hostile[:4], r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe", "<b>'\"&", "<i>"))
+    assert {element.tag for element in root.iter()} == {"pre", "span"}
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
 from attnscan.results.behaviour import MOST_HEADS, Labels
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import Grid
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
@@ -184,11 +184,10 @@ class HeadScores:
         order = best_first((self.ranked_by or self.scores).table(self.reading.among_words).score[..., p])
         return order[~np.isnan(self.table.score[..., p].ravel()[order])]
 
-    def leads(self, pattern: str, *, of_best: bool = False) -> Leads:
-        """By how much the head of each rank, or the best one, is above those behind it."""
+    def leads(self, pattern: str) -> Leads:
+        """By how much the head of each rank is above the next one."""
         order, table, p = self.order(pattern), self.table, self.scores.place_of(pattern)
-        others = order[1:]
-        heads = order[:1].repeat(len(others)) if of_best else order[:-1]
+        heads, others = order[:-1], order[1:]
         score, effective = table.score[..., p].ravel(), table.effective_pairs[..., p].ravel()
         se = np.full(len(others), np.nan)
         if table.residual is not None:
@@ -196,11 +195,6 @@ class HeadScores:
             se = np.sqrt(((residual[:, heads] - residual[:, others]) ** 2).sum(0))
         difference = score[heads] - score[others]
         return Leads(difference, se, difference > half_width(se, np.minimum(effective[heads], effective[others])))
-
-    def close_to_best(self, pattern: str) -> list[Head]:
-        """The heads that these pairs do not distinguish from the best, best first; none where leads have no error."""
-        leads = self.leads(pattern, of_best=True)
-        return [self.grid[number] for number in self.order(pattern)[1:][~leads.sure & ~np.isnan(leads.se)]]
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row a head: what it does and how sure that is, its scores, entropy; of one input, scores on `patterns`.

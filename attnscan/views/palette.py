@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from attnscan.safe_text import plain
 from attnscan.scoring.cross import ALL_PATTERNS
@@ -20,14 +20,11 @@ GROUPS = {
 """The groups of kinds, in the order of screens, each with the colour of its habits."""
 
 
-@dataclass(frozen=True)
-class KindStyle:
-    """How a pattern or habit is shown."""
+class KindStyle(NamedTuple):
+    """How a pattern or habit is shown: its mark in maps, what words attend to, and its group on screens."""
 
     letter: str
-    """Its mark in maps."""
     words: str
-    """What words attend to."""
     group: str
 
 
@@ -51,8 +48,6 @@ _STYLES = {pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) f
     "middle": KindStyle("d", "special tokens in the middle", "rest"),
     "end": KindStyle("t", "special tokens at the end", "rest"),
 }
-NOTHING = "-"
-"""The letter of a head without a distinct habit."""
 _PATTERNS = {pattern.id: pattern.color for pattern in ALL_PATTERNS}
 COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
 NO_HABIT_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
@@ -69,43 +64,30 @@ SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7",
 """Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
-RESTING_OPACITY = 0.35
-"""Of the cell of a head that rests on special tokens."""
+RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
 
 
 def style_of(name: str) -> KindStyle:
     """How a pattern or habit is shown; a user's own pattern has its name's first letter, and its name for words.
 
-    >>> [style_of(name).letter for name in ("next-word", "next-3", "two_back")], style_of("two_back").group
-    (['N', 'n', 'T'], 'own')
+    >>> style_of("next-3"), style_of("two_back").letter
+    (KindStyle(letter='n', words='the next 3 words', group='ahead'), 'T')
     """
     return _STYLES.get(name) or KindStyle(plain(name)[:1].upper(), plain(name), "own")
 
 
 def letter(name: str) -> str:
-    """The letter of a pattern or habit in maps; `-` for none.
-
-    >>> [letter(name) for name in ("next-word", "next-3", "")]
-    ['N', 'n', '-']
-    """
-    return style_of(name).letter if name else NOTHING
+    """The letter of a pattern or habit in maps; `-` for none."""
+    return style_of(name).letter if name else "-"
 
 
 def words(name: str) -> str:
-    """What a head with a pattern or habit attends to, in plain words.
-
-    >>> words("next-3"), words("")
-    ('the next 3 words', 'no distinct habit')
-    """
+    """What a head with a pattern or habit attends to, in plain words."""
     return style_of(name).words if name else "no distinct habit"
 
 
 def syntax_opacity(mark: str) -> float:
-    """Of a letter's colour in `SYNTAX_COLORS`.
-
-    >>> syntax_opacity("F"), syntax_opacity("f"), syntax_opacity("·")
-    (1, 0.5, 1)
-    """
+    """Of a letter's colour in `SYNTAX_COLORS`: small letters are pale."""
     return 0.5 if mark.islower() else 1
 
 
@@ -115,29 +97,17 @@ def paper_color(name: str) -> str:
 
 
 def on_white(color: str, opacity: float) -> str:
-    """What a colour looks like on white paper.
-
-    >>> on_white("#000000", 1), on_white("#000000", 0.5)
-    ('#000000', '#808080')
-    """
+    """What a colour looks like on white paper: `#808080` of black by a half."""
     return "#" + "".join(f"{round(255 - opacity * (255 - value)):02x}" for value in _channels(color))
 
 
 def readable_on(color: str) -> str:
-    """White or ink, whichever stands out more against a colour.
-
-    >>> readable_on("#ffffff"), readable_on("#000000")
-    ('#111111', '#ffffff')
-    """
+    """White or ink, whichever stands out more against a colour."""
     return max(INK, "#ffffff", key=lambda text: contrast(text, color))
 
 
 def contrast(color: str, other: str) -> float:
-    """The contrast of WCAG 2, from 1 to 21; text needs 4.5.
-
-    >>> contrast("#ffffff", "#000000")
-    21.0
-    """
+    """The contrast of WCAG 2, from 1 to 21; text needs 4.5."""
     low, high = sorted((_luminance(color), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 

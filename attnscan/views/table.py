@@ -1,4 +1,4 @@
-"""One table for screens and notebooks: columns say how they read, rows hold values."""
+"""One table for all screens: columns say how they read, rows hold values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
 from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -26,39 +25,34 @@ class Column(NamedTuple):
     drop: int = 0
     """Where a screen is narrow, the highest go first; 0 stays."""
 
-    @property
-    def side(self) -> str:
-        """Where its cells stand: `left` or `right`."""
-        return "right" if self.form.startswith(">") else "left"
-
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values. On a screen a `Text` keeps its colour, in a notebook a `Markup` its marks."""
+    """Rows of values; a `Text` keeps its colour."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
 
     def screen(self, width: int, *, apart: int = 2, header: str = "dim") -> RichTable:
         """The columns that fit into a width, so many spaces apart."""
-        bar = self.columns[-1] if self.columns[-1].form == "bar" else None
         kept = [
             (column, [cell if isinstance(cell, Text) else Text(_written(cell, column.form)) for cell in cells])
             for column, *cells in zip(self.columns, *self.rows, strict=True)
-            if column is not bar
+            if column.form != "bar"
         ]
 
         def taken() -> int:
-            return sum(max(map(_width, (column.title, *cells))) + apart for column, cells in kept) - apart
+            return sum(max(map(_width, (column.title, *map(str, cells)))) + apart for column, cells in kept) - apart
 
         while taken() > width and any(column.drop for column, _ in kept):
             kept.remove(max(kept, key=lambda entry: entry[0].drop))
         table = RichTable(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False)
         for column, _ in kept:
-            justify: Any = column.side
-            table.add_column(column.title, justify=justify, no_wrap=True, min_width=_width(column.title))
+            side: Any = "right" if column.form.startswith(">") else "left"
+            table.add_column(column.title, justify=side, no_wrap=True, min_width=_width(column.title))
         shown = [cells for _, cells in kept]
-        if bar is not None and (room := min(_LONGEST_BAR, width - taken() - 2)) >= max(_SHORTEST_BAR, len(bar.title)):
+        bar, room = self.columns[-1], min(_LONGEST_BAR, width - taken() - 2)
+        if bar.form == "bar" and room >= max(_SHORTEST_BAR, len(bar.title)):
             gap = " " * (2 - apart)
             table.add_column(gap + bar.title, no_wrap=True)
             shown.append([Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in self.rows])
@@ -66,25 +60,10 @@ class Table:
             table.add_row(*row)
         return table
 
-    def html(self) -> Markup:
-        """For a notebook."""
-
-        def line(tag: str, cells: Sequence[Any]) -> Markup:
-            cell = Markup('<{0} style="text-align:{1};padding:0 1em 0 0">{2}</{0}>')
-            sides = (column.side for column in self.columns)
-            return Markup("<tr>{}</tr>").format(Markup("").join(map(cell.format, [tag] * len(cells), sides, cells)))
-
-        lines = [line("th", [column.title for column in self.columns])]
-        for row in self.rows:
-            both = zip(row, self.columns, strict=True)
-            lines.append(line("td", [v if isinstance(v, Markup) else _written(v, column.form) for v, column in both]))
-        style = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
-        return Markup('<table style="{}">{}</table>').format(style, Markup("").join(lines))
-
 
 def _written(value: Any, form: str) -> str:
     return "" if value is None or value != value else plain(format(value, form))
 
 
-def _width(cell: Text | str) -> int:
-    return max(map(cell_len, str(cell).split("\n")))
+def _width(text: str) -> int:
+    return max(map(cell_len, text.split("\n")))

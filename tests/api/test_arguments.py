@@ -151,7 +151,7 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
         lambda: result.to_frame(["delimeter"]),
         lambda: result.order("delimeter"),
         lambda: ranking.to_frame(["delimeter"]),
-        lambda: ranking.close_to_best("delimeter"),
+        lambda: ranking.leads("delimeter"),
         lambda: attnscan.plot(comparison, pattern="delimeter"),
         lambda: attnscan.classify(A, pattern="delimeter", **by_name),
         lambda: attnscan.explain("all", A, pattern="delimeter", **by_name),

@@ -9,7 +9,6 @@ import pytest
 from small_results import PATTERNS, SIGNATURE, result_of
 
 from attnscan.errors import OptionError
-from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable, best_first
 from attnscan.results.terms import Scored
@@ -49,7 +48,6 @@ def test_a_head_without_a_score_has_no_rank(
 ) -> None:
     ranking = _ranking(0.5, ranked_by, scores)
     assert ranking.order("next-word").tolist() == order
-    assert ranking.close_to_best("next-word") == [Head(0, head) for head in order[1:]]
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
     assert ("best heads: none" in repr(ranking)) == (not order)
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
@@ -64,14 +62,11 @@ def test_leads_are_sure_beyond_their_own_interval() -> None:
     assert leads.difference.tolist() == pytest.approx([0.01, 0.29])
     assert leads.sure.tolist() == [False, True]
     assert _ranking(0.01 / 2.27).leads("next-word").sure.all()
-    assert _ranking(0.01).close_to_best("next-word") == [Head(0, 1)]
-    assert _ranking(0.5).close_to_best("next-word") == [Head(0, 1), Head(0, 2)]
 
 
-def test_without_residuals_no_lead_is_sure_and_no_head_is_called_close() -> None:
+def test_without_residuals_no_lead_is_sure_() -> None:
     leads = _ranking(None).leads("next-word")
     assert np.isnan(leads.se).all() and not leads.sure.any()
-    assert _ranking(None).close_to_best("next-word") == []
 
 
 def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:

@@ -1,4 +1,4 @@
-"""What screens and notebooks both tell: tokens by sentence, what a score is worth, what is not there and why."""
+"""What screens and notebooks both tell: what is not there and why."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ from small_results import SIGNATURE, result_of, table_of
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.views.behaviour import token_lines, why_unscored
+from attnscan.views.behaviour import why_unscored
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
 RESULT = result_of([[0.9, 0.1, 0.1, 0.0], [0.5, NAN, NAN, 0.0], [0.0, 0.0, 0.0, 0.8]], share=0.0)
-
-
-def test_a_closing_delimiter_goes_with_its_sentence_and_a_blank_token_is_seen() -> None:
-    units, sentence = ("[CLS]", "the", " ", "[SEP]", "a\x1b", "[SEP]"), (-1, 0, 0, -1, 1, -1)
-    lines = token_lines(replace(RESULT, units=units, sentence=sentence))
-    assert lines == {
-        "A": [("[CLS]", True), ("the", False), ("␣", False), ("[SEP]", True)],
-        "B": [(r"a\x1b", False), ("[SEP]", True)],
-    }
 
 
 def _eligible(words: int, of_others: int = 0) -> Scores:

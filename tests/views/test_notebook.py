@@ -1,11 +1,11 @@
-"""What a notebook shows of many pairs: labels first, and the same marks as every map."""
+"""What a notebook shows of many pairs: the screen, and the page below."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
-import numpy as np
 import pytest
 from pages import made_up
 
@@ -13,7 +13,8 @@ from attnscan import HeadScores, heads
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
 from attnscan.views.notebook import heads_html
-from attnscan.views.palette import letter
+from attnscan.views.terminal.heads import ranking_view
+from attnscan.views.terminal.parts import render
 
 
 @pytest.fixture(scope="module")
@@ -22,23 +23,16 @@ def ranking() -> HeadScores:
     return heads(pairs, model="bundled", predictive="off")
 
 
-def test_what_heads_do_and_the_map_come_first(ranking: HeadScores) -> None:
-    html, labels = heads_html(ranking), ranking.labels
-    assert html.index(" heads follow a pattern, ") < html.index("strongest heads") < html.index("95 % interval")
-    for kind in labels.kinds.values():
-        shown = ", ".join(f"{head.name} {labels.share[head.place]:.2f}" for head in kind.heads[:5])
-        assert shown in html
-    cells = re.findall(r'<td style="[^"]*" title="(\d+)-(\d+): [^"]*">([^<]*)</td>', html)
-    assert len(cells) == 72
-    for layer, head, text in cells:
-        place = int(layer), int(head)
-        assert text == letter(str(labels.among_words[place])) + "?" * bool(labels.unsure[place])
-    assert {text[-1] == "?" for *_, text in cells} == {bool(unsure) for unsure in np.unique(labels.unsure)}
+def test_it_is_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
+    html = heads_html(ranking)
+    text = unescape(re.sub("<[^>]*>", "", html))
+    assert text.split() == render(ranking_view(ranking, 110, "12 pairs"), 110).split()
+    assert "color: " in html and not any(part in html for part in ("<script", "class=", "http", "url(", "src="))
 
 
 def test_without_labels_there_are_the_best_heads_alone(ranking: HeadScores) -> None:
     html = heads_html(replace(ranking, labels_by={}))
-    assert "95 % interval" in html and "strongest heads" not in html
+    assert "95 % interval" in html and "strongest" not in html
 
 
 def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,12 +24,13 @@ import attnscan
 from attnscan import HeadScores
 from attnscan.results.behaviour import Labels
 from attnscan.results.scores import FloatArray
-from attnscan.views.behaviour import statement
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures.picture import picture
+from attnscan.views.terminal.heads import ranking_view
+from attnscan.views.terminal.parts import render
 
 PAIRS = [
     ("I went to the store.", "At the store, I bought fresh strawberries."),
@@ -168,13 +169,11 @@ def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
 
 
 def test_the_picture_and_the_notebook(told: Told) -> None:
-    marks, labels = Counter(told.marks), told.labels
+    marks = Counter(told.marks)
     drawn = Counter(texts(picture(told.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
-    cells = re.findall(r'title="(\d+-\d+): (.*?)\n', unescape(heads_html(told.ranking)))
-    assert len(cells) == 72
-    for name, said in cells:
-        assert said.startswith(statement(labels, labels.grid.head(name)))
+    shown = unescape(re.sub("<[^>]*>", "", heads_html(told.ranking)))
+    assert shown.split() == render(ranking_view(told.ranking, 110, told.ranking.signature.counts), 110).split()
 
 
 def test_the_page(told: Told) -> None:

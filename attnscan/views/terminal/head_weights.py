@@ -25,23 +25,18 @@ _MARK = COLORS["next-word"]
 _LINKED = "+"  # behind a weight between words that gold links align
 _EDGES = 20
 _SHADES = ("·", "░░", "▒▒", "▓▓", "██")
-_SHADE_WIDTH, _HELPER_WIDTH = 3, 19
+_SHADE_WIDTH, _HELPER_WIDTH = 3, 18
 
 
 def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
     """Each head with its scores on top, then its weights; with `top`, as a list of that many."""
-    names = [plain(token).strip() or "␣" for token in shown.attention.tokens]
-    left = 5 + min(_LABEL, max(cell_len(names[query]) for query in shown.queries))  # before a row's first cell
-    labels = {
-        query: Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(names[query], left - 5) + " ")
-        for query in shown.queries
-    }
+    left = 5 + _label_width(shown)  # before a row's first cell
     fits, single = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
     blocks: list[RenderableType] = [model_line(shown.result.signature)]
     for heads, matrix in shown.matrices():
         blocks += ["", *_title(shown, heads, width)]
         drawn = fits and top is None and not single
-        blocks += _map(shown, matrix, names, labels) if drawn else _edges(shown, matrix, names, labels, width, top)
+        blocks += _map(shown, matrix) if drawn else _edges(shown, matrix, width, top)
     if shown.attention.source:
         gold = f", {_LINKED} behind gold links" if shown.result.links else ""
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
@@ -50,6 +45,18 @@ def head_view(shown: HeadWeights, width: int, top: int | None = None) -> Rendera
         more = f"A map of {len(shown.keys)} tokens is wider than the screen: "
         blocks.append(Text(f"{more}--window {first}-{first + room - 1} shows a part, --token one row.", style="dim"))
     return Group(*blocks)
+
+
+def _name(shown: HeadWeights, token: int) -> str:
+    return plain(shown.attention.tokens[token]).strip() or "␣"
+
+
+def _label_width(shown: HeadWeights) -> int:
+    return min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
+
+
+def _label(shown: HeadWeights, query: int) -> Text:
+    return Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(_name(shown, query), _label_width(shown)) + " ")
 
 
 def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Text]:
@@ -69,48 +76,39 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
     yield from flowed([*entries, Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim")], width)
 
 
-def _map(
-    shown: HeadWeights, matrix: NDArray[np.float32], names: Sequence[str], labels: dict[int, Text]
-) -> Iterator[Text]:
+def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Text]:
     """Queries downwards, keys across, each key's text on end above its column, the strongest key beside the row."""
-    links, left = set(shown.result.links), max(label.cell_len for label in labels.values())
-    height = min(_LABEL, max(len(names[key]) for key in shown.keys))
+    names, links = [_name(shown, key)[:_LABEL] for key in shown.keys], set(shown.result.links)
+    height = max(map(len, names))
     yield Text("")
     for row in range(height):
-        letters = "".join(_fit(names[key][:height].rjust(height)[row], 2) for key in shown.keys)
-        yield Text(" " * left + letters, style="dim")
+        letters = "".join(_fit(name.rjust(height)[row], 2) for name in names)
+        yield Text(" " * (5 + _label_width(shown)) + letters, style="dim")
     for query, weights in zip(shown.queries, matrix, strict=True):
-        line = labels[query].copy()
+        line = _label(shown, query)
         for key, weight in zip(shown.keys, weights, strict=True):
             mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
             mark = mark[0] + _LINKED if (query, key) in links else mark
             line.append(mark, _MARK if weight >= _LEVELS[-1][0] else "dim")
         best = int(weights.argmax())
-        name = _fit(names[shown.keys[best]], _BEST - 8).rstrip()
-        yield line.append(f" {weights[best]:.2f} ").append(name, "bold" if weights[best] >= _LEVELS[1][0] else "dim")
+        line.append(f" {weights[best]:.2f} ").append(names[best], "bold" if weights[best] >= _LEVELS[1][0] else "dim")
+        yield line
     legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
     yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
 
 
-def _edges(
-    shown: HeadWeights,
-    matrix: NDArray[np.float32],
-    names: Sequence[str],
-    labels: dict[int, Text],
-    width: int,
-    top: int | None,
-) -> Iterator[Text]:
+def _edges(shown: HeadWeights, matrix: NDArray[np.float32], width: int, top: int | None) -> Iterator[Text]:
     """The strongest weights of all, or one query's strongest keys."""
     count, single, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
     if single:
-        yield labels[shown.queries[0]].copy().append(" attends to", "dim")
+        yield _label(shown, shown.queries[0]).append(" attends to", "dim")
     else:
         yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
     for row, column in strongest(matrix, count):
         query, key, weight = shown.queries[row], shown.keys[column], float(matrix[row, column])
-        line = Text("    ") if single else labels[query].copy().append(" → ", "dim")
+        line = Text("    ") if single else _label(shown, query).append(" → ", "dim")
         linked = _LINKED if (query, key) in links else " "
-        line.append(f"{key:>3} ", "dim").append(_fit(names[key], _LABEL)).append(f" {weight:.3f}{linked}")
+        line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f}{linked}")
         yield line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
     if single and matrix.size > count:
         yield Text(f"and {matrix.size - count} more; --top {matrix.size} shows all.", style="dim")
@@ -126,35 +124,29 @@ def _fit(text: str, width: int) -> str:
 def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     """Which words help to predict which: a row for each word, shaded where it is helped, its best helpers beside it."""
     measured, shares, places = ~np.isnan(result.help.values), result.help.shares, result.help.places
-    queries, keys = np.flatnonzero(measured.any(axis=1)), np.flatnonzero(measured.any(axis=0))
-    label = min(14, max(len(plain(unit)) for unit in result.units))
-    left, lines = 4 + label, []
-    shaded = left + _SHADE_WIDTH * len(keys) + _HELPER_WIDTH <= width
-    if shaded:
-        left += _SHADE_WIDTH * len(keys)
-        ruler = "".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys)
-        lines.append(Text(ruler.rjust(left), style="dim"))
-    for query in queries.tolist():
-        name = plain(result.units[places[query]]).strip()[:label].ljust(label)
-        line = Text.assemble((f"{places[query]:>3} ", "dim"), name)
+    keys = np.flatnonzero(measured.any(axis=0)).tolist()
+    label = min(_LABEL, max(cell_len(plain(unit)) for unit in result.units))
+    left, ruler = 5 + label, "".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys)
+    shaded = left + len(ruler) + _HELPER_WIDTH <= width
+    lines = [Text(" " * left + ruler, style="dim")] if shaded else []
+    for query in np.flatnonzero(measured.any(axis=1)).tolist():
+        name = plain(result.units[places[query]]).strip()
+        line = Text.assemble((f"{places[query]:>3} ", "dim"), _fit(name, label) + " ")
         for key in keys if shaded else ():  # how much of the row's best helper
             level = int(np.ceil(shares[query, key] * (len(_SHADES) - 1))) if measured[query, key] else 0
             shade = _SHADES[level] if measured[query, key] else ""
-            line.append(shade.rjust(_SHADE_WIDTH), COLORS["next-word"] if level else "dim")
-        lines.append(line.append("  ").append_text(_helpers(result, query, width - left - 2)))
+            line.append(shade.rjust(_SHADE_WIDTH), _MARK if level else "dim")
+        helpers = next(flowed(_helpers(result, query), width - line.cell_len - 2))
+        lines.append(line.append("  ").append_text(helpers))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
     title = Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold")
-    description = Text(result.help.description, style="dim")
-    return Group(model_line(result.signature), "", title, *lines, description)
+    return Group(model_line(result.signature), "", title, *lines, Text(result.help.description, style="dim"))
 
 
-def _helpers(result: Dependencies, query: int, width: int) -> Text:
-    """The best helpers of a word, by its number among those asked about, as many as fit."""
+def _helpers(result: Dependencies, query: int) -> list[Text]:
+    """The best helpers of a word, each with its number among those asked about."""
     if not result.help.shares[query].any():
-        return Text("nothing helps enough"[:width], style="dim")
+        return [Text("nothing helps enough")]
     row, places = result.help.values[query], result.help.places
     best = [int(key) for key in np.argsort(-np.nan_to_num(row, nan=-np.inf))[:5] if row[key] > 0]
-    entries = [Text(f"{plain(result.units[places[key]]).strip()}#{places[key]} {row[key]:.2f}") for key in best]
-    first = next(flowed(entries, width))
-    first.truncate(width, overflow="ellipsis")
-    return first
+    return [Text(f"{plain(result.units[places[key]]).strip()}#{places[key]} {row[key]:.2f}") for key in best]

@@ -13,24 +13,13 @@ from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import THRESHOLD
 from attnscan.safe_text import plain
-from attnscan.views.behaviour import (
-    best_heads,
-    kinds_of,
-    none_does,
-    ranked_by,
-    summary,
-    token_lines,
-    told_apart,
-    why_unscored,
-)
+from attnscan.views.behaviour import best_heads, kinds_of, none_does, ranked_by, summary, why_unscored
 from attnscan.views.palette import letter, words
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import color_of, flowed, named, number, some_of, wrapped
 
 _LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
-_GROUP = 11  # columns of a group's name
-_AVERAGE = 9  # columns of the average head's number
-_STRONGEST, _LEAST_STRONGEST = 30, 18  # columns for the strongest heads, at most, and with the average beside them
+_GROUP, _AVERAGE, _STRONGEST = 11, 9, 30  # columns of a group's name, the average head's number, the strongest heads
 _RULER = 4  # columns of layer numbers on the map
 _SHORT = {"cross-sentence": "… in the other sentence", "same-keys": "the same few words"}  # behind their group's name
 _LINES_EACH = 2  # of the screen for a sentence, at most
@@ -69,9 +58,8 @@ def classification_view(result: HeadScores, width: int, nth: int | None = None) 
     One of several inputs has its number in front, and no map.
     """
     above = [_input_title(result, nth), *_tokens(result, width)]
-    if nth is None:
-        return _first_screen(result, above, width, below=4)
-    return Group(_first_screen(result, above, width, mapped=False, below=4), "")
+    screen = _first_screen(result, above, width, mapped=nth is None, below=4)
+    return screen if nth is None else Group(screen, "")
 
 
 def _first_screen(
@@ -84,8 +72,7 @@ def _first_screen(
     labels = result.labels
     said = list(wrapped(summary(result), width, style=""))
     drawn = list(_map(labels, width)) if mapped else []
-    legend = ["layers down, heads across"]
-    legend += [f"{letter('')} no distinct habit" if labels.statements else f"{letter('')} none"]
+    legend = ["layers down, heads across", f"- {'no distinct habit' if labels.statements else 'none'}"]
     legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(labels.unsure.any())
     explained = list(wrapped(" · ".join(legend), width)) if mapped else []
     left = lines_of(labels.grid.shape[0]) - len([*above, *said, *explained]) - below - 2
@@ -110,29 +97,27 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
             break
     rows = [(group, kind, _marked(kind, short=True)) for group, kind in kinds if kind not in merged]
     wide = _GROUP + max((len(name) for *_, name in rows), default=0) + 4  # to the end of the numbers of heads
-    left = width - wide - 2
-    averages = left - _AVERAGE >= _LEAST_STRONGEST
-    left -= _AVERAGE * averages
-    if rows:
-        among = " among words" if labels.reading.among_words else ""
-        what = "what is carried" if labels.reading.carried else "attention"
-        titles = (f"strongest: {what}{among}", f"strongest{among}", "strongest", "")
-        title = next(title for title in titles if len(title) <= max(left, 0))
-        yield Text(f"{'heads':>{wide}}{'average' if averages else '':>{_AVERAGE * averages}}  {title}", style="bold")
-    before = ""
+    left = min(_STRONGEST, max(width - wide - _AVERAGE - 2, 1))
+    what = "what is carried" if labels.reading.carried else "attention"
+    title = f"strongest: {what}{' among words' if labels.reading.among_words else ''}"
+    head = Text(f"{'heads':>{wide}}{'average':>{_AVERAGE}}  {title}", style="bold")
+    before, drawn = "", [head] if rows else []
     for group, kind, name in rows:
         strongest = (
             Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {number(labels.numbers(kind.name, head).share)}")
             for head in kind.heads
         )
-        yield Text.assemble(
+        line = Text.assemble(
             f"{'' if group == before else group:<{_GROUP}}",
             (name.ljust(wide - _GROUP - 4), "dim" if group == "rest" else color_of(kind.name)),
-            f"{len(kind.heads):>4}{number(kind.average) if averages else '':>{_AVERAGE * averages}}  ",
-            next(flowed(strongest, min(_STRONGEST, left))),
+            f"{len(kind.heads):>4}{number(kind.average):>{_AVERAGE}}  ",
+            next(flowed(strongest, left)),
         )
+        drawn.append(line)
         before = group
-    yield from shared
+    for line in drawn:
+        line.truncate(width)
+    yield from (*drawn, *shared)
 
 
 def _marked(kind: Kind, *, short: bool = False) -> str:
@@ -160,18 +145,15 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
 def best_heads_view(
     result: HeadScores, patterns: Sequence[str], top: int, width: int, about: str = ""
 ) -> RenderableType:
-    """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
+    """The best heads of each pattern, with what a score is worth."""
     blocks: list[RenderableType] = [title_of(result, about), *wrapped(ranked_by(result), width)]
     threshold = result.labels.threshold if result.has_labels else THRESHOLD
-    ranked = 0
+    ranked = max(len(result.order(pattern)) for pattern in patterns)
     for pattern in patterns:
-        blocks += ["", named(pattern)]
-        blocks += [Text(why, style="dim")] if (why := why_unscored(result, pattern)) else []
-        if count := len(result.order(pattern)):
-            ranked = max(ranked, count)
+        blocks += ["", named(pattern), *wrapped(why_unscored(result, pattern), width)]
+        if len(result.order(pattern)):
             blocks += wrapped(none_does(result, pattern, threshold), width)
             blocks += [best_heads(result, pattern, top).screen(width, apart=1)]
-            blocks += wrapped(told_apart(result, pattern), width)
     blocks += ["", *wrapped(_WORTH, width)] if ranked else []
     blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
     return Group(*blocks)
@@ -186,17 +168,16 @@ def all_heads_view(
     nth: int | None = None,
 ) -> RenderableType:
     """Heads with what they do and their scores, in the given order; and why there are no scores, where that is so."""
-    labels, entropy = result.labels, result.scores.entropy
+    labels = result.labels
     columns = [Column("head"), Column("label", drop=1), Column("among words", drop=3), Column("share", ">.2f", 2)]
     columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [Column("nats", ">.2f", 4)]
-    places, rows = [result.scores.patterns.index(pattern) for pattern in patterns], []
+    places, rows = [result.scores.place_of(pattern) for pattern in patterns], []
     for head in order[:top]:
-        does = [str(names[head.place]) for names in (labels.label, labels.among_words)]
-        kinds = [f"{letter(name)} {plain(name)}" for name in does]
-        kinds[0] += "?" * bool(labels.unsure[head.place])
-        texts = [Text(kind, style=color_of(name) if name else "dim") for kind, name in zip(kinds, does, strict=True)]
+        label, among_words = (str(names[head.place]) for names in (labels.label, labels.among_words))
+        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in (label, among_words)]
+        does[0].append("?" * bool(labels.unsure[head.place]))
         scores = result.table.score[head.place][places]
-        rows.append([head.name, *texts, labels.share[head.place], *scores, entropy[head.place]])
+        rows.append([head.name, *does, labels.share[head.place], *scores, result.scores.entropy[head.place]])
     listed = [Table(columns, rows).screen(width, apart=1, header="bold")] if rows else []
     unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
     for pattern in patterns:
@@ -204,17 +185,11 @@ def all_heads_view(
     why = [line for why, names in unscored.items() if why for line in wrapped(f"{', '.join(names)}: {why}", width)]
     if nth is not None:
         return Group(_input_title(result, nth), *_tokens(result, width), *listed, *why, "")
-    explained: list[RenderableType] = []
-    if listed:
-        there = {str(column.header) for column in listed[0].columns}
-        legend = ["share: of what it does among words"] if "share" in there else []
-        legend += [f"{letter(pattern)} {plain(pattern)}" for pattern in patterns]
-        legend += ["nats: entropy of a row"] if "nats" in there else []
-        legend += ["? not sure"] if labels.unsure.any() else []
-        explained = ["", *flowed((Text(entry, style="dim") for entry in legend), width)]
-    if top is not None and top < len(order):
-        explained.append(Text(some_of(top, len(order)), style="dim"))
-    return Group(_input_title(result), "", *listed, *why, *explained)
+    legend = ["share: of what it does among words", *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns)]
+    legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
+    explained = ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if listed else []
+    cut = [Text(some_of(top, len(order)), style="dim")] if top is not None and top < len(order) else []
+    return Group(_input_title(result), "", *listed, *why, *explained, *cut)
 
 
 def _input_title(result: HeadScores, nth: int | None = None) -> Text:
@@ -223,12 +198,15 @@ def _input_title(result: HeadScores, nth: int | None = None) -> Text:
 
 def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
     """The units of each sentence on two lines of their own, at most; a closing delimiter goes with its sentence."""
-    for name, tokens in token_lines(result).items():
-        line = Text(" ").join(Text(text, style="dim" if special else "") for text, special in tokens)
+    lines, current = {"A": Text(), "B": Text()}, 0
+    for text, sentence in zip(result.units, result.sentence, strict=True):
+        current = max(current, sentence)
+        lines["AB"[current]].append(plain(text.strip()) or "␣", "dim" if sentence < 0 else "").append(" ")
+    for name, line in lines.items():
         shown = line.wrap(Console(width=width), width - 2)
         if len(shown) > _LINES_EACH:
-            more = Text(f" … {len(tokens)} tokens in all", style="dim")
+            more = Text(f" … {len(line.plain.split())} tokens in all", style="dim")
             shown[_LINES_EACH - 1].truncate(width - 2 - more.cell_len)
             shown[_LINES_EACH - 1].append_text(more)
-        for place, part in enumerate(shown[:_LINES_EACH]):
+        for place, part in enumerate(shown[:_LINES_EACH] if line else ()):
             yield Text.assemble("  " if place else (f"{name} ", "bold"), part)

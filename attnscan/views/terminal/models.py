@@ -11,6 +11,7 @@ from rich.text import Text
 from attnscan.results.grid import Grid
 from attnscan.results.terms import MEASURES, counted
 from attnscan.safe_text import plain
+from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
 
 if TYPE_CHECKING:
@@ -31,12 +32,9 @@ def models_view(catalog: Catalog) -> RenderableType:
     for entry in catalog.entries:
         entry = {**entry, "size": f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"}
         grid.add_row(*(Text(plain(str(entry[name]))) for name in ("model", "family", "size", "state", "where")))
-    yes, no = (
-        "answers: --model can be any id of it",
-        "does not answer: only the models above and local directories can run",
-    )
-    default = Text(plain(f"Without --model: {catalog.default}"))
-    return Group(grid, "", default, Text(f"The model hub {yes if catalog.hub else no}"))
+    no = "does not answer: only the models above and local directories can run"
+    hub = "answers: --model can be any id of it" if catalog.hub else no
+    return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
@@ -56,15 +54,14 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
         "saved as": c.saved_as or "cannot be told",
         "task heads": ", ".join(name for name, there in heads.items() if there) or "none trained",
     }
-    groups = {
-        plain(c.model): [(Text(name), plain(value)) for name, value in facts.items()],
-        "patterns that can be scored": [(named(pattern), c.allows(pattern)) for pattern in c.patterns],
-        "measures of attnscan ablate": [(Text(measure), c.allows(measure)) for measure in MEASURES],
-    }
-    blocks: list[RenderableType] = []
-    for title, rows in groups.items():
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for name, value in rows:
-            table.add_row(name, Text(plain(value), style="dim" if blocks and value != "yes" else ""))
-        blocks += [*[""] * bool(blocks), Text(title, style="bold"), *[""] * (not blocks), table]
+    blocks: list[RenderableType] = [Text(plain(c.model), style="bold"), "", _pairs(facts), ""]
+    blocks += [Text("patterns that can be scored", style="bold"), _pairs({p: c.allows(p) for p in c.patterns}), ""]
+    blocks += [Text("measures of attnscan ablate", style="bold"), _pairs({m: c.allows(m) for m in MEASURES})]
     return Group(*blocks)
+
+
+def _pairs(rows: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        table.add_row(named(name) if name in COLORS else name, Text(plain(value)))
+    return table

@@ -23,8 +23,22 @@ from attnscan.views.palette import COLORS, letter
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
     """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""
     file = io.StringIO()
-    console = Console(
+    _console(file, width, color_system, no_color).print(_Shown(content))
+    return "\n".join(line.rstrip() for line in file.getvalue().split("\n")[:-1]) + "\n"
+
+
+def render_html(content: RenderableType, width: int) -> str:
+    """The screen for a notebook, with inline styles alone."""
+    console = _console(io.StringIO(), width, "truecolor")
+    console.print(_Shown(content))
+    code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
+    return console.export_html(inline_styles=True, code_format=code)
+
+
+def _console(file: io.StringIO, width: int, color_system: str | None, no_color: bool = False) -> Console:
+    return Console(
         file=file,
+        record=True,
         width=width,
         color_system=color_system,  # type: ignore[arg-type]
         force_terminal=color_system is not None,
@@ -34,8 +48,6 @@ def render(content: RenderableType, width: int, color_system: str | None = None,
         markup=False,
         emoji=False,
     )
-    console.print(_Shown(content))
-    return "\n".join(line.rstrip() for line in file.getvalue().split("\n")[:-1]) + "\n"
 
 
 class _Shown:
@@ -69,10 +81,7 @@ def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
 
 
 def beyond(value: float, se: float) -> bool:
-    """Whether a value is more than two standard errors from nothing; it is not known to be where there is no error.
-
-    What is not has no bar: a bar would make it look like a find.
-    """
+    """Whether a value is more than two standard errors from 0: what is not has no bar, which would look like a find."""
     return abs(value) > 2 * se  # false for NaN
 
 

@@ -19,19 +19,11 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
     """A target as in the docstrings of `scoring.patterns`: chosen queries downwards, keys across, a dot for 0.
 
     Shape: `matrix` is [query, key]; `labels` has one text for each.
-
-    >>> import numpy as np
-    >>> print(draw(np.array([[0, 1], [0.25, 0]]), ["a", "cat"], [0, 1]))
-          a cat
-      a   ·   1
-    cat .25   ·
     """
     width = max(map(len, labels))
     cells = [["", *labels]]
     for row in rows:
-        texts = (
-            "·" if value == 0 else "1" if value == 1 else f"{value:.2f}".removeprefix("0") for value in matrix[row]
-        )
+        texts = ("·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row])
         cells.append([labels[row], *texts])
     lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
     return "\n".join(lines)
@@ -39,24 +31,18 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
 
 def patterns_text() -> str:
     """The patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
-    blocks = [
+    title = (
         'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
         "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
-    ]
-    for pattern in SHIPPED:
-        drawing = pattern.drawing or _NOT_DRAWN
-        blocks.append(f"{pattern.letter} {pattern.id}: {pattern.counts}\n{drawing}")
-    return "\n\n".join(blocks) + "\n"
+    )
+    blocks = [f"{known.letter} {known.id}: {known.counts}\n{known.drawing or _NOT_DRAWN}" for known in SHIPPED]
+    return "\n\n".join([title, *blocks]) + "\n"
 
 
 def pattern_text(pattern: Pattern, width: int) -> str:
     """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
-    facts = {
-        "queries": pattern.queries,
-        "keys": pattern.keys,
-        "chance": "the score if each query spread its weight evenly over the keys it may see",
-        "source": pattern.source,
-    }
+    chance = "the score if each query spread its weight evenly over the keys it may see"
+    facts = {"queries": pattern.queries, "keys": pattern.keys, "chance": chance, "source": pattern.source}
     lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
     for name, text in facts.items():
         lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)

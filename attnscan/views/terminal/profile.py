@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnscan.results.behaviour import SPECIAL_CLASSES
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.profile import Profile
 from attnscan.safe_text import plain
@@ -21,7 +20,8 @@ _BAR = 20  # columns of a share of 1
 _MEANING = (
     "Shares are of a word's attention, on average over words. Every key is of one class, the first that fits: "
     "next and previous are neighbours, next-2-3 the words two and three places ahead, later and earlier the words "
-    "beyond eight places, elsewhere the rest of {}. Shares of words sum to 1{}."
+    "beyond eight places, elsewhere the rest of {}. Shares of words sum to 1{}; start, middle and end are shares of "
+    "all attention on special tokens."
 )
 
 
@@ -30,8 +30,8 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     signature = result.signature
     title = model_line(signature, f"  {signature.counts}" if signature.pairs_read > 1 else "")
     rest = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
-    removed, kept = " with special tokens removed", " together with special tokens"
-    meaning = wrapped(_MEANING.format(rest, removed if signature.reading.among_words else kept), width)
+    special = " with special tokens removed" if signature.reading.among_words else " together with special tokens"
+    meaning = wrapped(_MEANING.format(rest, special), width)
     if heads is not None and len(heads) == 1:
         return Group(title, "", _in_full(result, heads[0]).screen(width), "", *meaning)
     grid = RichTable.grid(padding=(0, 2, 0, 0))
@@ -53,10 +53,9 @@ def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
 def _in_full(result: Profile, head: Head) -> Table:
     """All classes of a head with errors, beside even attention and the average head."""
     numbers = [values[head.place].tolist() for values in (result.share, result.se, result.chance)]
-    rows: list[list[object]] = [
-        [name, *row, "█" * round(_BAR * row[0]) if row[0] == row[0] else ""]
-        for name, *row in zip(result.classes, *numbers, result.average.tolist(), strict=True)
+    rows = [
+        [name, share, *beside, "" if np.isnan(share) else "█" * round(_BAR * share)]
+        for name, share, *beside in zip(result.classes, *numbers, result.average.tolist(), strict=True)
     ]
-    rows.insert(result.classes.index(SPECIAL_CLASSES[0]), [Text("of all attention", style="dim"), *[None] * 4, ""])
     columns = [Column("share", ">.3f"), Column("± se", ">.3f"), Column("even", ">.3f", 1), Column("average", ">.3f", 2)]
     return Table([Column(head.name), *columns, Column("")], rows)
