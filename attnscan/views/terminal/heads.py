@@ -100,6 +100,7 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     left = min(_STRONGEST, max(width - wide - _AVERAGE - 2, 1))
     what = "what is carried" if labels.reading.carried else "attention"
     title = f"strongest: {what}{' among words' if labels.reading.among_words else ''}"
+    title = title if wide + _AVERAGE + 2 + len(title) <= width else "strongest"
     head = Text(f"{'heads':>{wide}}{'average':>{_AVERAGE}}  {title}", style="bold")
     before, drawn = "", [head] if rows else []
     for group, kind, name in rows:
