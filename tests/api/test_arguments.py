@@ -100,7 +100,7 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     if len(sentences) == 2:
         with pytest.raises(InputError) as caught:
             attnscan.heads([A, sentences], **by_name)
-        assert str(caught.value).startswith(f"pair 2: {message.replace('of the class float, and not text', 'missing')}")
+        assert str(caught.value).startswith(f"row 2: {message.replace('of the class float, and not text', 'missing')}")
 
 
 HEADS: list[Any] = [

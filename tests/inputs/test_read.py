@@ -360,7 +360,7 @@ def test_a_locale_without_the_character_is_what_to_change() -> None:
     command = [sys.executable, "-c", script, "the \U0001f600"]
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].endswith(
-        "sentence A is not valid Unicode: its character 5 is a byte that is not UTF-8; "
+        "sentence A is not valid Unicode: its character 5 is a byte that is not UTF-8, or half of one; "
         "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8"
     )
 

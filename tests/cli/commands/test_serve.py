@@ -176,4 +176,4 @@ def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> Non
             assert status == 200 and bool(json.loads(answer)["facts"]["gold"]) is (turn == 0)
     links.write_text("0-2")
     done = _ran(*named)
-    assert (done.exit_code, done.stdout) == (1, "") and "names word 2 of the target" in done.stderr
+    assert (done.exit_code, done.stdout) == (1, "") and "links no words of" in done.stderr
