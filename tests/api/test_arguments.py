@@ -86,7 +86,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     ("sentences", "message"),
     [
         ((None,), "sentence A is None, and not text"),
-        ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
+        ((b"the cat",), "sentence A is of the class bytes, and not text; give a text"),
         (([A, B],), "sentence A is of the class list, and not text"),
         ((A, 5), "sentence B is of the class int, and not text"),
         ((A, float("nan")), "sentence B is of the class float, and not text"),
