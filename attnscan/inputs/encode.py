@@ -11,7 +11,6 @@ from typing import Any
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.library_calls import is_panic
 from attnscan.inputs.sentence import NO_WORD, Pair, Span
 from attnscan.inputs.tokens import (
     WORD_END,
@@ -40,7 +39,8 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     try:
         return tokenizer(*texts, verbose=False, **options)
     except BaseException as error:
-        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic(error)):
+        is_panic = type(error).__module__ == "pyo3_runtime"  # of Rust; its class cannot be imported
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic):
             raise
         reason = f"{type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0][:200]}"
         what = f"the tokenizer {type(tokenizer).__name__} fails on this input: {reason}"

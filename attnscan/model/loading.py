@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
-from attnscan.inputs.library_calls import is_panic
 from attnscan.model.languages import set_languages
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
@@ -83,7 +82,7 @@ def _explained(source: Source) -> Iterator[None]:
     except AttnscanError:
         raise
     except BaseException as error:
-        if not (isinstance(error, Exception) or is_panic(error)):
+        if not (isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"):  # a panic of Rust
             raise
         name, remedy = source.name, "check its name and the network, or pass a directory"
         if out_of_memory(error):

@@ -121,7 +121,7 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
 
 
 def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
-    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt), mock.patch.object(command, "distrust"):
+    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt):
         for found in (True, False):
             with mock.patch("webbrowser.open", return_value=found) as opened:
                 done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
@@ -142,7 +142,6 @@ def _served(*arguments: str) -> Iterator[str]:
 
     with (
         mock.patch.object(command, "wait_for", wait),
-        mock.patch.object(command, "distrust"),
         mock.patch.object(command, "write_stdout", lambda line: urls.append(line.decode().strip())),
     ):
         done: list[Result] = []
