@@ -97,8 +97,7 @@ class Relatedness:
     def threshold(self) -> float:
         """The cosine in [-1, 1] from which two words are near enough; infinity if no pair of them stands out.
 
-        Of all pairs of at most 5,477 words; more words are dealt into hands by a fixed draw, and the pairs inside
-        hands stand for all.
+        More than 5,477 words are dealt into hands by a fixed draw, and the pairs inside hands stand for all.
         """
         size = len(self._ids)
         if size < _FEWEST:
@@ -129,9 +128,8 @@ class Relatedness:
                 self._nearest[word] = dict(zip(ids, cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:
-        """Of some directions with every row of the table; -2 with what is no word.
+        """Of some directions with every row of the table, which is not copied; -2 with what is no word.
 
-        The mean is taken off the products in place of the rows, so that the table need not be copied.
         Shape: [direction, dimension] -> [direction, vocabulary].
         """
         mean, scale = self._centre
