@@ -18,10 +18,9 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.results.ablation import Ablation
-from attnscan.results.comparison import Comparison
+from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.heads import HeadScores
-from attnscan.results.similarity import Similarity
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import Page
 

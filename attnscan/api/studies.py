@@ -22,11 +22,10 @@ from attnscan.model.sources import Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.card import Card, Cards, measure_of
 from attnscan.results.checkpoint import Checkpoint
-from attnscan.results.comparison import Comparison
+from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores
-from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.syntax import FEW, Syntax, check_relation
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
 from attnscan.scan.options import AblationRequest, OnProgress, asked_for_labels, note_inputs, progress_of, warn
@@ -191,17 +190,16 @@ def similar(
     Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the nearest heads of
     each, `to_matrix()` every divergence. `heads` are those that will be looked up, and have to be there.
 
-    Raises: as `heads`; OutputError if scikit-learn, which groups the heads, is not installed.
+    Raises: as `heads`.
     """
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
     call = Call("similar", options, pairs=pairs, heads=heads, predictive="off")
-    check_heads_can_be_grouped()
     with call.opened() as scanner:
         scanner.tell("comparing heads by pairs")
-        from attnscan.studies import similarity
+        from attnscan.studies import comparison
 
-        result = similarity.similar(scanner, call.pairs.read(), queries, within, call.pairs.skips)
+        result = comparison.similar(scanner, call.pairs.read(), queries, within, call.pairs.skips)
         call.note(scanner, result.signature)
     return result
 
@@ -238,14 +236,14 @@ def compare(
         raise OptionError(why, "choose another --pattern")
     for call in calls:
         call.decide(patterns=tuple(known for known in call.options.patterns if known.target is not None))
-    given = first.pairs.ready(1 + (match == "nearest"))
+    given = first.pairs.ready()
     with opened(first, second) as (scanner_a, scanner_b):
         if first.heads is not None:
             scanner_a.grid().select(first.heads)
         scanner_a.tell("comparing models by pairs")
         from attnscan.studies import comparison
 
-        result = comparison.compare(scanner_a, scanner_b, given.read, match, given.skips, least)
+        result = comparison.compare(scanner_a, scanner_b, given.read(), match, given.skips, least)
         first.note(scanner_a, result.signatures[0])
     return result
 

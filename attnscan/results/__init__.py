@@ -15,9 +15,8 @@ attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
 ablation.py        what heads are worth
-similarity.py      which heads attend alike
 syntax.py          which heads follow which relations of a treebank
-comparison.py      what sets two models apart
+comparison.py      which heads attend alike, and what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names
 tables.py          tables to CSV, JSON, Parquet, Markdown, Excel workbooks; only this module rounds

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,20 +41,12 @@ class HeadSet:
     heads: tuple[Head, ...]
     controls: tuple[tuple[Head, ...], ...] = ()
     """Distinct sets of as many heads of the same layers; none where no layer has others."""
-    possible: int = 0
-    """How many such sets there are."""
-
-    @property
-    def has_all_controls(self) -> bool:
-        """Whether every possible control is there, so that none was left to chance."""
-        return 0 < self.possible == len(self.controls)
+    possible: int = 0  # how many such sets there are
 
     @property
     def overlap(self) -> float:
-        """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
-        if not self.controls:
-            return float("nan")
-        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every control
+        """The share of each control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
+        return len({*self.heads} & {*self.controls[0]}) / len(self.heads) if self.controls else math.nan
 
 
 @dataclass(frozen=True)
@@ -61,78 +55,37 @@ class Effect:
 
     set: HeadSet
     quantity: Quantity
-    intact: float
-    """Of the model as it is; 0 where the quantity is itself a change."""
-    ablated: float
-    """With the heads switched off."""
-    others: tuple[float, ...]
-    """With each of the set's controls switched off instead."""
+    intact: float  # of the model as it is; 0 where the quantity is itself a change
+    ablated: float  # with the heads switched off
+    others: tuple[float, ...]  # with each of the set's controls switched off instead
+    control: float  # the mean over the controls, of which `spread` is the standard deviation
+    spread: float
+    effect: float  # `ablated` minus `control`; `se` is its standard error, over pairs and controls
     se: float
-    """The effect's standard error, over pairs and controls."""
-    n: int
-    """Words, or answers."""
+    loss: float  # the effect as a loss: above 0 if these heads are worth more than others
+    interval: float  # half the width of the effect's 95 % interval, by t with `pairs` - 1 degrees of freedom
+    rank: float
+    """The set's place by loss among itself and its controls: 1 if it loses more than each. Equal ones come first."""
+    p: float  # how probable such a rank is if the set is no different from its controls, by Phipson and Smyth (2010)
+    n: int  # words, or answers
     pairs: int
 
-    @property
-    def controls(self) -> int:
-        """How many controls there are, all distinct."""
-        return len(self.others)
-
-    @property
-    def control(self) -> float:
-        """The mean over the controls; NaN without."""
-        return float(np.mean(self.others)) if self.others else float("nan")
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation over the controls; NaN below two."""
-        return float(np.std(self.others, ddof=1)) if self.controls > 1 else float("nan")
-
-    @property
-    def effect(self) -> float:
-        """`ablated` minus `control`."""
-        return self.ablated - self.control
-
-    @property
-    def loss(self) -> float:
-        """The effect as a loss: above 0 if these heads are worth more than others."""
-        return -self.effect if self.quantity.larger_is_better else self.effect
-
-    @property
-    def interval(self) -> float:
-        """Half the width of the effect's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two."""
-        return float(half_width(self.se, self.pairs))
-
-    @property
-    def rank(self) -> float:
-        """The set's place by loss among itself and its controls: 1 if it loses more than each; NaN without controls.
-
-        A control that loses as much comes first, and so does one that loses less by no more than rounding.
-        """
-        if np.isnan(self.loss):
-            return float("nan")
-        sign = -1 if self.quantity.larger_is_better else 1
-        least = sign * self.ablated - _ROUNDING * abs(self.ablated)
-        return 1 + int((sign * np.array(self.others) >= least).sum())
-
-    @property
-    def p(self) -> float:
-        """How probable this rank or a better one is if the set is no different from its controls; NaN without.
-
-        It is rank / (controls + 1), and so never below 1 / (controls + 1).
-        Source: Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010), article 39.
-        """
-        return self.rank / (self.controls + 1)
-
-    @property
-    def matters(self) -> bool:
-        """Whether the set costs more than others by its rank among them: p is 0.05 or less."""
-        return self.p <= LEVEL
+    @classmethod
+    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
+        """Work it out from the `values` of the intact model, without the set, and without each of its controls."""
+        intact, ablated, *others = values
+        ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1
+        control = float(np.mean(others)) if others else math.nan
+        spread = float(np.std(others, ddof=1)) if len(others) > 1 else math.nan
+        loss, least = sign * (ablated - control), sign * ablated - _ROUNDING * abs(ablated)
+        rank = math.nan if math.isnan(loss) else 1 + sum(sign * other >= least for other in others)
+        numbers = ablated - control, se, loss, float(half_width(se, pairs)), rank, rank / (len(others) + 1)
+        return cls(off, quantity, intact, ablated, tuple(others), control, spread, *numbers, n, pairs)
 
     @property
     def leads(self) -> bool:
         """Whether it costs more than others by its rank, or more than each of them where these are too few to tell."""
-        return self.rank == 1 or self.matters
+        return self.rank == 1 or self.p <= LEVEL
 
     @property
     def conclusion(self) -> str:
@@ -140,14 +93,14 @@ class Effect:
 
         An effect may be several errors from zero and still be one that other heads have: so the rank decides.
         """
-        if np.isnan(self.rank):
+        if math.isnan(self.rank):
             return ""
-        ratio = abs(self.loss) / self.se if self.se > 0 else float("nan")
-        far = "" if np.isnan(ratio) else f"{ratio:.1f} errors {'above' if self.loss > 0 else 'below'} zero, "
-        at = f"{far}rank {self.rank:.0f} of {self.controls + 1}"
-        if self.matters:
+        side, controls = "above" if self.loss > 0 else "below", len(self.others)
+        far = f"{abs(self.loss) / self.se:.1f} errors {side} zero, " if self.se > 0 else ""
+        at = f"{far}rank {self.rank:.0f} of {controls + 1}"
+        if self.p <= LEVEL:
             return f"costs more than other heads ({at})"
-        few = f"; {counted(self.controls, 'control')} cannot tell more" if self.rank == 1 else ""
+        few = f"; {counted(controls, 'control')} cannot tell more" if self.rank == 1 else ""
         return f"is not seen to cost more than other heads ({at}{few})"
 
 
@@ -155,38 +108,29 @@ class Effect:
 class Ablation:
     """What sets of heads are worth."""
 
-    effects: tuple[Effect, ...]
-    """Quantity by quantity, set by set."""
-    grid: Grid
-    """The model's heads."""
-    replace: Replacement
-    """What takes the place of a switched-off head's output: `zero`, or its `mean`."""
-    draws: int
-    """The most controls that a set may have."""
-    chosen_by: str
-    """How the sets were chosen, in a few words."""
-    choosing_pairs: int
-    """Pairs by which a scan chose the sets; 0 where heads were named."""
-    measured_pairs: int
-    """The other pairs, on which the sets were measured."""
-    signature: Signature
-    """Where the result comes from: model, versions, device, input."""
+    effects: tuple[Effect, ...]  # quantity by quantity, set by set
+    grid: Grid  # the model's heads
+    replace: Replacement  # what takes the place of a switched-off head's output: `zero`, or its `mean`
+    draws: int  # the most controls that a set may have
+    chosen_by: str  # how the sets were chosen, in a few words
+    choosing_pairs: int  # pairs by which a scan chose the sets; 0 where heads were named
+    measured_pairs: int  # the other pairs, on which the sets were measured
+    signature: Signature  # where the result comes from: model, versions, device, input
 
     def __repr__(self) -> str:
         about = [f"switched off by {self.replace}, sets chosen {self.chosen_by}"]
-        for quantity in self.quantities:
-            told = [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in self.of(quantity)]
+        for quantity, effects in self.by_quantity.items():
+            told = [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in effects]
             about.append(f"effect beside other heads, by {quantity.name}: {', '.join(told)}")
         return lines(self, self.signature, self.grid, *about)
 
     @property
-    def quantities(self) -> list[Quantity]:
-        """What was measured, in order."""
-        return list(dict.fromkeys(effect.quantity for effect in self.effects))
-
-    def of(self, quantity: Quantity) -> list[Effect]:
-        """The effects by one quantity."""
-        return [effect for effect in self.effects if effect.quantity == quantity]
+    def by_quantity(self) -> dict[Quantity, list[Effect]]:
+        """The effects by each quantity that was measured."""
+        by: dict[Quantity, list[Effect]] = {}
+        for effect in self.effects:
+            by.setdefault(effect.quantity, []).append(effect)
+        return by
 
     @property
     def alone(self) -> bool:
@@ -197,30 +141,18 @@ class Ablation:
         """One row for each set and quantity."""
         import pandas as pd
 
-        first = ("intact", "ablated", "control", "effect", "se", "spread", "controls", "rank", "p")
-        rows = [
-            {
-                "model": self.signature.model,
-                "set": effect.set.name,
-                "heads": len(effect.set.heads),
-                "measure": effect.quantity.name,
-                **{name: getattr(effect, name) for name in first},
-                "overlap": effect.set.overlap,
-                "n": effect.n,
-                "pairs": effect.pairs,
-                "conclusion": effect.conclusion,
-            }
-            for effect in self.effects
-        ]
+        first, last = ("intact", "ablated", "control", "effect", "se", "spread"), ("n", "pairs", "conclusion")
+        rows = []
+        for effect in self.effects:
+            row: dict[str, Any] = {"model": self.signature.model, "set": effect.set.name}
+            row |= {"heads": len(effect.set.heads), "measure": effect.quantity.name}
+            row |= {name: getattr(effect, name) for name in first}
+            row |= {"controls": len(effect.others), "rank": effect.rank, "p": effect.p, "overlap": effect.set.overlap}
+            rows.append(row | {name: getattr(effect, name) for name in last})
         frame = pd.DataFrame(rows).astype({"rank": "Int64"})
-        frame.attrs = {
-            "signature": asdict(self.signature),
-            "replace": self.replace,
-            "draws": self.draws,
-            "chosen_by": self.chosen_by,
-            "choosing_pairs": self.choosing_pairs,
-            "measured_pairs": self.measured_pairs,
-            "members": {effect.set.name: ",".join(head.name for head in effect.set.heads) for effect in self.effects},
-            "possible_controls": {effect.set.name: effect.set.possible for effect in self.effects},
-        }
+        about = ("replace", "draws", "chosen_by", "choosing_pairs", "measured_pairs")
+        frame.attrs = {"signature": asdict(self.signature), **{name: getattr(self, name) for name in about}}
+        sets = {effect.set.name: effect.set for effect in self.effects}
+        frame.attrs["members"] = {name: ",".join(head.name for head in own.heads) for name, own in sets.items()}
+        frame.attrs["possible_controls"] = {name: own.possible for name, own in sets.items()}
         return frame

@@ -1,4 +1,4 @@
-"""What sets two models apart, head by head, on the same pairs."""
+"""Heads held against each other: all heads of one model, by what they attend to, and those of two, by their scores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.behaviour import Labels
-from attnscan.results.grid import Head, Heads
+from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
-from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
+from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
-from attnscan.results.terms import LEAST, Match
+from attnscan.results.terms import LEAST, WITHIN, Match
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,174 +26,200 @@ FALSE_DISCOVERIES = 0.05
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two models' scores on the same pairs: `a`, and `b` with its heads in the places of those they match."""
+class Similarity:
+    """How far apart all heads of a model are; heads go by their numbers."""
 
-    a: Scores
-    """Of the first model."""
-    b: Scores
-    """Of the second model, each head in the place of the one that it is compared with."""
+    divergence: FloatArray  # mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]
+    se: FloatArray  # its standard error, clustered by pair. Shape: [head, head]
+    labels: Labels  # what heads are called, by the same pairs
+    queries: int  # words whose attention was compared
+    signature: Signature  # where the result comes from: model, versions, device, input
+    within: float = WITHIN  # how far apart a group's heads may be on average, in nats
+
+    def __repr__(self) -> str:
+        near = [
+            f"{self.grid[a].name} and {self.grid[b].name} ({self.divergence[a, b]:.3f})" for a, b in self.closest(4)
+        ]
+        return lines(self, self.signature, self.grid, f"most alike, by divergence in nats: {', '.join(near)}")
+
+    @property
+    def grid(self) -> Grid:
+        """The heads, in order."""
+        return self.labels.grid
+
+    def nearest(self, head: int, count: int) -> list[int]:
+        """The heads that are most like a head, nearest first."""
+        order = np.argsort(self.divergence[head], kind="stable").tolist()
+        return [other for other in order if other != head][:count]
+
+    def closest(self, count: int) -> list[tuple[int, int]]:
+        """The pairs of heads that are most alike, nearest first."""
+        a, b = np.triu_indices(len(self.divergence), 1)
+        order = np.argsort(self.divergence[a, b], kind="stable")[:count]
+        return list(zip(a[order].tolist(), b[order].tolist(), strict=True))
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """Heads that are alike, largest group first; a head that is like no other stands alone."""
+        return grouped(self.divergence, self.within)
+
+    @cached_property
+    def map(self) -> tuple[FloatArray, float]:
+        """A place for each head, so that near ones are alike, and which share of squared distances that shows."""
+        return placed(self.divergence)
+
+    def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
+        """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
+        numbers, columns = np.arange(len(self.grid)), {}
+        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1):
+            columns[f"nearest_{rank}"] = [self.grid[other].name for other in others]
+            columns[f"divergence_{rank}"] = self.divergence[numbers, others]
+            columns[f"se_{rank}"] = self.se[numbers, others]
+        return self._frame(columns, heads)
+
+    def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:
+        """One row a head, or one for each of `heads`: label, group, place, and its divergence from every head."""
+        return self._frame({head.name: self.divergence[:, number] for number, head in enumerate(self.grid)}, heads)
+
+    def _frame(self, columns: dict[str, Any], heads: Heads | None) -> pd.DataFrame:
+        """What all tables say of heads, these columns, and where they come from."""
+        import pandas as pd
+
+        group = {head: number for number, members in enumerate(self.groups, 1) for head in members}
+        (x, y), share = self.map[0].T, self.map[1]
+        about = {"model": self.signature.model, **self.grid.columns(), "label": self.labels.label.ravel()}
+        about |= {"group": [group[head] for head in range(len(self.grid))], "x": x, "y": y}
+        frame = pd.DataFrame({**about, **columns, "label_stays": self.labels.columns(())["label_stays"]})
+        frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
+        frame.attrs["map_share"] = share
+        return frame if heads is None else frame.iloc[[self.grid.index(head) for head in self.grid.select(heads)]]
+
+
+def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
+    """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first.
+
+    >>> grouped(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
+    [[0, 1], [2]]
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(divergence) < 2:
+        return [[0]]
+    steps = linkage(divergence[np.triu_indices(len(divergence), 1)], "average")
+    of_heads = fcluster(steps, within, "distance")
+    groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
+    return sorted(groups, key=lambda group: (-len(group), group))
+
+
+def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
+    """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
+
+    A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
+    classical scaling gives principal components, exactly. Shape: [head, head] -> [head, 2].
+    """
+    centred = divergence - divergence.mean(0) - divergence.mean(1)[:, None] + divergence.mean()
+    values, vectors = (part[..., :-3:-1] for part in np.linalg.eigh(-centred / 2))
+    places = np.zeros((len(divergence), 2))
+    places[:, : len(values)] = np.sqrt(values.clip(0)) * vectors
+    places *= np.sign(places[np.abs(places).argmax(0), range(2)])  # an axis could as well point the other way
+    total = float(divergence.sum()) / (2 * len(divergence))
+    return places, float(values.clip(0).sum()) / total if total else float("nan")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models' heads by the same pairs: each of the first, a, beside one of the second, b."""
+
+    of_models: tuple[Labels, Labels]  # what the heads of each model do, with their scores, each in its own places
     se: FloatArray
-    """Standard error of the difference, paired and clustered by pair. Shape: [layer, head, pattern]."""
-    matched: IntArray
-    """Which head of b is held against each of a. Shape: [layer, head, 2], its layer and head."""
+    """Standard error of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]."""
+    matched: IntArray  # which head of b is held against each of a. Shape: [layer, head, 2], its layer and head
     divergence: FloatArray
     """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
-    match: Match
-    """Which heads belong together: those of one `place`, or the `nearest`."""
-    pairs: int
-    """That both have read."""
-    signatures: tuple[Signature, Signature]
-    """Where the two models' results come from."""
-    of_models: tuple[Labels, Labels]
-    """What the heads of the first model do, and those of the second, each in its own places."""
-    least: float = LEAST
-    """The least difference of scores that survives: one may be beyond chance and next to nothing."""
+    match: Match  # which heads belong together: those of one `place`, or the `nearest`
+    signatures: tuple[Signature, Signature]  # where the two models' results come from
+    least: float = LEAST  # the least difference of scores that survives: one may be beyond chance and next to nothing
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
     def __repr__(self) -> str:
-        changed = sum(map(len, self.changed.values()))
-        beyond = f"{int(self.survives.sum())} of {self.survives.size} differences of scores survive"
+        survives, changed = self.differences["survives"], sum(map(len, self.changed.values()))
+        told = f"{survives.sum()} of {len(survives)} differences survive, {changed} heads change their label"
         other = f"beside {self.signatures[1].model}, heads matched by {self.match}"
-        labels = f"{changed} heads change their label"
-        return lines(self, self.signatures[0], self.a.grid, other, f"{beyond}, {labels}")
+        return lines(self, self.signatures[0], self.grid, other, told)
 
     @property
-    def tables(self) -> tuple[ScoreTable, ScoreTable]:
-        """The scores of a and b by their reading."""
-        among_words = self.signatures[0].reading.among_words
-        return self.a.table(among_words), self.b.table(among_words)
+    def grid(self) -> Grid:
+        """The heads of a."""
+        return self.of_models[0].grid
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """What both were scored for."""
-        return self.a.patterns
+        return self.of_models[0].scores.patterns
+
+    @property
+    def pairs(self) -> int:
+        """How many both have read."""
+        return int(self.of_models[0].scores.every_key.pairs.max())
 
     @cached_property
-    def difference(self) -> FloatArray:
-        """Score of b minus that of a. Shape: [layer, head, pattern]."""
-        a, b = self.tables
-        return b.score - a.score
+    def differences(self) -> pd.DataFrame:
+        """One row for each pattern and head: both scores, their difference, what it is worth, both labels.
 
-    @cached_property
-    def p(self) -> FloatArray:
-        """How probable a difference at least so great is where there is none; NaN below two pairs, in [0, 1].
-
-        By t with one degree of freedom fewer than pairs that have an eligible query. Shape: [layer, head, pattern].
+        `p` is by t with one degree of freedom fewer than pairs that have an eligible query, and `fdr` the false
+        discovery rate from which the difference is beyond chance, among those of all heads and patterns.
         """
-        a, b = self.tables
-        return p_value(self.difference, self.se, np.minimum(a.pairs, b.pairs))
+        import pandas as pd
 
-    @cached_property
-    def rate(self) -> FloatArray:
-        """The false discovery rate from which each difference survives, among those of all heads and patterns.
+        (a, b), shape, at = self.of_models, self.grid.shape, (self.matched[..., 0], self.matched[..., 1])
+        stays_a, stays_b = (labels.columns(())["label_stays"].reshape(labels.grid.shape) for labels in (a, b))
+        difference = b.table.score[at] - a.table.score
+        p = p_value(difference, self.se, np.minimum(a.table.pairs, b.table.pairs[at]))
+        rates = false_discovery_rates(p)
+        columns: dict[str, NDArray[Any]] = {name: values.reshape(shape) for name, values in self.grid.columns().items()}
+        columns |= {"layer_b": np.array(b.grid.numbers)[at[0]], "head_b": at[1]}
+        columns |= {"score_a": a.table.score, "score_b": b.table.score[at], "difference": difference, "se": self.se}
+        columns |= {"n": a.table.n, "pairs": a.table.pairs, "label_a": a.label, "label_b": b.label[at]}
+        columns |= {"divergence": self.divergence, "p": p, "fdr": rates}
+        columns |= {"label_a_stays": stays_a, "label_b_stays": stays_b[at]}
+        columns["survives"] = (rates <= FALSE_DISCOVERIES) & (np.abs(difference) >= self.least)  # false for NaN
+        whole = {n: np.broadcast_to(values.reshape(*shape, -1), difference.shape) for n, values in columns.items()}
+        rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in whole.items()}
+        models = {f"model_{x}": signature.model for x, signature in zip("ab", self.signatures, strict=True)}
+        return pd.DataFrame({**models, "pattern": np.repeat(self.patterns, len(self.grid)), **rows})
 
-        In [0, 1]; NaN below two pairs. Shape: [layer, head, pattern].
-        """
-        return false_discovery_rates(self.p)
-
-    @property
-    def beyond_chance(self) -> NDArray[np.bool_]:
-        """Which differences are beyond chance at a false discovery rate of 5 %. Shape: [layer, head, pattern]."""
-        return np.asarray(self.rate <= FALSE_DISCOVERIES)  # false for NaN
-
-    @property
-    def survives(self) -> NDArray[np.bool_]:
-        """Which differences are beyond chance and not below `least`. Shape: [layer, head, pattern]."""
-        return np.asarray(self.beyond_chance & (np.abs(self.difference) >= self.least))
-
-    @property
-    def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-        """What each head does in a, and the one that it is compared with in b. Shape: [layer, head]."""
-        return self.of_models[0].label, self._matched(self.of_models[1].label)
-
-    @property
-    def unsure(self) -> NDArray[np.bool_]:
-        """Which heads have a label that would not stay, in a or in b. Shape: [layer, head]."""
-        return np.asarray(self.of_models[0].unsure | self._matched(self.of_models[1].unsure))
-
-    def _matched(self, of_b: NDArray[Any]) -> NDArray[Any]:
-        """Values of b's heads in the places of a's. Shape: [layer, head]."""
-        matched: NDArray[Any] = of_b[self.matched[..., 0], self.matched[..., 1]]
-        return matched
+    def of(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
+        """A pattern's rows by heads' numbers: of all or of `heads`, or the `top` greatest differences of these."""
+        rows = self.differences[self.differences["pattern"] == pattern].reset_index(drop=True)
+        if heads is not None:
+            rows = rows.loc[[self.grid.index(head) for head in self.grid.select(heads)]]
+        if top is None:
+            return rows
+        return rows.loc[rows["difference"].abs().dropna().sort_values(ascending=False, kind="stable").index[:top]]
 
     @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
-        changed: dict[tuple[str, str], list[Head]] = {}
-        a, b = self.labels
-        for head in self.a.grid:
-            if a[head.place] != b[head.place]:
-                changed.setdefault((str(a[head.place]), str(b[head.place])), []).append(head)
+        rows = self.of(self.patterns[0]).query("label_a != label_b")
+        by_labels = rows.groupby(["label_a", "label_b"], sort=False).groups
+        changed = {labels: [self.grid[number] for number in numbers] for labels, numbers in by_labels.items()}
         return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
-        import pandas as pd
-
-        scores = np.stack([table.score[..., self.patterns.index(pattern)].ravel() for table in self.tables], -1)
-        return float(pd.DataFrame(scores).corr("spearman").to_numpy()[0, 1])
-
-    def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
-        """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""
-        p = self.patterns.index(pattern)
-        surviving = np.where(self.survives[..., p], self.difference[..., p], 0)
-        up, down = (self.a.grid[number] for number in (surviving.argmax(), surviving.argmin()))
-        return up if surviving.max() > 0 else None, down if surviving.min() < 0 else None
-
-    def chosen(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> list[Head]:
-        """All heads, or those of `heads`, in order; with `top`, so many with a difference, the greatest first."""
-        several = list(self.a.grid) if heads is None else self.a.grid.select(heads)
-        if top is None:
-            return several
-        sizes = np.abs(self.difference[..., self.patterns.index(pattern)])
-        different = [head for head in several if not np.isnan(sizes[head.place])]
-        return sorted(different, key=lambda head: -sizes[head.place])[:top]
+        return float(self.of(pattern)[["score_a", "score_b"]].corr("spearman").iloc[0, 1])
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, heads: Heads | None = None, top: int | None = None
     ) -> pd.DataFrame:
-        """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
+        """The rows of some patterns and heads, as `of` chooses them."""
         import pandas as pd
 
-        grid, grid_b, (a, b), patterns = self.a.grid, self.of_models[1].grid, self.tables, patterns or self.patterns
-        of_a, of_b = (
-            np.full(labels.grid.shape, np.nan) if labels.stays is None else labels.stays for labels in self.of_models
-        )
-        parts = []
-        for pattern in patterns:
-            p = self.patterns.index(pattern)
-            columns: dict[str, Any] = {
-                "layer_b": np.array(grid_b.numbers)[self.matched[..., 0]],
-                "head_b": self.matched[..., 1],
-                "score_a": a.score[..., p],
-                "score_b": b.score[..., p],
-                "difference": self.difference[..., p],
-                "se": self.se[..., p],
-                "n": a.n[..., p],
-                "pairs": a.pairs[..., p],
-                "label_a": self.labels[0],
-                "label_b": self.labels[1],
-                "divergence": self.divergence,
-                "p": self.p[..., p],
-                "fdr": self.rate[..., p],
-                "label_a_stays": of_a,
-                "label_b_stays": self._matched(of_b),
-                "survives": self.survives[..., p],
-            }
-            models = {"model_a": self.signatures[0].model, "model_b": self.signatures[1].model, "pattern": pattern}
-            of_heads = {name: values.ravel() for name, values in columns.items()}
-            rows = [grid.index(head) for head in self.chosen(pattern, heads, top)]
-            parts.append(pd.DataFrame({**models, **grid.columns(), **of_heads}).iloc[rows])
-        frame = pd.concat(parts, ignore_index=True)
+        patterns = patterns or self.patterns
+        frame = pd.concat([self.of(name, heads, top) for name in patterns], ignore_index=True)
+        frame.attrs = {f"signature_{x}": asdict(own) for x, own in zip("ab", self.signatures, strict=True)}
+        frame.attrs |= {"match": self.match, "least": self.least, "alike": self.alike}
         correlations = {name: self.correlation(name) for name in patterns}
-        frame.attrs = {
-            "signature_a": asdict(self.signatures[0]),
-            "signature_b": asdict(self.signatures[1]),
-            "match": self.match,
-            "least": self.least,
-            "alike": self.alike,
-            "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations.items()},
-        }
+        frame.attrs["rank_correlation"] = {n: None if np.isnan(rho) else rho for n, rho in correlations.items()}
         return frame

@@ -43,6 +43,8 @@ LEAST_WEIGHT = 0.1
 """Among words, of a head that is stated."""
 LEAST_TIMES = 1.5
 """How many times the weight of even attention a stated head gives to its targets: untrained heads stay below 1.3."""
+NOTHING = "·"
+"""On maps: of a head without a statement."""
 
 _GROUPS = {
     "argument": ("S", "nsubj csubj obj iobj ccomp xcomp expl"),
@@ -54,47 +56,23 @@ _GROUPS = {
     "dependent": ("D", "all dep"),
 }
 _GROUP = {relation: group for group, (_, relations) in _GROUPS.items() for relation in relations.split()}
-_NAMES = {
-    "nsubj": "subject",
-    "csubj": "clausal subject",
-    "obj": "object",
-    "iobj": "indirect object",
-    "ccomp": "clausal complement",
-    "xcomp": "open complement",
-    "expl": "expletive",
-    "obl": "oblique",
-    "amod": "adjective",
-    "advmod": "adverb",
-    "nmod": "noun modifier",
-    "nummod": "number",
-    "appos": "apposition",
-    "acl": "clause",
-    "advcl": "adverbial clause",
-    "aux": "auxiliary",
-    "case": "adposition",
-    "cc": "conjunction",
-    "clf": "classifier",
-    "cop": "copula",
-    "det": "determiner",
-    "mark": "subordinator",
-    "conj": "conjunct",
-    "compound": "part of a compound",
-    "fixed": "part of a fixed phrase",
-    "flat": "part of a name",
-    "punct": "punctuation",
-    "all": "dependent",
-}
-_OF_VERBS = frozenset(["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"])
-_OF_NOUNS = frozenset(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"])
+_NAMES = (
+    "nsubj subject, csubj clausal subject, obj object, iobj indirect object, ccomp clausal complement, "
+    "xcomp open complement, expl expletive, obl oblique, amod adjective, advmod adverb, nmod noun modifier, "
+    "nummod number, appos apposition, acl clause, advcl adverbial clause, aux auxiliary, case adposition, "
+    "cc conjunction, clf classifier, cop copula, det determiner, mark subordinator, conj conjunct, "
+    "compound part of a compound, fixed part of a fixed phrase, flat part of a name, punct punctuation, all dependent"
+)
+_NAME = dict(entry.split(" ", 1) for entry in _NAMES.split(", "))
+_HEADS = dict.fromkeys(["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"], "verb")
+_HEADS |= dict.fromkeys(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"], "noun")
 
 
 class Row(NamedTuple):
     """What a head is asked: a relation in a direction."""
 
-    relation: str
-    """As the treebank writes it, or `all` of them but `punct` and `root`."""
-    direction: str
-    """`dep->head` or `head->dep`."""
+    relation: str  # as the treebank writes it, or `all` of them but `punct` and `root`
+    direction: str  # `dep->head` or `head->dep`
 
     @property
     def universal(self) -> str:
@@ -112,22 +90,14 @@ class Row(NamedTuple):
         letter = _GROUPS[self.group][0]
         return letter if self.direction == HEAD else letter.lower()
 
-    @property
-    def words(self) -> str:
-        """The relation in words.
+    def words(self, *, of_group: bool = False) -> str:
+        """The relation, or its group, in words.
 
-        >>> Row("obj", HEAD).words, Row("det", DEPENDENT).words
-        ('object → its verb', 'noun → its determiner')
+        >>> Row("obj", HEAD).words(), Row("det", DEPENDENT).words(), Row("obj", HEAD).words(of_group=True)
+        ('object → its verb', 'noun → its determiner', 'argument → its head')
         """
-        head = "verb" if self.universal in _OF_VERBS else "noun" if self.universal in _OF_NOUNS else "head"
-        return self._between(_NAMES.get(self.universal, self.universal), head)
-
-    @property
-    def group_words(self) -> str:
-        """The group in words."""
-        return self._between(self.group, "head")
-
-    def _between(self, dependent: str, head: str) -> str:
+        head = "head" if of_group else _HEADS.get(self.universal, "head")
+        dependent = self.group if of_group else _NAME.get(self.universal, self.universal)
         return f"{dependent} → its {head}" if self.direction == HEAD else f"{head} → its {dependent}"
 
 
@@ -135,14 +105,11 @@ class Row(NamedTuple):
 class RowNumbers:
     """What all heads have alike of each row. Shape: each [row]."""
 
-    n: IntArray
-    """Eligible queries."""
-    sentences: IntArray
-    """Those that have any."""
+    n: IntArray  # eligible queries
+    sentences: IntArray  # those that have any
     rule: NDArray[np.str_]
     """The one of `RULES` that is best on the other half; where the halves differ, that of more queries."""
-    rule_accuracy: FloatArray
-    """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
+    rule_accuracy: FloatArray  # how often it points to a target, on the sentences that did not choose it; in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -152,38 +119,25 @@ class Syntax:
     Shape: arrays are [layer, head, row].
     """
 
-    rows: tuple[Row, ...]
-    """What heads are asked."""
-    of_rows: RowNumbers
-    """What all heads have alike."""
-    accuracy: FloatArray
-    """Share of queries whose most attended other word is a target, in [0, 1]."""
-    weight: FloatArray
-    """Mean weight on targets by the reading of the signature, in [0, 1]."""
+    rows: tuple[Row, ...]  # what heads are asked
+    of_rows: RowNumbers  # what all heads have alike
+    accuracy: FloatArray  # share of queries whose most attended other word is a target, in [0, 1]
+    weight: FloatArray  # mean weight on targets by the reading of the signature, in [0, 1]
     weight_among_words: FloatArray
     """Mean weight on targets with special tokens removed and rows renormalised, in [0, 1]."""
-    chance: FloatArray
-    """`weight` under even attention."""
-    gain: FloatArray
-    """`accuracy` less `rule_accuracy`."""
-    se: FloatArray
-    """The gain's standard error, clustered by document, or by sentence where the treebank names none."""
+    chance: FloatArray  # `weight` under even attention
+    gain: FloatArray  # `accuracy` less `rule_accuracy`
+    se: FloatArray  # the gain's standard error, clustered by document, or by sentence where the treebank names none
     p_holm: FloatArray
     """Of the gain by Student's t, two-sided, after Holm over all heads and rows: small as well far below 0."""
     uuas: FloatArray
     """Share of links between words, punctuation left out, in the maximum spanning tree. Shape: [layer, head]."""
-    chain_uuas: float
-    """`uuas` of a tree that links every word with the next one."""
-    clusters: int
-    """Documents or, without these, sentences; blocks of them where there are very many."""
-    words: int
-    """Of all sentences."""
-    wordless: int
-    """Words without a token of their own, which are neither asked nor targets."""
-    signature: Signature
-    """Where the result comes from: model, versions, device, treebank."""
-    held: Syntax | None = field(default=None)
-    """What heads do on a second treebank, if there is one."""
+    chain_uuas: float  # `uuas` of a tree that links every word with the next one
+    clusters: int  # documents or, without these, sentences; blocks of them where there are very many
+    words: int  # of all sentences
+    wordless: int  # words without a token of their own, which are neither asked nor targets
+    signature: Signature  # where the result comes from: model, versions, device, treebank
+    held: Syntax | None = field(default=None)  # what heads do on a second treebank, if there is one
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{head.name} {text}" for head, text in list(self.statements.items())[:4])
@@ -206,18 +160,10 @@ class Syntax:
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
-        """Which rows are statements: gains that hold, with weight on the targets. Shape: as `holds`.
-
-        Punctuation is no relation of grammar, and makes none.
-        """
+        """Which rows are statements: gains that hold, with weight on the targets; punctuation makes none."""
         of_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
         enough = (self.weight_among_words >= LEAST_WEIGHT) & (self.weight >= LEAST_TIMES * self.chance)
         return np.asarray(self.holds & enough & of_grammar)
-
-    @property
-    def held_holds(self) -> NDArray[np.bool_]:
-        """Which gains that hold do so again in the second treebank. Shape: as `holds`."""
-        return np.asarray(self.holds & (self.of_held("holds") == 1))
 
     def of_held(self, name: str) -> FloatArray:
         """What the second treebank says, in the rows of the first; NaN where it has no such row. Shape: as `holds`."""
@@ -227,47 +173,33 @@ class Syntax:
                 values[..., place] = getattr(self.held, name)[..., self.held.rows.index(row)]
         return values
 
-    def main_row(self, head: Head) -> int | None:
-        """The row that states a head: of those that do, the one with the largest gain; single relations come first."""
-        stated = np.flatnonzero(self.stated[head.place]).tolist()
-        return max(stated, key=lambda row: (self.rows[row].relation != "all", self.gain[head.place][row]), default=None)
+    @cached_property
+    def main_rows(self) -> dict[Head, int]:
+        """The row that states each head that has a statement: of single relations before `all`, the largest gain."""
+        worth = self.gain + [2.0 * (row.relation != "all") for row in self.rows]
+        worth = np.where(self.stated, worth, -np.inf)
+        return {head: int(worth[head.place].argmax()) for head in self.grid if self.stated[head.place].any()}
 
     @cached_property
     def statements(self) -> dict[Head, str]:
         """What heads do, in words; heads with nothing to say are left out."""
         statements = {}
-        for head in self.grid:
-            if (best := self.main_row(head)) is not None:
-                row, stated = self.rows[best], np.flatnonzero(self.stated[head.place])
-                alike = {
-                    other
-                    for other in (self.rows[place] for place in stated)
-                    if other.direction == row.direction and other.group == row.group and other.relation != "all"
-                }
-                statements[head] = row.group_words if alike - {row} else row.words
+        for head, best in self.main_rows.items():
+            row, stated = self.rows[best], [self.rows[place] for place in np.flatnonzero(self.stated[head.place])]
+            alike = [other for other in stated if other.relation != "all" and other.letter == row.letter]
+            statements[head] = row.words(of_group=len({row, *alike}) > 1)
         return statements
 
     def letter(self, head: Head) -> str:
-        """A head's mark on a map; `·` for one without a statement."""
-        best = self.main_row(head)
-        return "·" if best is None else self.rows[best].letter
-
-    def label(self, head: Head) -> str | None:
-        """The relation and direction that state a head, such as `obj dep->head`; None if none does."""
-        best = self.main_row(head)
-        return None if best is None else f"{self.rows[best].relation} {self.rows[best].direction}"
-
-    def strongest(self) -> Row | None:
-        """The row with the largest gain among those that state a head; None if none does."""
-        gains = np.where(self.stated, np.nan_to_num(self.gain), 0.0).max((0, 1), initial=0.0)
-        return self.rows[int(gains.argmax())] if gains.any() else None
+        """A head's mark on a map."""
+        return self.rows[self.main_rows[head]].letter if head in self.main_rows else NOTHING
 
     def legend(self) -> list[str]:
         """What the letters on a map of the heads say, those that are there."""
         marks = {self.letter(head) for head in self.grid}
-        said = {letter: f"{letter} {name}" for name, (letter, _) in _GROUPS.items()}
-        said |= {letter.lower(): f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items()}
-        return [*(text for letter, text in said.items() if letter in marks), "· nothing of these"]
+        said = [f"{letter} {name}" for name, (letter, _) in _GROUPS.items()]
+        said += [f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items()]
+        return [*(text for text in said if text[0] in marks), f"{NOTHING} nothing of these"]
 
     def row_numbers(self, relation: str) -> list[int]:
         """The rows of a relation. Raises: SelectionError if the treebank has none, with the nearest name."""
@@ -277,7 +209,7 @@ class Syntax:
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""
         flat = self.accuracy[..., row].ravel()
-        return np.array([]) if np.isnan(flat).all() else np.argsort(-flat, kind="stable")
+        return np.array([], dtype=int) if np.isnan(flat).all() else np.argsort(-flat, kind="stable")
 
     def to_frame(self, relation: str | None = None, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, relation and direction; of one relation only, or of some heads, if these are named.
@@ -303,8 +235,9 @@ class Syntax:
 
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""
+        main = self.rows[self.main_rows[head]] if head in self.main_rows else None
         return {
-            "syntax_label": self.label(head),
+            "syntax_label": None if main is None else f"{main.relation} {main.direction}",
             "syntax_statement": self.statements.get(head),
             "letter": self.letter(head),
             "uuas": self.uuas[head.place],
@@ -316,33 +249,24 @@ class Syntax:
         import pandas as pd
 
         row, number = np.array(places, dtype=np.int64).reshape(-1, 2).T
-        of_rows = self.of_rows
-
-        def at(values: NDArray[Any]) -> NDArray[Any]:
-            return values.reshape(len(self.grid), -1)[number, row]
-
+        of_rows, heads = self.of_rows, len(self.grid)
+        rule = np.where(of_rows.sentences >= FEWEST, of_rows.rule.astype(object), None)
         columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(number)}
-        for name in ("relation", "direction"):
-            columns[name] = np.array([getattr(known, name) for known in self.rows], dtype=object)[row]
+        columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
         columns |= {"n": of_rows.n[row], "sentences": of_rows.sentences[row]}
-        columns |= {name: at(getattr(self, name)) for name in ("accuracy", "weight", "weight_among_words", "chance")}
-        columns["rule"] = pd.Series(of_rows.rule[row], dtype=object).where(of_rows.sentences[row] >= FEWEST, None)
-        columns["rule_accuracy"] = of_rows.rule_accuracy[row]
-        columns |= {name: at(getattr(self, name)) for name in ("gain", "se", "p_holm", "holds")}
-        columns |= {f"held_{name}": at(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
-        columns["stated"] = at(self.stated)
-        of_heads = pd.DataFrame([self.said_of(head) for head in self.grid])
-        frame = pd.concat([pd.DataFrame(columns), of_heads.iloc[number].reset_index(drop=True)], axis=1)
-        frame = frame.astype({"held_holds": "boolean"})
-        frame.attrs = {
-            "signature": asdict(self.signature),
-            "sentences": self.sentences,
-            "clusters": self.clusters,
-            "words": self.words,
-            "words_without_token": self.wordless,
-            "chain_uuas": self.chain_uuas,
-            "gains_that_hold": int(self.holds.sum()),
-        }
+
+        def add(**arrays: NDArray[Any]) -> None:
+            columns.update({name: values.reshape(heads, -1)[number, row] for name, values in arrays.items()})
+
+        add(**{name: getattr(self, name) for name in ("accuracy", "weight", "weight_among_words", "chance")})
+        columns |= {"rule": rule[row], "rule_accuracy": of_rows.rule_accuracy[row]}
+        add(**{name: getattr(self, name) for name in ("gain", "se", "p_holm", "holds")})
+        add(**{f"held_{name}": self.of_held(name) for name in ("gain", "p_holm", "holds")}, stated=self.stated)
+        said = pd.DataFrame([self.said_of(head) for head in self.grid]).iloc[number].reset_index(drop=True)
+        frame = pd.concat([pd.DataFrame(columns), said], axis=1).astype({"held_holds": "boolean"})
+        about = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
+        about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
+        frame.attrs = {"signature": asdict(self.signature), **about, "gains_that_hold": int(self.holds.sum())}
         if self.held is not None:
             frame.attrs["held_signature"] = asdict(self.held.signature)
         return frame

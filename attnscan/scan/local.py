@@ -103,7 +103,7 @@ class Stream:
             inputs_read = self.scanner.encode_all([record.pair for record in records])
             for record, encoded in zip(records, inputs_read, strict=True):
                 if isinstance(encoded, InputError):
-                    self._skip(record, encoded)
+                    self.skip(record, encoded)
                     seen = seen.and_then(record, options, skipped=True)
                     continue
                 length = tokens_of(encoded)
@@ -116,7 +116,7 @@ class Stream:
         if inputs or seen.read:
             yield list(batches(inputs, room)), seen
 
-    def _skip(self, record: Record, error: InputError) -> None:
+    def skip(self, record: Record, error: InputError) -> None:
         """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
         is_long = isinstance(error, TooLongError)
         if is_long and self.scanner.options.on_long == "skip":

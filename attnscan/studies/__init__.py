@@ -7,8 +7,7 @@ interventions.py  positions and segments changed, and what that makes of the sco
 ablation.py       which heads are switched off, and what these are worth beside their controls
 losses.py         what a model loses: masked words, next sentences, classes
 card.py           a closer look at some heads, word by word
-similarity.py     every head beside every other, by Jensen-Shannon divergence
-comparison.py     two models on the same pairs
+comparison.py     every head beside every other, by Jensen-Shannon divergence, and two models on the same pairs
 passes.py         one pass over pairs, and what is drawn of an input by the input itself
 checkpoint.py     a checkpoint examined
 """

@@ -31,8 +31,8 @@ from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
+from attnscan.studies.comparison import RowKeeper, divergences
 from attnscan.studies.interventions import positions_of, under_changes, why_not_changed
-from attnscan.studies.similarity import RowKeeper, divergences
 
 LOOKED_AT = 128
 """Pairs, at most, that are looked at word by word."""

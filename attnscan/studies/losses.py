@@ -1,12 +1,10 @@
-"""What a model loses when heads are switched off: questions put to it, and what its answers are worth.
+"""What a model loses when heads are switched off: sequences to run, and what it says of them beside the intact model.
 
-A measure turns inputs into questions, each one sequence to run; reads off the model's output what is kept of an
-answer; and compares it with the answer of the intact model. What it returns are sums and counts, not means.
+Sums and counts are returned, not means.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +15,7 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
@@ -27,11 +25,16 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, OF_TARGETS
 from attnscan.studies.passes import drawn
 
+MASKED, NEXT, CLASSES, VECTOR = MEASURES
+QUANTITIES = {
+    MASKED: (Quantity(MASKED, "nats a word"),),
+    OF_TARGETS: (Quantity(OF_TARGETS, "nats a token"),),
+    NEXT: (Quantity(NEXT, "accuracy", larger_is_better=True),),
+    CLASSES: (Quantity(CLASSES, "nats of KL"), Quantity("classifier-accuracy", "accuracy", larger_is_better=True)),
+    VECTOR: (Quantity(VECTOR, "1 − cosine"),),
+}
 _HIDDEN = 0.15  # of an input's words, as BERT was trained (Devlin et al. 2019)
-_NO_LABEL = -1  # what data sets write where a label is withheld
-
-Run = Callable[[], Any]
-"""Runs the model on the questions, and returns its output."""
+_NO_LABEL = ("", "-", "-1")  # what data sets write where a label is withheld, or annotators disagree
 
 
 @dataclass(frozen=True)
@@ -39,275 +42,156 @@ class Probe:
     """One sequence to run, and what is to be read off it."""
 
     input: EncodedInput
-    pair: int
-    """Which of the inputs it is about."""
-    places: tuple[int, ...] = ()
-    """Where the answer is read."""
-    truth: tuple[int, ...] = ()
-    """The right tokens there; or the right class, where that is known."""
-    n: int = 1
-    """How many words, or answers, it counts for."""
+    pair: int  # which of the inputs it is about
+    places: tuple[int, ...] = ()  # where the answer is read; none for an answer of the whole sequence
+    truth: tuple[int, ...] = ()  # the right tokens there; or the right class, where that is known
+    n: int = 1  # how many words it counts for
 
 
-class Loss(ABC):
-    """One way to see what a model loses."""
+@dataclass(frozen=True)
+class Loss:
+    """One way to see what a model loses.
 
-    quantities: tuple[Quantity, ...]
-    """What is measured."""
-
-    def __init__(self, whole: Any, encoder: Any = None) -> None:
-        self.whole = whole
-        """What is run: the encoder with its task head, if one is needed."""
-        self.encoder = whole.base_model if encoder is None else encoder
-
-    @abstractmethod
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """What to ask about some inputs."""
-
-    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:  # noqa: ARG002
-        """What is kept of the model's output; by default its logits. Shape: [question, number]."""
-        logits: Tensor = run().logits
-        return logits.cpu().double()
-
-    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        """What answers are worth beside the intact model's, and how many each is of; by default the answers are sums.
-
-        Shape: [question, number] twice -> [question, quantity] twice.
-        """
-        return answers.numpy(), np.array([[float(question.n)] for question in questions])
-
-
-class MaskedWords(Loss):
-    """With a masked-LM head: 15 % of an input's words, one at least, hidden behind the mask token at once.
-
-    Minus the log-probability of their pieces, in nats a word. Inputs are to be encoded with words as units.
+    Of words it is minus the log-probability, of classes KL(intact || changed) and the accuracy, of vectors 1 - cosine.
     """
 
-    quantities = (Quantity("masked-lm", "nats a word"),)
+    name: str  # one of `QUANTITIES`
+    whole: Any  # what is run: the encoder, with its task head if one is needed
+    loaded: LoadedModel
+    seed: int
+    labelled: Mapping[tuple[str, ...], Record]  # records with labels, by their texts
 
-    def __init__(self, loaded: LoadedModel, seed: int) -> None:
-        super().__init__(loaded.masked_lm, loaded.model)
-        self._mask, self._seed = loaded.tokenizer.mask_token_id, seed
-
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """One for each input that has words."""
-        asked = []
-        for pair, encoded in enumerate(inputs):
-            ids = encoded.model_inputs["input_ids"]
-            words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
-            if words:
-                chosen = drawn(encoded, words, max(1, round(_HIDDEN * len(words))), self._seed)
-                hidden = tuple(place for place, unit in enumerate(encoded.unit) if unit in chosen)
-                masked = [self._mask if place in hidden else id_ for place, id_ in enumerate(ids)]
-                changed = replace(encoded, model_inputs={**encoded.model_inputs, "input_ids": masked})
-                asked.append(Probe(changed, pair, hidden, tuple(ids[place] for place in hidden), len(chosen)))
-        return asked
-
-    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
-        """The loss of each question's words together."""
-        rows, places = _all_places(questions, self.encoder)
-        with head_sees_only(self.encoder, (rows, places)):
-            return _loss(run().logits[0].float(), rows, questions)
-
-
-class TargetWords(Loss):
-    """Of an encoder-decoder's decoder and cross attention: minus the log-probability of the target's tokens.
-
-    Each after those before it, in nats a token; special tokens do not count.
-    """
-
-    quantities = (Quantity(OF_TARGETS, "nats a token"),)
-
-    def __init__(self, loaded: LoadedModel) -> None:
-        super().__init__(loaded.model, loaded.model)
-        self._special = set(loaded.tokenizer.all_special_ids)
+    @property
+    def encoder(self) -> Any:
+        """The part whose heads are switched off."""
+        return self.whole.base_model if self.name in (NEXT, CLASSES) else self.loaded.model
 
     def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """One for each input whose target has a token."""
-        asked = []
-        for pair, encoded in enumerate(inputs):
-            read = encoded.model_inputs["decoder_input_ids"]  # each token is predicted where the one before it is read
-            places = tuple(place for place, id_ in enumerate(read[1:]) if id_ not in self._special)
-            if places:
-                asked.append(Probe(encoded, pair, places, tuple(read[place + 1] for place in places), len(places)))
-        return asked
+        """What to ask about some inputs. Raises: InputError for a label that names no class of the model."""
+        if self.name == NEXT:
+            return self._mixed(inputs)
+        ask = {MASKED: self._hidden, OF_TARGETS: self._targets, CLASSES: self._labelled, VECTOR: self._vector}[
+            self.name
+        ]
+        asked = [ask(encoded, pair) for pair, encoded in enumerate(inputs)]
+        return [question for question in asked if question.n]
 
-    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
-        """The loss of each question's tokens together."""
-        rows, places = _all_places(questions, self.encoder)
-        return _loss(run().logits[rows, places].float(), rows, questions)
+    def _hidden(self, encoded: EncodedInput, pair: int) -> Probe:
+        """15 % of the words, which are the units, hidden behind the mask token at once; one at least."""
+        ids, mask = encoded.model_inputs["input_ids"], self.loaded.tokenizer.mask_token_id
+        words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
+        chosen = drawn(encoded, words, max(1, round(_HIDDEN * len(words))), self.seed)
+        places = tuple(place for place, unit in enumerate(encoded.unit) if unit in chosen)
+        masked = [mask if place in places else token for place, token in enumerate(ids)]
+        changed = replace(encoded, model_inputs={**encoded.model_inputs, "input_ids": masked})
+        return Probe(changed, pair, places, tuple(ids[place] for place in places), len(chosen))
 
+    def _targets(self, encoded: EncodedInput, pair: int) -> Probe:
+        """The target's tokens, special ones apart, each predicted where the one before it is read."""
+        _, *predicted = encoded.model_inputs["decoder_input_ids"]
+        special = self.loaded.tokenizer.all_special_ids
+        places = tuple(place for place, token in enumerate(predicted) if token not in special)
+        return Probe(encoded, pair, places, tuple(predicted[place] for place in places), len(places))
 
-class NextSentence(Loss):
-    """With a next-sentence head: how often it tells a pair from one whose B comes from elsewhere among the inputs."""
+    def _vector(self, encoded: EncodedInput, pair: int) -> Probe:
+        """The last hidden state at the [CLS] token, or at the last token of a tokenizer without one."""
+        ids, cls = encoded.model_inputs["input_ids"], self.loaded.tokenizer.cls_token_id
+        return Probe(encoded, pair, (ids.index(cls) if cls in ids else len(ids) - 1,))
 
-    quantities = (Quantity("next-sentence", "accuracy", larger_is_better=True),)
-
-    def __init__(self, loaded: LoadedModel, whole: Any, seed: int) -> None:
-        super().__init__(whole)
-        self._limit, self._seed = loaded.limit, seed
-
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """Each pair, and its A with the B of the pair after it in one seeded round through all."""
-        pairs = [number for number, encoded in enumerate(inputs) if 1 in encoded.sentence]
-        around = np.random.default_rng(self._seed).permutation(pairs).tolist()
-        asked = [Probe(inputs[pair], pair, truth=(0,)) for pair in pairs]
-        for pair, other in zip(around, [*around[1:], *around[:1]], strict=True):
-            if other != pair:
-                asked.append(Probe(with_second_of(inputs[pair], inputs[other], self._limit), pair, truth=(1,)))
-        return asked
-
-    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        """1 for what was told right; the logits are of B following A, and of its not doing so."""
-        truth = torch.tensor([question.truth[0] for question in questions])
-        right = (answers.argmax(-1) == truth).double()[:, None].numpy()
-        return right, np.ones_like(right)
-
-
-class Classifier(Loss):
-    """With a classifier: how far class probabilities move, KL(intact || changed) in nats, and the accuracy.
-
-    That is how often the likeliest class is right, where labels are known.
-    """
-
-    quantities = (Quantity("classifier", "nats of KL"), Quantity("classifier-accuracy", "accuracy", True))
-
-    def __init__(self, whole: Any, records: Mapping[int, Record]) -> None:
-        super().__init__(whole)
-        self._records = records
-        self._classes = {str(name).casefold(): int(number) for name, number in whole.config.label2id.items()}
-
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """Each input as it is. Raises: InputError for a label that names no class of the model."""
-        return [Probe(encoded, pair, truth=self._truth(encoded)) for pair, encoded in enumerate(inputs)]
-
-    def _truth(self, encoded: EncodedInput) -> tuple[int, ...]:
-        """The class that a label names, or counts."""
-        record = self._records.get(encoded.number)
+    def _labelled(self, encoded: EncodedInput, pair: int) -> Probe:
+        """The class that the record's label names, or counts."""
+        record, config = self.labelled.get(encoded.known_pair.texts), self.whole.config
         label = "" if record is None or record.label is None else record.label.strip()
-        if record is None or label in ("", "-", str(_NO_LABEL)):  # SNLI writes - where annotators disagree
-            return ()
-        number = self._classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
-        if not 0 <= number < self.whole.config.num_labels:
-            known = ", ".join(sorted(self._classes, key=self._classes.__getitem__))
-            raise InputError(
-                f"{record.where} has the label '{label}', and the model knows {known}",
-                "correct it, or leave the column out",
-            )
-        return (number,)
+        if record is None or label in _NO_LABEL:
+            return Probe(encoded, pair)
+        classes = {str(name).casefold(): int(number) for name, number in config.label2id.items()}
+        number = classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
+        if not 0 <= number < config.num_labels:
+            known = ", ".join(sorted(classes, key=classes.__getitem__))
+            what = f"{record.where} has the label '{label}', and the model knows {known}"
+            raise InputError(what, "correct it, or leave the column out")
+        return Probe(encoded, pair, truth=(number,))
 
-    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
-        """The divergence from the intact model's, and 1 for what was told right."""
-        before, after = intact.log_softmax(-1), answers.log_softmax(-1)
-        divergence = (before.exp() * (before - after)).sum(-1).clip(0)
-        known = torch.tensor([float(bool(question.truth)) for question in questions], dtype=torch.float64)
-        truth = torch.tensor([(*question.truth, -1)[0] for question in questions])
-        right = (answers.argmax(-1) == truth).double() * known
-        return torch.stack([divergence, right], -1).numpy(), torch.stack([torch.ones_like(known), known], -1).numpy()
+    def _mixed(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
+        """Each pair, and its A with the B of the pair after it in one seeded round through all: classes 0 and 1."""
+        pairs = [number for number, encoded in enumerate(inputs) if 1 in encoded.sentence]
+        around = np.random.default_rng(self.seed).permutation(pairs).tolist() if len(pairs) > 1 else []
+        sentences = [inputs[pair].known_pair.sentences for pair in around]
+        mixed = [Pair(own[0], other[1]) for own, other in zip(sentences, sentences[1:] + sentences[:1], strict=True)]
+        read = zip(around, self.loaded.encode_all(mixed, "token", truncate=True), strict=True)
+        others = [Probe(encoded, pair, truth=(1,)) for pair, encoded in read if isinstance(encoded, EncodedInput)]
+        return [*(Probe(inputs[pair], pair, truth=(0,)) for pair in pairs), *others]
+
+    def answers(self, questions: Sequence[Probe], run: Callable[[], Any]) -> Tensor:
+        """What is kept of the output that `run` returns: of words, the sum of their losses. Shape: [question, number].
+
+        A masked LM's head sees the hidden words alone: its vocabulary takes as long as all layers.
+        """
+        if self.name in (NEXT, CLASSES):
+            return run().logits.cpu().double()  # type: ignore[no-any-return]
+        at = [(row, place) for row, question in enumerate(questions) for place in question.places]
+        rows, places = torch.tensor(at, device=self.loaded.device).T
+        if self.name == VECTOR:
+            return run().last_hidden_state[rows, places].cpu().double()  # type: ignore[no-any-return]
+        if self.name == MASKED:
+            with head_sees_only(self.encoder, (rows, places)):
+                logits = run().logits[0]
+        else:
+            logits = run().logits[rows, places]
+        truth = torch.tensor([token for question in questions for token in question.truth], device=logits.device)
+        losses = torch.nn.functional.cross_entropy(logits.float(), truth, reduction="none").cpu().double()
+        return losses.new_zeros(len(questions)).index_add_(0, rows.cpu(), losses)[:, None]
+
+    def values(self, questions: Sequence[Probe], answers: Tensor) -> tuple[FloatArray, FloatArray]:
+        """What answers are worth beside the intact model's, the first of each question; and how many each is of.
+
+        Shape: [question, set, number] -> [question, quantity, set], [question, quantity].
+        """
+        values, n = answers.transpose(1, 2), torch.tensor([[question.n] for question in questions])
+        if self.name == VECTOR:
+            values = 1 - torch.nn.functional.cosine_similarity(answers, answers[:, :1], dim=-1)[:, None].clip(max=1)
+        if self.name in (NEXT, CLASSES):
+            logs = answers.log_softmax(-1)
+            divergence = (logs[:, :1].exp() * (logs[:, :1] - logs)).sum(-1).clip(0)
+            truth = torch.tensor([(*question.truth, -1)[:1] for question in questions])
+            values, n = torch.stack([divergence, answers.argmax(-1) == truth], 1), torch.cat([n, truth >= 0], 1)
+        last = slice(-len(QUANTITIES[self.name]), None)  # of next sentences, no divergence
+        return values[:, last].numpy(), n[:, last].double().numpy()
 
 
-class ClsVector(Loss):
-    """1 - cosine of the last hidden state at the [CLS] token, or at the last token of a tokenizer without one."""
-
-    quantities = (Quantity("cls", "1 − cosine"),)
-
-    def __init__(self, loaded: LoadedModel) -> None:
-        super().__init__(loaded.model, loaded.model)
-        self._cls = loaded.tokenizer.cls_token_id
-
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """Each input as it is."""
-        asked = []
-        for pair, encoded in enumerate(inputs):
-            ids = encoded.model_inputs["input_ids"]
-            place = ids.index(self._cls) if self._cls in ids else len(ids) - 1
-            asked.append(Probe(encoded, pair, (place,)))
-        return asked
-
-    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
-        """The vectors."""
-        states: Tensor = run().last_hidden_state
-        return states[range(len(questions)), [question.places[0] for question in questions]].cpu().double()
-
-    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        """One minus the cosine; 0 for a vector that is the same to the last bit."""
-        turned = 1 - torch.nn.functional.cosine_similarity(answers, intact, dim=-1)
-        sums = turned.clip(0).masked_fill((answers == intact).all(-1), 0)[:, None].numpy()
-        return sums, np.ones_like(sums)
+def losses_of(
+    loaded: LoadedModel, names: Sequence[str], seed: int = 0, labelled: Mapping[tuple[str, ...], Record] | None = None
+) -> dict[str, Loss | str]:
+    """The losses of these names; where one is not available, why not. `labelled` may be filled later."""
+    losses: dict[str, Loss | str] = {}
+    for name in names:
+        whole = loaded.model if name in (OF_TARGETS, VECTOR) else task_head(loaded, name)  # type: ignore[arg-type]
+        losses[name] = (
+            whole if isinstance(whole, str) else Loss(name, whole, loaded, seed, {} if labelled is None else labelled)
+        )
+    return losses
 
 
 def measures_of(
     loaded: LoadedModel,
     wanted: Sequence[str],
     seed: int,
-    records: Mapping[int, Record],
-    kind: AttentionKind = AttentionKind.ONLY,
+    labelled: Mapping[tuple[str, ...], Record],
+    kind: AttentionKind,
 ) -> list[Loss]:
-    """The measures that are wanted; without any, one for each task head, or `cls` where there is none.
+    """The losses that are wanted; without any, one for each task head, or `cls` where there is none.
 
-    Of an encoder-decoder's decoder and cross attention there is `target` alone. `records` are those with labels, by
-    their inputs' numbers; it may be filled later.
-
-    Raises: ModelError if the checkpoint lacks the head for a measure that is wanted.
+    Of decoder and cross attention there is `target` alone.
+    Raises: ModelError if the checkpoint lacks the head for one that is wanted.
     """
     writes = kind is not AttentionKind.ONLY
     if other := next((name for name in wanted if (name == OF_TARGETS) != writes), None):
         why = f"{kind.word} attention is measured by target" if writes else "it is for decoder and cross attention"
         raise ModelError(f"{other} cannot be measured: {why}", "leave --measure out")
-    if writes:
-        return [TargetWords(loaded)]
-    measures = {name: _measure(loaded, name, seed, records) for name in wanted or MEASURES if wanted or name != "cls"}
-    for name, why_none in measures.items() if wanted else ():
-        if isinstance(why_none, str):
-            raise ModelError(
-                f"{name} cannot be measured with {loaded.source.name}: {why_none}",
-                "leave --measure out to take what it has, or measure cls",
-            )
-    return [measure for measure in measures.values() if not isinstance(measure, str)] or [ClsVector(loaded)]
-
-
-def not_measured(loaded: LoadedModel) -> dict[str, str]:
-    """The measures that a checkpoint does not allow, and why."""
-    measures = {name: _measure(loaded, name, 0, {}) for name in MEASURES}
-    return {name: why for name, why in measures.items() if isinstance(why, str)}
-
-
-def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Record]) -> Loss | str:
-    """A measure, or why it is not available."""
-    if name == "cls":
-        return ClsVector(loaded)
-    whole = task_head(loaded, name)  # type: ignore[arg-type]
-    if isinstance(whole, str):
-        return whole
-    if name == "masked-lm":
-        return MaskedWords(loaded, seed)
-    return Classifier(whole, records) if name == "classifier" else NextSentence(loaded, whole, seed)
-
-
-def with_second_of(encoded: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:
-    """An input with the sentence B of another one in place of its own, cut to what the model reads."""
-    inside = [place for place, sentence in enumerate(encoded.sentence) if sentence == 1]
-    start, stop = inside[0], inside[-1] + 1
-    theirs = [place for place, sentence in enumerate(other.sentence) if sentence == 1]
-    theirs = theirs[: max(1, limit - (len(encoded.sentence) - (stop - start)))]
-
-    def splice(own: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
-        return (*own[:start], *(others[place] for place in theirs), *own[stop:])
-
-    inputs = {name: list(splice(values, other.model_inputs[name])) for name, values in encoded.model_inputs.items()}
-    tokens = splice(encoded.tokens, other.tokens)
-    sentence, punctuation = (splice(getattr(encoded, n), getattr(other, n)) for n in ("sentence", "punctuation"))
-    return EncodedInput(tokens, sentence, tuple(range(len(tokens))), punctuation, inputs)
-
-
-def _all_places(questions: Sequence[Probe], encoder: Any) -> Tensor:
-    """The question and the place of each answer. Shape: [2, place]."""
-    every = [(row, place) for row, question in enumerate(questions) for place in question.places]
-    return torch.tensor(every, device=next(encoder.parameters()).device).T
-
-
-def _loss(logits: Tensor, rows: Tensor, questions: Sequence[Probe]) -> Tensor:
-    """The loss of each question's tokens together. Shape: `logits` [token, vocabulary] -> [question, 1]."""
-    truth = torch.tensor([id_ for question in questions for id_ in question.truth], device=logits.device)
-    loss = torch.nn.functional.cross_entropy(logits, truth, reduction="none").cpu().double()
-    return torch.zeros(len(questions), dtype=torch.float64).index_add_(0, rows.cpu(), loss)[:, None]
+    losses = losses_of(loaded, [OF_TARGETS] if writes else wanted or MEASURES[:-1], seed, labelled)
+    available = [loss for loss in losses.values() if isinstance(loss, Loss)]
+    if wanted and len(available) < len(losses):
+        name, why = next((name, why) for name, why in losses.items() if isinstance(why, str))
+        what = f"{name} cannot be measured with {loaded.source.name}: {why}"
+        raise ModelError(what, "leave --measure out to take what it has, or measure cls")
+    return available or measures_of(loaded, [VECTOR], seed, labelled, kind)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from small_results import PATTERNS, SIGNATURE, result_of
 
 from attnscan.results.behaviour import Labels
-from attnscan.results.comparison import Comparison
-from attnscan.results.grid import Head
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 
@@ -33,8 +32,7 @@ def _compared(one: list[float], other: list[float]) -> float:
 def _comparison(a: Scores, b: Scores, se: np.ndarray, unknown: np.ndarray) -> Comparison:
     """Two models over five pairs, each head held against itself."""
     labels = Labels(a, Reading()), Labels(b, Reading())
-    places, both = _own_places(a.grid.shape[1]), (SIGNATURE, SIGNATURE)
-    return Comparison(a, b, se, places, unknown, "place", 5, both, labels, alike="so.")
+    return Comparison(labels, se, _own_places(a.grid.shape[1]), unknown, "place", (SIGNATURE, SIGNATURE), alike="so.")
 
 
 def _differing(by: list[float], errors: list[float]) -> Comparison:
@@ -52,49 +50,50 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
 
     found = _differing([0.3, -0.2, 0.1, 0.05], [0.01, 0.01, 0.03, 0.04])
     expected = 2 * stats.t.sf([30, 20, 10 / 3, 1.25], df=4)
-    assert found.p[0, :, 0] == pytest.approx(expected, rel=1e-9) and (found.p[..., 1:] == 1).all()
+    rows, others = found.of("next-word"), found.differences.query("pattern != 'next-word'")
+    assert rows["difference"].tolist() == pytest.approx([0.3, -0.2, 0.1, 0.05])
+    assert rows["p"].tolist() == pytest.approx(expected, rel=1e-9) and (others["p"] == 1).all()
     rates = stats.false_discovery_control(np.concatenate([expected, np.ones(12)]))
-    assert found.rate[0, :, 0] == pytest.approx(rates[:4], rel=1e-9)
-    assert found.survives[0, :, 0].tolist() == [True, True, False, False] and not found.survives[..., 1:].any()
-    assert found.extremes("next-word") == (Head(0, 0), Head(0, 1))
+    assert rows["fdr"].tolist() == pytest.approx(rates[:4], rel=1e-9)
+    assert rows["survives"].tolist() == [True, True, False, False] and not others["survives"].any()
     frame = found.to_frame(["next-word"])
-    assert list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
+    assert list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == rows["fdr"].tolist()
     assert frame.attrs["alike"] == "so."
 
 
 def test_a_difference_that_is_beyond_chance_may_be_too_small() -> None:
     found = _differing([0.3, -0.019, 0.001, 0.021], [0.01, 1e-4, 1e-5, 1e-4])
-    assert found.beyond_chance[0, :, 0].all() and found.survives[0, :, 0].tolist() == [True, False, False, True]
-    assert replace(found, least=0.0).survives[0, :, 0].all() and not replace(found, least=0.5).survives.any()
-    assert found.extremes("next-word") == (Head(0, 0), None)
+    rows = found.of("next-word")
+    assert (rows["fdr"] < FALSE_DISCOVERIES).all() and rows["survives"].tolist() == [True, False, False, True]
+    assert replace(found, least=0.0).of("next-word")["survives"].all()
+    assert not replace(found, least=0.5).differences["survives"].any()
 
 
-def test_rows_are_of_the_heads_that_are_chosen() -> None:
+@pytest.mark.parametrize(
+    ("heads", "top", "chosen"),
+    [(None, None, [0, 1, 2, 3]), (None, 2, [1, 3]), ("0-2,0-0,0-1", None, [2, 0, 1]), ("0-2,0-0", 1, [0])],
+)
+def test_rows_are_of_the_heads_that_are_chosen(heads: str | None, top: int | None, chosen: list[int]) -> None:
     found = _differing([0.1, -0.3, 0.05, 0.2], [0.01] * 4)
-    assert found.chosen("next-word") == [Head(0, 0), Head(0, 1), Head(0, 2), Head(0, 3)]
-    assert found.chosen("next-word", top=2) == [Head(0, 1), Head(0, 3)]
-    assert found.chosen("next-word", [Head(0, 2), Head(0, 0), Head(0, 1)]) == [Head(0, 2), Head(0, 0), Head(0, 1)]
-    assert found.chosen("next-word", [Head(0, 2), Head(0, 0)], top=1) == [Head(0, 0)]
-    all_rows = found.to_frame(["next-word"])
-    assert found.to_frame(["next-word"], top=2).equals(all_rows.iloc[[1, 3]].reset_index(drop=True))
-    both = found.to_frame(["next-word", "delimiter"], [Head(0, 2)])
-    assert both[["pattern", "layer", "head"]].to_numpy().tolist() == [["next-word", 0, 2], ["delimiter", 0, 2]]
+    rows = found.of("next-word", heads, top)
+    assert rows.index.tolist() == rows["head"].tolist() == chosen
+    both = found.to_frame(["next-word", "delimiter"], heads, top)
+    assert both.iloc[: len(chosen)].equals(rows.reset_index(drop=True)) and set(both["pattern"][len(chosen) :]) == {
+        "delimiter"
+    }
 
 
 def test_a_head_without_a_difference_is_not_among_the_greatest() -> None:
     found = _differing([0.1, float("nan")], [0.01] * 2)
-    assert found.chosen("next-word", top=2) == [Head(0, 0)] and found.chosen("next-word", [Head(0, 1)], top=2) == []
-    assert list(found.to_frame(["next-word"], [Head(0, 1)], top=2).columns) == list(found.to_frame().columns)
-
-
-def test_what_does_not_survive_is_no_extreme() -> None:
-    assert _differing([0.3, -0.2], [0.2, 0.2]).extremes("next-word") == (None, None)
+    assert found.of("next-word", top=2)["head"].tolist() == [0] and found.of("next-word", "0-1", 2).empty
+    assert list(found.to_frame(["next-word"], "0-1", top=2).columns) == list(found.to_frame().columns)
 
 
 def test_without_an_error_nothing_survives() -> None:
-    found = _differing([0.3, -0.2], [float("nan")] * 2)
-    assert np.isnan(found.p[..., 0]).all() and np.isnan(found.rate[..., 0]).all() and not found.survives.any()
-    assert (found.rate[..., 1:] == 1).all()
+    rows = _differing([0.3, -0.2], [float("nan")] * 2).differences
+    unknown = rows["pattern"] == "next-word"
+    assert rows.loc[unknown, ["p", "fdr"]].isna().all(axis=None) and not rows["survives"].any()
+    assert (rows.loc[~unknown, "fdr"] == 1).all()
 
 
 def test_ranks_as_spearman_has_them() -> None:

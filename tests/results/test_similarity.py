@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attnscan.results.similarity import grouped, placed
+from attnscan.results.comparison import grouped, placed
 
 
 def test_the_map_shows_distances_of_a_plane_as_they_are() -> None:

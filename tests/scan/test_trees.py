@@ -52,7 +52,7 @@ def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
     assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
     assert result.of_rows.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
     assert result.statements[Head(0, 0)] == "determiner → its noun"
-    assert result.label(Head(0, 0)) == "det dep->head" and result.letter(Head(0, 0)) == "F"
+    assert result.said_of(Head(0, 0))["syntax_label"] == "det dep->head" and result.letter(Head(0, 0)) == "F"
 
 
 def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
@@ -60,7 +60,7 @@ def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
     amod, subject = at(result, "det", DEPENDENT), at(result, "nsubj", DEPENDENT)
     assert 0.2 < result.accuracy[0, 1, amod] < 0.5 and result.accuracy[0, 1, subject] == 1
     for head in (Head(0, 1), Head(1, 0)):
-        assert not result.stated[head.place].any() and result.label(head) is None
+        assert not result.stated[head.place].any() and head not in result.main_rows
         assert np.nanmax(result.gain[head.place]) < 0.05 and not result.holds[head.place].any()
     assert_allclose(result.uuas[0, 1], result.chain_uuas)
     assert not result.stated[1].any()
@@ -95,7 +95,7 @@ def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str)
     BertModel(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(toy).save_pretrained(tmp_path)
     random = attnscan.syntax(planted, model=str(tmp_path))
-    assert not random.stated.any() and all(random.main_row(head) is None for head in random.grid)
+    assert not random.stated.any() and not random.main_rows
 
 
 def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted: str) -> None:
@@ -208,7 +208,7 @@ def test_every_reading(planted: str, tmp_path: Path, by: str, special: str) -> N
 
 def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syntax) -> None:
     both = attnscan.syntax(planted, held=planted, model=toy)
-    assert both.held is not None and (both.held_holds == both.holds).all()
+    assert both.held is not None and (both.of_held("holds") == both.holds).all()
     assert_allclose(both.of_held("gain"), result.gain)
     frame = both.to_frame("det")
     assert_allclose(frame["held_gain"], frame["gain"])

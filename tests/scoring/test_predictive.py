@@ -139,8 +139,9 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     assert found.matrix[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
     others = [(q, k) for q in range(1, 7) for k in range(1, 7) if q != k and not influence[q, k]]
     assert_allclose([found.matrix[place] for place in others], 0, atol=1e-5)
-    assert found.target[2, 5] == 1 and 0 < found.target[2, 3] < 1
-    assert set(np.flatnonzero(found.target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
+    target = found.targets_of(slice(None))
+    assert target[2, 5] == 1 and 0 < target[2, 3] < 1
+    assert set(np.flatnonzero(target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
 
 
 def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
@@ -183,7 +184,7 @@ def test_the_articles_pair_in_a_real_masked_lm(shared: Path) -> None:
     assert found.matrix[to, went] == pytest.approx(2.2, abs=0.05)
     assert found.matrix[first_i, second_i] == pytest.approx(3.1, abs=0.05)
     assert found.matrix[second_i, bought] == pytest.approx(5.6, abs=0.05)
-    assert found.sequences <= 136 and (found.words, found.words_in_all) == (16, 16)
+    assert found.sequences <= 136 and (len(found.places), found.words_in_all) == (16, 16)
 
 
 def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> None:
@@ -246,7 +247,7 @@ def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, 
 def test_a_bound_on_words_bounds_the_sequences() -> None:
     loaded, encoded = _constructed(torch.zeros(45, 45))
     found = _help(loaded, encoded, "cpmi", most_words=8, batch_tokens=4096)
-    assert (found.words, found.words_in_all, found.sequences) == (8, 43, 8 + 28)
+    assert (len(found.places), found.words_in_all, found.sequences) == (8, 43, 8 + 28)
 
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
@@ -279,8 +280,9 @@ def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     assert asked.shares.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
     assert replace(asked, measure="distance").shares[1].tolist() == [1, 0, 0]
     # among all units, and their rows alone, it stands where its words do
-    assert asked.target.tolist() == [[0] * 5, [0, 0, 0, 1, 0.5], [0] * 5, [0] * 5, [0, 1, 0, 0, 0]]
-    assert asked.targets_of(slice(1, 4)).tolist() == asked.target[1:4].tolist()
+    target = asked.targets_of(slice(None)).tolist()
+    assert target == [[0] * 5, [0, 0, 0, 1, 0.5], [0] * 5, [0] * 5, [0, 1, 0, 0, 0]]
+    assert asked.targets_of(slice(1, 4)).tolist() == target[1:4]
     assert np.isnan(asked.matrix).sum() == 25 - 6
 
 
@@ -405,7 +407,7 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
     assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
     assert len(asked[0].hidden) == 8 + 28
     known = asked[0].help(np.ones(asked[0].cells.shape), "cpmi")
-    assert (known.words, known.words_in_all) == (8, 30) and not known.by_length
+    assert (len(known.places), known.words_in_all) == (8, 30) and not known.by_length
 
 
 def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
@@ -435,4 +437,4 @@ def test_whole_words_are_hidden_as_one() -> None:
     loaded = load(choose("bundled"))
     found, encoded = _ask(loaded, ARTICLE, "distance", "word")
     assert "strawberries" in encoded.units
-    assert found.words == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3
+    assert len(found.places) == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3

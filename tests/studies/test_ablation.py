@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +12,16 @@ from work import ablate, heard
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.results.ablation import Ablation
+from attnscan.results.ablation import Ablation, HeadSet, Quantity
 from attnscan.results.grid import Head
+from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
 from attnscan.studies import ablation
-from attnscan.studies.ablation import se_beside_controls, with_controls
+from attnscan.studies.ablation import _effect, with_controls
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -58,7 +58,7 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
 def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
     """Of its layer's three others, all of which were taken, one is the carrier."""
     useless = worth.effects[1]
-    assert useless.set.controls == ((Head(0, 0),), (Head(0, 2),), (Head(0, 3),)) and useless.set.has_all_controls
+    assert useless.set.controls == ((Head(0, 0),), (Head(0, 2),), (Head(0, 3),))
     assert useless.others == pytest.approx((LOSS_WITHOUT, LOSS, LOSS), abs=1e-4)
     assert useless.effect == pytest.approx(-(LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
     assert useless.spread == pytest.approx((LOSS_WITHOUT - LOSS) / 3**0.5, abs=1e-4)
@@ -134,28 +134,28 @@ def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
     assert told[off][-1] == (told[off][-1][1],) * 2
 
 
-def _of_pairs(difference: list[float], losses: list[float]) -> tuple[np.ndarray[Any, Any], ...]:
-    """What a set costs each pair, beside controls that cost every pair the same, and how much a pair counts."""
-    controls = np.tile(np.array(losses), (len(difference), 1))
-    return (np.array(difference) + controls.mean(1))[:, None], controls[:, None], np.ones((len(difference), 1))
+def _se(sums: FloatArray) -> float:
+    """The error of a set beside its controls. Shape: [pair, set], the set first."""
+    controls = tuple((Head(0, number),) for number in range(1, sums.shape[1]))
+    off, n = HeadSet("x", (Head(0, 0),), controls, len(controls)), np.ones(len(sums))
+    return _effect(off, Quantity("x", "nats"), np.column_stack([n, sums]), n).se
 
 
 def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> None:
-    own, controls, n = _of_pairs([0.5, 0.75, 0.25], [1.0, 1.5, 1.25])
-    by_pair = float(error(residuals(np.array([0.5, 0.75, 0.25]), np.ones(3))))
-    variance = 0.25**2  # of 1, 1.25 and 1.5
-    assert se_beside_controls(own, controls, n) == pytest.approx((by_pair**2 + variance / 3) ** 0.5)
-    assert np.isnan(se_beside_controls(own, controls[..., :1], n)).all()  # one tells of no spread
-    assert np.isnan(se_beside_controls(own[:1], controls[:1], n[:1])).all()
+    """The set costs each pair so much more than its controls, which cost every pair the same."""
+    losses, difference = np.array([1.0, 1.5, 1.25]), np.array([0.5, 0.75, 0.25])
+    sums = np.column_stack([difference + losses.mean(), np.tile(losses, (3, 1))])
+    by_pair = float(error(residuals(difference, np.ones(3))))
+    assert _se(sums) == pytest.approx((by_pair**2 + 0.25**2 / 3) ** 0.5)
+    assert np.isnan(_se(sums[:, :2])) and np.isnan(_se(sums[:1]))  # one control, or one pair, tells of no spread
 
 
 def test_the_error_is_that_of_pairs_and_controls_drawn_anew() -> None:
     """The spread of the effect over resamples of both, of which the formula is the first term."""
     rng = np.random.default_rng(0)
     own, others = 1 + rng.normal(0, 0.5, 40), rng.normal(0, 0.3, 30)[:, None] + rng.normal(0, 0.5, (30, 40))
-    formula = se_beside_controls(own[:, None], others.T[:, None], np.ones((40, 1)))
     drawn = []
     for _ in range(4000):
         pairs, controls = rng.integers(0, 40, 40), rng.integers(0, 30, 30)
         drawn.append((own - others[controls].mean(0))[pairs].mean())
-    assert np.std(drawn) == pytest.approx(float(formula[0]), rel=0.06)
+    assert np.std(drawn) == pytest.approx(_se(np.column_stack([own, others.T])), rel=0.06)

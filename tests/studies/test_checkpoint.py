@@ -9,6 +9,7 @@ import pytest
 from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
 from attnscan.results.checkpoint import Checkpoint
+from attnscan.results.terms import MEASURES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.checkpoint import examine
@@ -32,17 +33,15 @@ def _examined(directory: Path) -> Checkpoint:
                 "architecture": "BertModel",
                 "read_by": "tap",
                 "longest_input": 64,
-                "positions": "absolute",
                 "segment_ids": False,  # this tokenizer gives none
                 "mask_token": "[MASK]",
-                "not_scored": {},
             },
         ),
-        ("two delimiters between", {"family": "roberta", "longest_input": 63, "positions": "absolute"}),
-        ("delimiters at the end", {"read_by": "watch", "longest_input": None, "positions": "relative"}),
-        ("a window", {"positions": "rotary", "longest_input": 64}),
+        ("two delimiters between", {"family": "roberta", "longest_input": 63}),
+        ("delimiters at the end", {"read_by": "watch", "longest_input": None}),
+        ("a window", {"longest_input": 64}),
         ("an encoder with its decoder", {"architecture": "BartEncoder", "read_by": "tap", "longest_input": 64}),
-        ("a position bias", {"architecture": "T5Stack", "positions": "relative", "longest_input": None}),
+        ("a position bias", {"architecture": "T5Stack", "longest_input": None}),
         (
             "decoder without delimiters",
             {
@@ -50,26 +49,30 @@ def _examined(directory: Path) -> Checkpoint:
                 "not_scored": {"next-word": NOT_LATER, "predictive": NO_MASK, "delimiter": NO_DELIMITER},
             },
         ),
-        ("decoder with grouped keys", {"heads": 4, "positions": "rotary", "not_scored": {"next-word": NOT_LATER}}),
+        ("decoder with grouped keys", {"heads": 4, "not_scored": {"next-word": NOT_LATER}}),
     ],
 )
 def test_facts(tmp_path: Path, name: str, facts: dict[str, Any]) -> None:
     case = CASES[name]
     found = _examined(saved(case, tmp_path))
-    assert {key: getattr(found, key) for key in facts} == facts
-    assert (found.layers, found.heads, found.template) == (3, 4, case.template)
-    assert found.masked_lm_head is False
-    assert "cls" not in found.not_measured and {"masked-lm", "next-sentence"} <= set(found.not_measured)
+    not_scored = {pattern: why for pattern, why in found.patterns.items() if why is not None}
+    told = {**found.facts, "not_scored": not_scored}
+    assert {key: told[key] for key in facts} == facts
+    assert (told["layers"], told["heads"], told["template"]) == (3, 4, case.template)
+    assert not told["masked_lm_head"] and found.measures["cls"] is None
+    assert found.measures["masked-lm"] and found.measures["next-sentence"]
 
 
 def test_a_trained_head_and_segments_that_are_heeded(shared: Path) -> None:
     found = _examined(shared / "models" / "minilm-l6-mlm")
-    assert found.masked_lm_head and found.next_sentence_head and not found.classifier_head and found.segment_ids
-    assert found.saved_as == "BertForPreTraining"
-    assert found.not_measured == {"classifier": "the checkpoint has no trained classifier head"}
-    assert (found.layers, found.heads, found.longest_input) == (6, 12, 512)
+    facts = found.facts
+    assert facts["masked_lm_head"] and facts["next_sentence_head"] and facts["segment_ids"]
+    assert not facts["classifier_head"] and found.patterns == dict.fromkeys(found.patterns)
+    no_classifier = "the checkpoint has no trained classifier head"
+    assert found.measures == {**dict.fromkeys(MEASURES), "classifier": no_classifier}
+    assert (facts["layers"], facts["heads"], facts["longest_input"]) == (6, 12, 512)
 
 
 def test_heads_are_counted_by_what_runs(tmp_path: Path) -> None:
     """ConvBERT drops half of the heads in its config; the catalogue, which only reads that, cannot know."""
-    assert _examined(saved(CASES["convolutions"], tmp_path)).heads == 2
+    assert _examined(saved(CASES["convolutions"], tmp_path)).facts["heads"] == 2

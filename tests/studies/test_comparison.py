@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from toy import save_toy_bert
 from two_models import AFTER, BEFORE, PAIRS
 from work import compare
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.related import Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
@@ -27,8 +28,19 @@ from attnscan.scoring.patterns import PATTERNS
 from attnscan.studies.neurons import orthogonal
 
 
-def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:
-    return lambda: iter([Record(pair, "here") for pair in pairs])
+def _read(pairs: list[Pair] = PAIRS) -> list[Record]:
+    return [Record(pair, "here") for pair in pairs]
+
+
+def _difference(found: Comparison, pattern: str) -> np.ndarray:
+    """Shape: [layer, head]."""
+    return found.of(pattern)["difference"].to_numpy().reshape(found.grid.shape)
+
+
+def _extremes(found: Comparison, pattern: str) -> tuple[str, str]:
+    """The heads that rise and fall most, of those that survive."""
+    surviving = found.of(pattern).query("survives")["difference"]
+    return found.grid[surviving.idxmax()].name, found.grid[surviving.idxmin()].name
 
 
 def _options(model: Path | str, **more: Any) -> ScanOptions:
@@ -77,13 +89,10 @@ def _told(*pairs: str) -> _Told:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
     found = _compared(bundled_dir, bundled_dir, match)
-    there = ~np.isnan(found.a.every_key.score)
-    assert there.any() and (found.difference[there] == 0).all()
-    assert (found.se[there & ~np.isnan(found.se)] == 0).all() and (~np.isnan(found.se)).any()
-    assert not found.changed
+    there = found.differences.dropna(subset=["difference", "se"])
+    assert len(there) and (there[["difference", "se"]] == 0).all(axis=None) and (there["p"] == 1).all()
+    assert not found.changed and not found.differences["survives"].any()
     assert found.correlation("next-word") == pytest.approx(1)
-    assert found.extremes("delimiter") == (None, None)
-    assert not found.survives.any() and (found.p[there & ~np.isnan(found.se)] == 1).all()
     if match == "nearest":
         assert_allclose(found.divergence, 0, atol=1e-6)
 
@@ -103,16 +112,16 @@ def test_queries_and_keys_that_are_rotated_together_make_no_difference(bundled_d
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(bundled_dir).save_pretrained(tmp_path)
     found = _compared(bundled_dir, tmp_path)
-    assert np.nanmax(np.abs(found.difference)) < 1e-4
-    assert not found.survives.any() and found.least == 0.02
+    assert found.differences["difference"].abs().max() < 1e-4
+    assert not found.differences["survives"].any() and found.least == 0.02
 
 
 def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -> None:
     found = _compared(before, after)
-    p = found.patterns.index("delimiter")
-    assert found.difference[1, 2, p] > 0.5 and found.difference[0, 0, p] == 0
-    assert found.extremes("delimiter")[0] in (Head(0, 3), Head(1, 2))
-    assert found.extremes("delimiter")[1] == Head(0, 1)
+    difference = _difference(found, "delimiter")
+    assert difference[1, 2] > 0.5 and difference[0, 0] == 0
+    rises, falls = _extremes(found, "delimiter")
+    assert rises in ("0-3", "1-2") and falls == "0-1"
     changed = {head for heads in found.changed.values() for head in heads}
     assert changed == {Head(0, 1), Head(0, 3), Head(1, 0), Head(1, 1), Head(1, 2), Head(1, 3)}
     assert Head(1, 2) in found.changed["previous-word", "delimiter"]
@@ -129,13 +138,13 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
         with_one = compare(one.with_relation(_told("cat dog")), other.with_relation(_told("cat dog")), _read(pairs))
         without = compare(one.with_relation(None), other.with_relation(None), _read(pairs))
     p = found.patterns.index("cross-sentence")
-    for scores in (found.a, found.b):
-        assert (scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
-    assert (without.a.every_key.n[..., p] == 0).all()
-    assert_allclose(found.difference, with_one.difference)
-    assert_allclose(exchanged.difference, -found.difference)
-    assert_allclose(exchanged.se, found.se, atol=1e-7)
-    assert_allclose(exchanged.p, found.p, atol=1e-7)
+    for labels in found.of_models:
+        assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
+    assert (without.of_models[0].scores.every_key.n[..., p] == 0).all()
+    ours, theirs = found.differences, exchanged.differences
+    assert_allclose(ours["difference"], with_one.differences["difference"])
+    assert_allclose(theirs["difference"], -ours["difference"])
+    assert_allclose(theirs[["se", "p"]], ours[["se", "p"]], atol=1e-7)
     assert found.alike == exchanged.alike == "words are related where the embeddings of both models say so."
     assert "--no-related" in without.alike
 
@@ -152,7 +161,7 @@ def test_where_two_models_read_other_tokens_identical_words_alone_count(before: 
         relation = _told("cat dog")
         found = compare(one.with_relation(relation), other.with_relation(relation), _read(pairs))
     assert found.alike == "only identical words count: the two models use different tokens."
-    assert (found.a.every_key.n[..., found.patterns.index("cross-sentence")] == 0).all()
+    assert (found.of("cross-sentence")["n"] == 0).all()
 
 
 def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:
@@ -162,7 +171,8 @@ def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: 
     assert matched[0, 1] in ((0, 3), (1, 2))  # two are equally near
     for head in BEFORE:
         assert found.divergence[head] == pytest.approx(0, abs=1e-6)
-        assert_allclose(np.nan_to_num(found.difference[head]), 0, atol=1e-6)
+        rows = found.differences.query(f"layer == {head[0]} and head == {head[1]}")
+        assert_allclose(rows["difference"].fillna(0), 0, atol=1e-6)
     assert not found.changed
 
 
@@ -181,19 +191,27 @@ def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, af
         linear = (weight - scores[:, None] * n) / n.sum(1)[:, None]
         pairs = (n[0] > 0).sum(0)
         se = np.sqrt(pairs / (pairs - 1) * ((linear[1] - linear[0]) ** 2).sum(0))
-    assert_allclose(found.difference, scores[1] - scores[0], atol=1e-9)
+    difference = np.stack([_difference(found, pattern) for pattern in found.patterns], -1)
+    assert_allclose(difference, scores[1] - scores[0], atol=1e-9)
     enough = ~np.isnan(found.se)
     assert enough.any()
     assert_allclose(found.se[enough], se[enough], atol=1e-7)
 
 
-def test_blocks_change_nothing(before: Path, after: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, after: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    long = Pair("the cat sat on the mat " * 9)
+    tokenizer = AutoTokenizer.from_pretrained(after, model_max_length=20)
+    short = shutil.copytree(after, tmp_path / "short")
+    tokenizer.save_pretrained(short)
+    with Scanner(_options(before)) as one, Scanner(_options(short, on_long="skip")) as other:
+        found = compare(one, other, _read([PAIRS[0], long, *PAIRS[1:]]))
+        with pytest.raises(TooLongError, match="here: the input is"):
+            compare(one, other.with_options(on_long="error"), _read([long]))
     whole = _compared(before, after)
-    monkeypatch.setattr("attnscan.studies.comparison._BLOCK", 1)
-    parts = _compared(before, after)
-    assert_allclose(parts.difference, whole.difference, atol=1e-12)
-    assert_allclose(parts.se, whole.se, atol=1e-9)
-    assert parts.signatures == whole.signatures
+    assert found.pairs == len(PAIRS) and [own.pairs_skipped for own in found.signatures] == [1, 1]
+    assert_allclose(found.differences["difference"], whole.differences["difference"], atol=1e-9)
 
 
 def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ablated import reader_of
 from hypothesis import given
 from hypothesis import strategies as st
-from small_results import result_of
 from toy import save_toy_bert
 from work import ablate, heard, requested_sets
 
@@ -25,7 +23,7 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.studies import ablation
-from attnscan.studies.ablation import heads_of_patterns, measured, with_controls
+from attnscan.studies.ablation import with_controls
 
 TEXTS = (
     ("the cat sat on the mat", "a dog ran"),
@@ -71,30 +69,28 @@ def test_heads_that_are_named_are_taken_without_a_scan(
     def unread() -> Iterator[Any]:
         raise AssertionError
 
-    found = requested_sets(planted, unread, asked)
-    assert {chosen.name: list(chosen.heads) for chosen in found.sets} == sets and found.chosen_by == "by name"
-    assert found.seen.read == 0 and list(measured(READ(), asked, 0)) == list(READ())
+    found, chosen_by, seen = requested_sets(planted, unread, asked)
+    assert {chosen.name: list(chosen.heads) for chosen in found} == sets and (chosen_by, seen.read) == ("by name", 0)
 
 
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    found, steps = heard(planted, lambda own: ablation.requested_sets(own, READ, request))
-    assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
+    (found, chosen_by, seen), steps = heard(planted, lambda own: ablation.requested_sets(own, READ, request))
+    assert [(chosen.name, chosen.heads) for chosen in found] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
         ("previous-word", (Head(1, 0),)),
     ]
     choosing = in_half(0, *PAIRS)
-    assert found.chosen_by == "label, 0.25 above chance" and steps[-1][1] == found.seen.read == len(choosing)
-    assert [record.pair for record in measured(READ(), request, 0)] == in_half(1, *PAIRS)
-    assert 0 < len(choosing) < len(PAIRS)
+    assert chosen_by == "label, 0.25 above chance" and steps[-1][1] == seen.read == len(choosing)
+    assert ablate(planted, READ, request).measured_pairs == len(PAIRS) - len(choosing) > 0
 
 
 def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> None:
     """Layer 1 has one head beside those of next-word and previous-word, and layer 0 two beside next-word's."""
-    sets = {one.name: one for one in requested_sets(planted, READ, AblationRequest()).sets}
+    sets = {one.name: one for one in requested_sets(planted, READ, AblationRequest())[0]}
     assert sets["next-word"].controls == ((Head(0, 0), Head(1, 1)), (Head(0, 2), Head(1, 1)))
     assert sets["previous-word"].controls == ((Head(1, 1),),)
-    named = requested_sets(planted, READ, AblationRequest(heads="1-0")).sets[0]
+    named = requested_sets(planted, READ, AblationRequest(heads="1-0"))[0][0]
     assert named.controls == ((Head(1, 1),), (Head(1, 2),))
 
 
@@ -102,8 +98,8 @@ def test_a_head_that_rests_may_be_a_control(tmp_path: Path) -> None:
     plan = {(0, 0): "next-word", (0, 1): "delimiter", (0, 2): "identical", (0, 3): "next-word"}
     directory = save_toy_bert(tmp_path / "toy", 1, 4, plan)
     with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-        sets = {one.name: one for one in requested_sets(scanner, READ, AblationRequest()).sets}
-        (top,) = requested_sets(scanner, READ, AblationRequest(("next-word",), top=1)).sets
+        sets = {one.name: one for one in requested_sets(scanner, READ, AblationRequest())[0]}
+        (top,) = requested_sets(scanner, READ, AblationRequest(("next-word",), top=1))[0]
     assert {name: one.heads for name, one in sets.items() if one.heads} == {
         "next-word": (Head(0, 0), Head(0, 3)),
         "identical": (Head(0, 2),),
@@ -126,41 +122,37 @@ def test_the_half_that_measures_chooses_nothing(tmp_path: Path) -> None:
     with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
         for which in (0, 1):
             read = reader_of(*in_half(which, *twice), *in_half(1 - which, *once))
-            (chosen[which],) = requested_sets(scanner, read, AblationRequest(("identical",))).sets
+            (chosen[which],) = requested_sets(scanner, read, AblationRequest(("identical",)))[0]
     assert {which: one.heads for which, one in chosen.items()} == {0: (Head(0, 1),), 1: ()}
 
 
 def test_of_each_pattern_that_is_scored_the_best_heads(planted: Scanner) -> None:
-    found = requested_sets(planted, READ, AblationRequest(top=1))
-    assert found.chosen_by == "the 1 most above chance"
-    best = {chosen.name: chosen.heads for chosen in found.sets}
+    found, chosen_by, _ = requested_sets(planted, READ, AblationRequest(top=1))
+    assert chosen_by == "the 1 most above chance"
+    best = {chosen.name: chosen.heads for chosen in found}
     assert best["previous-word"] == (Head(1, 0),) and len(best["next-word"]) == 1
     assert len(best) == 6 and "predictive" not in best  # which nobody asked the model for
 
 
-def test_no_head_at_chance_or_below_is_among_the_best() -> None:
-    nan = float("nan")
-    of_heads = [[above, 0.1, nan, -0.1] for above in (0.1, 0.0, -0.1, nan, 0.5)]
-    scores, labels = result_of(of_heads).scores, np.full((1, 5), "mixed")
-    asked = ("next-word", "cross-sentence", "delimiter")
-    nothing: dict[str, list[Head]] = {"cross-sentence": [], "delimiter": []}
-    for top, best in ((1, [Head(0, 4)]), (4, [Head(0, 4), Head(0, 0)])):
-        assert heads_of_patterns(scores, labels, asked, top) == {"next-word": best, **nothing}
+def test_no_head_at_chance_or_below_is_among_the_best(planted: Scanner) -> None:
+    (best,) = requested_sets(planted, READ, AblationRequest(("previous-word",), top=6))[0]
+    assert best.heads == (Head(1, 0),)
 
 
 def test_what_is_not_there_cannot_be_switched_off(planted: Scanner) -> None:
     with pytest.raises(SelectionError):
         requested_sets(planted, READ, AblationRequest(heads="5-0"))
-    with pytest.raises(InputError, match="there is no pair"):
+    with pytest.raises(InputError, match="no pair fell into it"):
         requested_sets(planted, reader_of(), AblationRequest())
 
 
-@pytest.mark.parametrize(("which", "empty"), [(0, "measures them"), (1, "chooses the heads")])
-def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, empty: str) -> None:
+@pytest.mark.parametrize(
+    ("which", "what"), [(0, "no pair can be measured"), (1, "chooses the heads, and no pair fell")]
+)
+def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, what: str) -> None:
     pairs = in_half(which, *PAIRS)
-    message = f"of {len(pairs)} given none fell into the half that {empty}; give more pairs, or name heads with heads"
     for request in (AblationRequest(), AblationRequest(top=1)):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=f"{what}.*; give more pairs, or name heads with heads"):
             ablate(planted, reader_of(*pairs), request)
     assert ablate(planted, reader_of(*pairs), AblationRequest(heads="0-0")).measured_pairs == len(pairs)
 
@@ -168,9 +160,9 @@ def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, empty: s
 def test_an_ablation_by_asked_is_that_of_the_sets_which_it_describes(planted: Scanner) -> None:
     request = AblationRequest(("next-word",), draws=2, replace="mean", measures=("cls",))
     found = ablate(planted, READ, request)
-    asked = requested_sets(planted, READ, request)
-    assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in asked.sets]
-    assert (found.chosen_by, found.replace, found.draws) == (asked.chosen_by, "mean", 2)
+    sets, chosen_by, _ = requested_sets(planted, READ, request)
+    assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in sets]
+    assert (found.chosen_by, found.replace, found.draws) == (chosen_by, "mean", 2)
     assert found.effects[0].set.heads == (Head(0, 1), Head(1, 2))
 
 
@@ -182,7 +174,7 @@ def test_controls_are_as_many_heads_of_the_same_layers() -> None:
         assert [head.layer for head in control] == [0, 0, 2] and len(set(control)) == 3
         assert not set(control) & set(heads)
     assert found.overlap == 0 and len(set(found.controls)) == 20
-    assert found.possible == math.comb(10, 2) * 11 and not found.has_all_controls
+    assert found.possible == math.comb(10, 2) * 11
     assert with_controls("x", heads, grid, 20, 0) == found != with_controls("x", heads, grid, 20, 1)
 
 
@@ -190,7 +182,7 @@ def test_of_few_possible_controls_all_are_taken() -> None:
     found = with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 60, 0)
     pairs = itertools.combinations([Head(0, head) for head in range(2, 6)], 2)
     assert set(found.controls) == {(*pair, Head(1, head)) for pair in pairs for head in range(5)}
-    assert len(found.controls) == found.possible == 30 and found.has_all_controls
+    assert len(found.controls) == found.possible == 30
     assert len(with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 29, 0).controls) == 29
 
 
@@ -213,7 +205,7 @@ def test_a_set_without_others_in_its_layers_has_no_controls() -> None:
         with_controls("x", [Head(0, 0)], Grid((2, 2)), 20, 0, barred=[Head(0, 1)]),
         with_controls("x", [], Grid((2, 4)), 20, 0),
     ):
-        assert found.controls == () and found.possible == 0 and not found.has_all_controls
+        assert found.controls == () and found.possible == 0
 
 
 @given(some_heads, some_heads, st.integers(1, 40), st.integers(0, 3))

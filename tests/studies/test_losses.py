@@ -14,12 +14,11 @@ from work import ablate
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.model.task_heads import task_head
 from attnscan.results.grid import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
-from attnscan.studies.losses import NextSentence, with_second_of
+from attnscan.studies.losses import Loss, losses_of
 
 
 def _config(**more: object) -> BertConfig:
@@ -85,15 +84,16 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
-        asked = NextSentence(scanner.loaded, task_head(scanner.loaded, "next-sentence"), 0).questions(inputs)
+        loss = losses_of(scanner.loaded, ["next-sentence"])["next-sentence"]
+        assert isinstance(loss, Loss)
+        asked = loss.questions(inputs)
     assert [question.input.tokens for question in asked[:3]] == [encoded.tokens for encoded in inputs[:3]]
     assert [question.truth for question in asked] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
     effect = found.effects[0]
     assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
-    spliced = with_second_of(inputs[0], inputs[1], 512)
-    assert spliced.tokens == ("[CLS]", "the", "cat", "sat", "[SEP]", "the", "mat", "[SEP]")
-    assert spliced.model_inputs["token_type_ids"] == [0, 0, 0, 0, 0, 1, 1, 1]
-    assert len(with_second_of(inputs[0], inputs[2], 8).tokens) == 8
+    own, others = ({question.input.known_pair.texts for question in some} for some in (asked[:3], asked[3:]))
+    assert {a for a, _ in others} == {a for a, _ in own} and {b for _, b in others} == {b for _, b in own}
+    assert not own & others
 
 
 def test_without_a_task_head_the_vector_of_the_input_counts(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from work import similar
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.attention_block import AttentionKeeper
+from attnscan.results.comparison import Similarity
 from attnscan.results.grid import Head
 from attnscan.results.signature import Reading
-from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.similarity import RowKeeper
+from attnscan.studies.comparison import RowKeeper
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
 PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
@@ -73,13 +73,14 @@ def test_divergences_are_those_of_a_plain_loop(toy: Scanner, found: Similarity) 
 
 
 def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(found: Similarity) -> None:
-    number = {head.place: number for number, head in enumerate(found.heads)}
+    number = {head.place: number for number, head in enumerate(found.grid)}
     assert found.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
-    groups = [{found.heads[head] for head in group} for group in found.groups]
+    groups = [{found.grid[head] for head in group} for group in found.groups]
     assert {Head(0, 0), Head(1, 2)} in groups and {Head(0, 1), Head(1, 3)} in groups and {Head(1, 0)} in groups
     assert found.nearest(number[0, 0], 1) == [number[1, 2]]
-    assert_allclose(found.map[number[0, 0]], found.map[number[1, 2]], atol=1e-3)
-    assert found.label[number[0, 0]] == found.label[number[1, 2]] == "next-word"
+    places, _ = found.map
+    assert_allclose(places[number[0, 0]], places[number[1, 2]], atol=1e-3)
+    assert found.labels.label[0, 0] == found.labels.label[1, 2] == "next-word"
 
 
 def test_heads_that_share_no_key_are_as_far_apart_as_can_be(found: Similarity) -> None:

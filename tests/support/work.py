@@ -11,9 +11,9 @@ from attnscan.scan.scanner import Scanner
 from attnscan.studies.ablation import ablate as ablate
 from attnscan.studies.ablation import requested_sets as requested_sets
 from attnscan.studies.comparison import compare as compare
+from attnscan.studies.comparison import similar as similar
 from attnscan.studies.explanation import explain as explain
 from attnscan.studies.explanation import explain_input as explain_input
-from attnscan.studies.similarity import similar as similar
 
 Found = TypeVar("Found")
 Told = tuple[str, int | None, int | None]

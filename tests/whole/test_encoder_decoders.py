@@ -331,7 +331,7 @@ class TestStudies:
                 parts = (np.sum(p[p > 0] * np.log(p[p > 0] / mean[p > 0])) for p in (row[one], row[other]))
                 expected[one, other] += sum(parts) / 2 / len(rows)
         assert_allclose(result.divergence, expected, atol=1e-6)
-        assert result.queries == len(rows) and {head.name[0] for head in result.heads} == {attention[0]}
+        assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {attention[0]}
 
     @pytest.mark.parametrize("attention", ["decoder", "cross"])
     def test_two_translators_differ_as_their_own_tables_do(self, attention: str, tmp_path: Path) -> None:
@@ -342,12 +342,12 @@ class TestStudies:
         alone = [attnscan.heads(texts, model=model, **options).scores for model in (TRANSLATOR, untrained)]
         options.pop("predictive", None)
         result = attnscan.compare(TRANSLATOR, untrained, texts, **options)
-        assert {head.name[0] for head in result.a.grid} == {attention[0]}
-        for ours, theirs in zip((result.a, result.b), alone, strict=True):
-            places = [theirs.patterns.index(name) for name in ours.patterns]
-            assert_allclose(ours.every_key.score, theirs.every_key.score[..., places], atol=1e-9)
+        assert {head.name[0] for head in result.grid} == {attention[0]}
+        for labels, theirs in zip(result.of_models, alone, strict=True):
+            places = [theirs.patterns.index(name) for name in result.patterns]
+            assert_allclose(labels.scores.every_key.score, theirs.every_key.score[..., places], atol=1e-9)
         nearest = attnscan.compare(TRANSLATOR, TRANSLATOR, texts, match="nearest", **options)
-        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.a.grid)
+        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.grid)
         assert_allclose(nearest.divergence, 0, atol=1e-6)
 
     def test_without_a_target_two_models_would_read_different_ones(self) -> None:

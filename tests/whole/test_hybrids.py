@@ -71,5 +71,5 @@ def test_the_head_that_is_named_is_the_one_that_is_switched_off() -> None:
 
 def test_models_says_which_layers_have_attention(jamba: str) -> None:
     checkpoint = attnscan.models(jamba)
-    assert isinstance(checkpoint, Checkpoint) and checkpoint.attention_in == (1, 3)
+    assert isinstance(checkpoint, Checkpoint) and checkpoint.facts["attention_in"] == (1, 3)
     assert np.isin("attention_in", checkpoint.to_frame()["key"])

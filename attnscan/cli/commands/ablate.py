@@ -31,7 +31,8 @@ def ablate(
     result = o.call("ablate", given)
     from attnscan.views.terminal.ablation import ablation_view
 
-    effects = [effect for effect in result.of(result.quantities[0]) if effect.loss == effect.loss and effect.set.heads]
+    first = next(iter(result.by_quantity.values()))
+    effects = [effect for effect in first if effect.loss == effect.loss and effect.set.heads]
     most = max(effects, key=lambda effect: effect.loss, default=None)
     command = () if most is None else ("similar", "--heads", ",".join(head.name for head in most.set.heads))
     output.write(

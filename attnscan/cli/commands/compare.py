@@ -30,14 +30,13 @@ def compare(
     result = o.call("compare", given)
     from attnscan.views.terminal.comparison import comparison_view
 
-    some = None if heads is None else result.a.grid.select(heads)
     wanted, _ = with_own(pattern or (), ALL_PATTERNS)
     names = [known for known in result.patterns if known in wanted or not wanted]
-    greatest = next(filter(None, (result.chosen(name, some, 1) for name in names)), ())
-    command = ("profile", "--heads", greatest[0].name) if greatest else ()
+    greatest = next((number for name in names for number in result.of(name, heads, 1).index), None)
+    command = () if greatest is None else ("profile", "--heads", result.grid[greatest].name)
     output.write(
-        lambda: result.to_frame(names, some, top),
-        lambda width: comparison_view(result, names, width, some, top),
+        lambda: result.to_frame(names, heads, top),
+        lambda width: comparison_view(result, names, width, heads, top),
         above=about(given, result.pairs),
         then=next_command({**given, "model": model_b}, *command),
         draw=o.drawing(result, names),

@@ -30,10 +30,9 @@ def similar(
     result = o.call("similar", given)
     from attnscan.views.terminal.comparison import similarity_view
 
-    chosen = None if heads is None else result.scores.grid.select(heads)
-    alike = heads or ",".join(result.heads[number].name for number in result.closest(1)[0])
+    alike = heads or ",".join(result.grid[number].name for number in result.closest(1)[0])
     output.write(
-        lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
+        lambda: result.to_matrix(heads) if matrix else result.to_frame(nearest, heads),
         lambda width: similarity_view(result, width, heads, nearest),
         above=about(given, result.signature.pairs_read),
         then=next_command(given, "profile", "--heads", alike),

@@ -28,16 +28,17 @@ def ablation_figure(ablation: Ablation, width: float) -> Figure:
 
 
 def _rows(ablation: Ablation, width: float) -> Figure:
-    sets = [effect.set.name for effect in ablation.of(ablation.quantities[0])]
+    by_quantity = ablation.by_quantity
+    sets = [effect.set.name for effect in next(iter(by_quantity.values()))]
     names = [shared.wrapped(f"{letter(name)} {name}" if name in COLORS else name, 0.4 * width) for name in sets]
     room = width - 0.2 - max(shared.width_of(line) for name in names for line in name.split("\n"))
     figure = shared.new_figure(width)
-    axes = figure.subplots(len(ablation.quantities), 1, squeeze=False)[:, 0]
-    for ax, quantity in zip(axes, ablation.quantities, strict=True):
+    axes = figure.subplots(len(by_quantity), 1, squeeze=False)[:, 0]
+    for ax, (quantity, effects) in zip(axes, by_quantity.items(), strict=True):
         sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
         ax.set_title(shared.wrapped(f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})", room))
         ax.axvline(0, color=shared.FAINT, linewidth=0.5)
-        for row, effect in enumerate(ablation.of(quantity)):
+        for row, effect in enumerate(effects):
             _draw_effect(ax, row, effect)
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.5, -0.5)
@@ -66,11 +67,11 @@ def _draw_effect(ax: Axes, row: int, effect: Effect) -> None:
 
 
 def _grids(ablation: Ablation, width: float) -> Figure:
-    figure, axes, _ = shared.panels(len(ablation.quantities), width, "head", "layer", columns=1)
+    figure, axes, _ = shared.panels(len(ablation.by_quantity), width, "head", "layer", columns=1)
     cell = cell_size(ablation.grid, width)
     shared.check_heads_can_be_seen(cell, ablation.grid, width, "ablate --each")
-    for ax, quantity in zip(axes, ablation.quantities, strict=True):
-        values = worth_of(ablation.of(quantity), ablation.grid.shape)
+    for ax, (quantity, effects) in zip(axes, ablation.by_quantity.items(), strict=True):
+        values = worth_of(effects, ablation.grid.shape)
         most = float(np.nanmax(values, initial=0)) or 1.0
         shown = shared.heat(ax, values, 0.5, shared.RULE, cmap=_WORTH, vmin=0, vmax=most)
         shared.number_heads(ax, ablation.grid, cell, cell)

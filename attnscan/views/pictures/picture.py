@@ -10,11 +10,10 @@ from matplotlib.text import Text
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
-from attnscan.results.comparison import Comparison
+from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.profile import Profile
-from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.ablation import ablation_figure
 from attnscan.views.pictures.figure import drawing, missing_letters, to_bytes

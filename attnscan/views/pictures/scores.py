@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.grid import Grid
 from attnscan.results.heads import HeadScores
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, ScoreTable
-from attnscan.results.similarity import Similarity
 from attnscan.views.palette import INK, letter, paper_color, words
 from attnscan.views.pictures import figure as shared
 
@@ -147,15 +146,13 @@ def comparison_figure(comparison: Comparison, patterns: Sequence[str], width: fl
     Pale heads differ by no more than chance may make one of so many differ.
     """
     figure, axes, columns = shared.panels(len(patterns), width, "A", "B")
-    a, b = (table.score for table in comparison.tables)
     for name, ax in zip(patterns, axes, strict=True):
-        p, correlation = comparison.patterns.index(name), comparison.correlation(name)
-        survives = comparison.survives[..., p]
+        rows, correlation = comparison.of(name), comparison.correlation(name)
         ax.axline((0, 0), (1, 1), color=shared.RULE, linewidth=0.5)
-        for chosen, opacity in ((~survives, _PALE), (survives, _FIRM)):
-            x, y = a[..., p][chosen], b[..., p][chosen]
+        for chosen, opacity in ((~rows["survives"], _PALE), (rows["survives"], _FIRM)):
+            x, y = rows["score_a"][chosen], rows["score_b"][chosen]
             ax.scatter(x, y, s=5, color=paper_color(name), alpha=opacity, linewidth=0, clip_on=False)
-        if np.isnan(a[..., p]).all():
+        if rows["score_a"].isna().all():
             ax.text(0.5, 0.5, "no eligible word", ha="center", va="center", color=shared.FAINT)
         rank = "" if np.isnan(correlation) else f" rank {correlation:.2f}"
         ax.set_title(shared.wrapped(f"{letter(name)} {name}{rank}", (width - 0.4) / columns - 0.05))
@@ -176,13 +173,13 @@ def similarity_figure(similarity: Similarity, width: float) -> Figure:
     """Each head at its place, in its label's colour, with its name."""
     figure = shared.new_figure(width)
     ax = figure.subplots()
-    labels = [str(label) for label in similarity.label]
-    x, y = similarity.map.T
+    labels, (places, share) = similarity.labels.label.ravel().tolist(), similarity.map
+    x, y = places.T
     ax.scatter(x, y, s=9, color=[paper_color(label) for label in labels], marker="s", linewidth=0)
     ax.set(xticks=(), yticks=())
     ax.margins(0.1)
     ax.set_aspect("equal", adjustable="datalim")  # one scale: distances are what it shows
-    for head, place in zip(similarity.heads, similarity.map, strict=True):
+    for head, place in zip(similarity.grid, places, strict=True):
         ax.annotate(
             head.name,
             (float(place[0]), float(place[1])),
@@ -193,8 +190,8 @@ def similarity_figure(similarity: Similarity, width: float) -> Figure:
             color=shared.FAINT,
             in_layout=False,
         )
-    share = f"{similarity.map_share:.0%} of all squared distances between heads are in this map"
-    shared.caption(figure, f"{share}; near heads attend alike.")
+    shown = f"{share:.0%} of all squared distances between heads are in this map"
+    shared.caption(figure, f"{shown}; near heads attend alike.")
     entries = {name: f"{letter(name)}  {name or words(name)} ({labels.count(name)})" for name in sorted({*labels})}
     shared.legend(figure, [Patch(color=paper_color(name), label=text) for name, text in entries.items()])
     shared.fit_height(figure, ax, lambda across: across)

@@ -141,7 +141,7 @@ def _lost(card: Card) -> str:
         if np.isnan(effect.ablated):
             continue
         intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
-        others = f" ({effect.control:.4f} without another head of its layer)" if effect.controls else ""
+        others = f" ({effect.control:.4f} without another head of its layer)" if effect.others else ""
         worse = f": {effect.conclusion}" if effect.conclusion else ""
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
         told.append(f"{unit} {intact}{effect.ablated:.4f}{others}{worse}")

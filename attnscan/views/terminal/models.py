@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.checkpoint import answers
 from attnscan.results.grid import Grid
-from attnscan.results.terms import MEASURES, counted
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
@@ -39,24 +40,24 @@ def models_view(catalog: Catalog) -> RenderableType:
 
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
-    c, grid = checkpoint, Grid((checkpoint.layers, checkpoint.heads))
-    heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
-    where = f", attention in layers {', '.join(map(str, c.attention_in))}" if c.attention_in else ""
-    facts = {
-        "family": f"{c.family} ({c.architecture})",
-        "heads": f"{grid} = {len(grid)}{where}",
-        "read by": _READ_BY[c.read_by],
-        "template": c.template,
-        "longest input": counted(c.longest_input, "token") if c.longest_input else "no limit known",
-        "positions": c.positions or "cannot be told",
-        "segment ids": "used" if c.segment_ids else "none",
-        "mask token": c.mask_token or "none",
-        "saved as": c.saved_as or "cannot be told",
-        "task heads": ", ".join(name for name, there in heads.items() if there) or "none trained",
+    of, grid = checkpoint.facts, Grid((checkpoint.facts["layers"], checkpoint.facts["heads"]))
+    heads = {
+        name: of[f"{name.replace('-', '_').lower()}_head"] for name in ("masked-LM", "next-sentence", "classifier")
     }
-    blocks: list[RenderableType] = [Text(plain(c.model), style="bold"), "", _pairs(facts), ""]
-    blocks += [Text("patterns that can be scored", style="bold"), _pairs({p: c.allows(p) for p in c.patterns}), ""]
-    blocks += [Text("measures of attnscan ablate", style="bold"), _pairs({m: c.allows(m) for m in MEASURES})]
+    where = f", attention in layers {', '.join(map(str, of['attention_in']))}" if "attention_in" in of else ""
+    facts = {
+        "family": f"{of['family']} ({of['architecture']})",
+        "heads": f"{grid} = {len(grid)}{where}",
+        "read by": _READ_BY[of["read_by"]],
+        "template": of["template"],
+        "longest input": counted(of["longest_input"], "token") if of["longest_input"] else "no limit known",
+        "segment ids": "used" if of["segment_ids"] else "none",
+        "mask token": of["mask_token"] or "none",
+        "task heads": ", ".join(name for name, head in heads.items() if of[head]) or "none trained",
+    }
+    blocks: list[RenderableType] = [Text(plain(checkpoint.model), style="bold"), "", _pairs(facts), ""]
+    blocks += [Text("patterns that can be scored", style="bold"), _pairs(answers(checkpoint.patterns)), ""]
+    blocks += [Text("measures of attnscan ablate", style="bold"), _pairs(answers(checkpoint.measures))]
     return Group(*blocks)
 
 

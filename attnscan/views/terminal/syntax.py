@@ -11,15 +11,18 @@ from rich.text import Text
 
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, Syntax
+from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, NOTHING, Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import flowed, model_line, number, wrapped
 
-_LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
-_AROUND = 9  # lines at most: names of two treebanks, a blank line, the table's head and end, and what to try next
+_ROWS, _RANKED = 18, 15
 _OF_HEAD = "head", "right", "rule", "gain", "weight"
+_KEY = (
+    "right: how often the most attended other word is the one. rule: the best fixed rule, so many words away or the "
+    "nearest of a part of speech. gain: with its 95 % interval, * if it holds by Holm. weight: on the targets, of all."
+)
 
 
 def syntax_view(result: Syntax, width: int, relation: str | None = None, *, every: bool = False) -> RenderableType:
@@ -34,42 +37,31 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     if relation is not None:
         for row in result.row_numbers(relation):
             order = result.order(row)
-            shown = order if every else order[:_RANKED]
-            table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_head)
-            blocks += ["", Text(_row_name(result, row), style="bold"), table.screen(width, apart=1)]
-            blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
+            shown = [(row, result.grid[head]) for head in (order if every else order[:_RANKED])]
+            table = relations_table(result, shown, of_head).screen(width, apart=1)
+            blocks += ["", Text(_row_name(result, row), style="bold"), table]
+            if len(shown) < len(order):
+                blocks.append(Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim"))
         return Group(*blocks, "", *wrapped(_KEY, width))
-    best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
-
-    def is_stated_and_gain(row: int) -> tuple[bool, float]:
-        place = (*best[row].place, row)
-        return bool(result.stated[place]), float(result.gain[place])
-
-    rows = sorted(best, key=is_stated_and_gain, reverse=True)
-    below: list[RenderableType] = [*wrapped(_KEY, width)]
-    below += [*wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
-    below += _map(result, width)
-    kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - len(blocks) - len(below))]
+    best = {row: result.grid[order[0]] for row in range(len(result.rows)) if len(order := result.order(row))}
+    places = {row: (*head.place, row) for row, head in best.items()}
+    rows = sorted(best, key=lambda row: (result.stated[places[row]], result.gain[places[row]]), reverse=True)
+    kept = rows if every else rows[:_ROWS]
     table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *of_head))
     blocks += ["", table.screen(width, apart=1)]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
-    return Group(*blocks, *below)
-
-
-_KEY = (
-    "right: how often the most attended other word is the one. rule: the best fixed rule, so many words away or the "
-    "nearest of a part of speech. gain: with its 95 % interval, * if it holds by Holm. weight: on the targets, of all."
-)
+    blocks += [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
+    return Group(*blocks, *_map(result, width))
 
 
 def _summary(result: Syntax) -> str:
     """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
     said = f"{result.holds.sum():,} gains over fixed rules hold by Holm ({_heads(result.holds)})"
     if result.held is not None:
-        held = result.held_holds
+        held = result.holds & (result.of_held("holds") == 1)
         said += f", {held.sum():,} of these ({_heads(held)}) in the second treebank, too"
-    follow = counted(int(result.stated.any(-1).sum()), "head follows", "heads follow")
+    follow = counted(len(result.statements), "head follows", "heads follow")
     said += f"; {follow} a relation beyond these."
     if np.isnan(result.uuas).all():
         return said
@@ -109,36 +101,33 @@ def _row_name(result: Syntax, row: int) -> str:
 
 def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Sequence[str]) -> Table:
     """Heads held against rows, by the columns of those names."""
-    texts = ("relation", "head")
-    rows_of_cells = []
-    of_rows, held, clusters = result.of_rows, result.of_held("gain"), max(2, result.clusters)
+    cells = []
+    of_rows, held = result.of_rows, result.of_held("gain")
     for row, head in rows:
         place = (*head.place, row)
-        width = half_width(result.se[place], clusters)
-        marks = "*" if result.holds[place] else " "
-        cells: dict[str, str | Text] = {
+        width = half_width(result.se[place], max(2, result.clusters))
+        error = "" if np.isnan(width) else f" ± {width:.2f}{'*' if result.holds[place] else ' '}"
+        texts: dict[str, str | Text] = {
             "relation": _row_name(result, row),
             "head": Text(head.name, style="bold" if result.stated[place] else ""),
             "right": number(result.accuracy[place]),
             "rule": f"{of_rows.rule[row]} {number(of_rows.rule_accuracy[row])}",
-            "gain": f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
+            "gain": f"{result.gain[place]:+.2f}{error}",
             "weight": number(result.weight[place]),
             "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",
         }
-        rows_of_cells.append([cells[name] for name in names])
-    columns = [Column(name, "" if name in texts else ">", int(name == "weight")) for name in names]
-    return Table(columns, rows_of_cells)
+        cells.append([texts[name] for name in names])
+    left = ("relation", "head")
+    return Table([Column(name, "" if name in left else ">", int(name == "weight")) for name in names], cells)
 
 
 def _map(result: Syntax, width: int) -> Iterator[RenderableType]:
     """Every head's letter, and what letters say."""
-    heads = result.grid.shape[1]
-    cell = 3 if 6 + 3 * heads <= width else 2
+    cell = 3 if 6 + 3 * result.grid.shape[1] <= width else 2
     for layer in result.grid.numbers:
         line = Text(f"{layer:>4}  ", style="dim")
-        for head in result.grid.layer_of(Head(layer, 0)):
-            mark = result.letter(head)
-            line.append(mark.ljust(cell), style="dim" if mark == "·" else "bold")
+        for mark in map(result.letter, result.grid.layer_of(Head(layer, 0))):
+            line.append(mark.ljust(cell), style="dim" if mark == NOTHING else "bold")
         line.rstrip()
         yield line
     yield from flowed((Text(entry, style="dim") for entry in result.legend()), width)

@@ -57,7 +57,7 @@ def test_pairs_that_all_fall_into_one_half_can_choose_no_heads(tmp_path: Path) -
     path.write_text("text\nthe cat sat\n")
     result = _run("--pairs", str(path), "--predictive", "off")
     assert result.exit_code == 1 and not result.stdout
-    assert "of 1 given none fell into the half that" in result.stderr and "name heads with --heads" in result.stderr
+    assert result.stderr.count("\n") == 1 and "give more pairs, or name heads with --heads" in result.stderr
 
 
 def test_a_bad_pair_of_either_half_is_counted(tmp_path: Path) -> None:

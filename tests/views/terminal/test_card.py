@@ -64,7 +64,7 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
     look = replace(card.look, examples=examples, why=why, links=links)
     heads = HeadSet("0-0", (card.head,), ((card.head,),))
     effects = tuple(
-        Effect(heads, Quantity(f"masked-lm-{number}", "nats a word"), 5.5, 5.6, (5.7,), 0.01, 90, 6)
+        Effect.of(heads, Quantity(f"masked-lm-{number}", "nats a word"), (5.5, 5.6, 5.7), 0.01, 90, 6)
         for number in range(3)
     )
     lost = Ablation(effects, card.ranking.scores.grid, "zero", 1, "named", 0, 6, card.ranking.signature)
