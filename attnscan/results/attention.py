@@ -115,10 +115,7 @@ class Attention:
 
     @cached_property
     def carried(self) -> Attention:
-        """Put what heads carry in place of weights: each weight times the key's norm, as a share of its row.
-
-        A row that carries nothing is zero. Raises: OptionError if the norms are not there.
-        """
+        """Put what heads carry in place of weights. Raises: OptionError if the norms are not there."""
         if self.norms is None:
             raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
         return replace(self, weights=carried_shares(self.weights, self.norms))
@@ -130,10 +127,7 @@ class Attention:
         return replace(self, weights=carried_shares(self.weights, is_word))
 
     def in_words(self, words: Sequence[str]) -> Attention:
-        """Merge tokens into scored units of these texts: a word is given its pieces' sum, and gives their mean.
-
-        Queries, keys and norms are of tokens, and left out.
-        """
+        """Merge tokens into words: each is given its pieces' sum, and gives their mean; only weights are kept."""
         if len(words) == len(self.tokens):
             return self
         unit, rows, visible = np.array(self.unit), list(self.rows), self.visible
@@ -157,10 +151,7 @@ class Attention:
         )
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
-        """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.
-
-        Shape: [key, neuron].
-        """
+        """What each neuron adds to the logit of each key, q·k scaled. Shape: [key, neuron]."""
         assert self.query is not None and self.key is not None
         head, place = self.grid.head(named), self.place(named)
         products: NDArray[np.float32] = self.query[(*place, query)] * self.key[place]

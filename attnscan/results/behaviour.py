@@ -1,8 +1,4 @@
-"""What every head does, by one reading: the pattern that it follows, else the habit that sets it apart, else nothing.
-
-Habits tell each head from the average head of the same model. Every word's attention is divided into classes of keys.
-A habit is a union of classes, such as the next three words. Numpy, no torch.
-"""
+"""What every head does, by one reading: the pattern that it follows, else the habit that sets it apart."""
 
 from __future__ import annotations
 
@@ -202,10 +198,7 @@ class Labels:
 
     @cached_property
     def share(self) -> FloatArray:
-        """The number that goes with `among_words`, in [0, 1]: a pattern's score, or a habit's share of attention.
-
-        Shape: [layer, head]; NaN where there is none.
-        """
+        """The number that goes with `among_words`: a pattern's score, or a habit's share. Shape: [layer, head]."""
         return self._of_among_words(0)
 
     @property
@@ -252,10 +245,7 @@ class Labels:
 
 
 def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:
-    """Which of `RESTING` takes more than half of each head's attention, the first of several; -1 for none.
-
-    Shape: [..., layer, head], places among `patterns`.
-    """
+    """The first of `RESTING` with more than half of each head's attention, by its place among `patterns`; else -1."""
     place = np.full(table.score.shape[:-1], -1)
     for name in RESTING[::-1]:
         if name in patterns:

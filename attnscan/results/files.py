@@ -23,10 +23,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def growing_file(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """A function that writes a file piece by piece; the file gets its name in the end, unless an error comes first.
-
-    Raises: OutputError; an older file of that name is then as it was. BrokenPipeError if a pipe's reader has gone.
-    """
+    """A function that writes a file piece by piece; the file gets its name in the end, unless an error comes first."""
     check_writable(path)
     with explained(path):
         beside = None if is_stream(path) else begun(path)
@@ -66,10 +63,7 @@ def begun(path: Path) -> Path:
 
 
 def settle(beside: Path, path: Path) -> None:
-    """Give a file that is written the name of `path`. A crash leaves the older file or the whole new one.
-
-    Raises: OSError.
-    """
+    """Give a file that is written the name of `path`: a crash leaves the older file or the whole new one."""
     target = path.resolve()
     with beside.open("rb+") as file:
         os.fsync(file.fileno())  # a name must not reach the disk before what it names

@@ -1,8 +1,4 @@
-"""The heads of a model: how many there are, their order and their names.
-
-No other module does arithmetic on the numbers of layers and heads. Arrays are [layer, head, ...]; where heads stand in
-a single row, they are counted layer by layer.
-"""
+"""The heads of a model, counted layer by layer, and their names. Arrays are [layer, head, ...]."""
 
 from __future__ import annotations
 
@@ -64,11 +60,7 @@ class Head:
 
     @property
     def table_name(self) -> str:
-        """As tables name it, since a spreadsheet makes a date of `1-8`.
-
-        >>> Head(2, 0).table_name, Head(1, 3, kind=AttentionKind.CROSS).table_name
-        ('L2H0', 'cL1H3')
-        """
+        """As tables name it, since a spreadsheet makes a date of `1-8`: `L2H0`, and `cL1H3` of cross attention."""
         return f"{self.kind.letter}L{self.layer}H{self.head}"
 
     @property
@@ -140,23 +132,14 @@ class Grid:
         return [other for other in self if other.layer == head.layer]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
-        """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order.
-
-        Before them the column `kind`, where heads are of another attention than an encoder's.
-        """
+        """The columns `layer` and `head` of some heads, or of all; before them `kind`, if it is not the only one."""
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
         return {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
 
     def select(self, heads: Heads) -> list[Head]:
-        """The heads that are named, in the order of their names, none twice.
-
-        Raises: SelectionError if no head is named, or one that the model does not have.
-
-        >>> Grid((3, 2)).select("2-0,layer:1"), Grid((3, 2)).select("L2H1, 0.1")
-        ([Head(2-0), Head(1-0), Head(1-1)], [Head(2-1), Head(0-1)])
-        """
+        """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
         selected: dict[Head, None] = {}
         for text, letter, layer, number in parse_heads(heads_written(heads)):
             if letter and _KINDS[letter] != self.kind.word:
@@ -203,13 +186,7 @@ def parse_heads(heads: str) -> list[NamedHeads]:
 
 
 def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
-    """Of which attention the heads of a text are: the one asked for, else that of their letters, else the encoder's.
-
-    >>> attention_named("c1-0,layer:c0"), attention_named("0-2"), attention_named("1-0", "cross")
-    ('cross', 'encoder', 'cross')
-
-    Raises: SelectionError for heads of two kinds, or of another kind than the one asked for.
-    """
+    """Of which attention heads are: as asked, else by their letters. Raises: SelectionError for heads of two kinds."""
     parts = [part for part in parse_heads(heads or "all") if part.layer is not None and (part.letter or asked is None)]
     named = {_KINDS[part.letter]: part.text for part in parts}
     told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
@@ -222,22 +199,12 @@ def attention_named(heads: str, asked: AttentionName | None = None) -> Attention
 
 
 def heads_of_kind(heads: str, kind: AttentionName) -> str:
-    """The heads of a text that are of one kind; `all` are of every kind.
-
-    >>> heads_of_kind("c1-0,0-2,layer:c0", "cross"), heads_of_kind("all", "decoder")
-    ('c1-0,layer:c0', 'all')
-    """
+    """The heads of a text that are of one kind; `all` are of every kind."""
     return ",".join(part.text for part in parse_heads(heads) if part.layer is None or _KINDS[part.letter] == kind)
 
 
 def heads_written(heads: Any) -> str:
-    """What callers name heads by, as one text; integers may be of any kind, such as numpy's.
-
-    >>> heads_written([(2, 0), "layer:6"]), heads_written((2, 0)), heads_written(Head(2, 0))
-    ('2-0,layer:6', '2-0', '2-0')
-
-    Raises: SelectionError if it is none of `Heads`.
-    """
+    """What callers name heads by, as one text. Raises: SelectionError if it is none of `Heads`."""
     if isinstance(heads, str | Head):
         return heads if isinstance(heads, str) else heads.name
     several = list(heads) if isinstance(heads, Iterable) else []

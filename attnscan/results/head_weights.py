@@ -36,10 +36,7 @@ class Selection:
     is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
 
     def queries(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
-        """The queries, by their indices; of cross attention, those behind so many of the `source`.
-
-        Raises: SelectionError if there are none; OptionError for sentences of cross attention.
-        """
+        """The queries, by their indices; of cross attention, those behind so many of the `source`."""
         if source and (self.from_ or self.to):
             what = "in cross attention the target asks and the source is read"
             raise OptionError(what, "leave out the sentences to look from and to")
@@ -54,12 +51,7 @@ class Selection:
     def chosen(
         self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
     ) -> Chosen:
-        """What is to be kept of a model's heads on an input: whole rows, of all pieces of words.
-
-        Pictures take the rectangle of cross attention from all rows.
-        Shape: `unit` of each token, or empty if each is one.
-        Raises: SelectionError for what is not there, or too much to be drawn.
-        """
+        """What is to be kept of a model's heads: whole rows, of all pieces of words. Raises: SelectionError."""
         source = 0 if self.is_drawn else source
         self.keys(tokens, segments, source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
@@ -72,10 +64,7 @@ class Selection:
         return Chosen(grid, queries, heads)
 
     def cut(self, result: HeadScores) -> HeadScores:
-        """A result that keeps this part of its attention, which is whole.
-
-        Raises: OptionError if the attention was not kept; SelectionError.
-        """
+        """A result that keeps this part of its attention, which is whole. Raises: SelectionError."""
         attention = result.kept_attention()
         chosen = self.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
         unit = attention.unit or range(len(attention.tokens))
@@ -100,10 +89,7 @@ def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, a
 def _within(
     places: Iterable[int], segments: Sequence[int], sentence: Side | None, window: tuple[int, int] | None
 ) -> tuple[int, ...]:
-    """The places of a sentence, its delimiters included, within a window of indices, both ends included.
-
-    Raises: SelectionError if there are none.
-    """
+    """The places of a sentence within a window of indices, both ends included. Raises: SelectionError if none are."""
     first, last = window or (0, len(segments) - 1)
     within = tuple(i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]]))
     if not within:
@@ -146,10 +132,7 @@ class HeadWeights:
             yield heads, self.attention.mean_weights(heads)[cut]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each query and key; of a mean, layer and head are empty.
-
-        Where gold links are known, `aligned` is 1 for those.
-        """
+        """One row for each query and key; of a mean, layer and head are empty; with gold links, `aligned`."""
         import pandas as pd
 
         tokens, links = self.attention.tokens, set(self.result.links)

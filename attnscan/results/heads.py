@@ -146,11 +146,7 @@ class HeadScores:
         return Profile(*self.labels.classes, self.grid, self.signature)
 
     def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
-        """Turn scores, labels and tables to another reading; what is None stays as it is.
-
-        One input that has kept its attention has every reading.
-        Raises: OptionError if the reading is not there.
-        """
+        """Turn scores, labels and tables to another reading; None stays. Raises: OptionError if it is not there."""
         reading = Reading(by or self.reading.by, special or self.reading.special)
         if reading.by not in self.scores_by:
             raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
@@ -174,10 +170,7 @@ class HeadScores:
         return attention.among_words if self.shown.among_words else attention
 
     def order(self, pattern: str | None = None) -> IntArray:
-        """The numbers of the heads that have a score, best first: on `pattern`, or how far their best is above chance.
-
-        Shape: [ranked head].
-        """
+        """The numbers of the heads with a score, best first: on `pattern`, or how far their best is above chance."""
         if pattern is None:
             return best_first(np.fmax.reduce(self.table.above_chance, axis=-1))
         p = self.scores.place_of(pattern)
@@ -197,12 +190,7 @@ class HeadScores:
         return Leads(difference, se, difference > half_width(se, np.minimum(effective[heads], effective[others])))
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
-        """One row a head: what it does and how sure that is, its scores, entropy; of one input, scores on `patterns`.
-
-        Of pairs with some `patterns` or `top`, or where there are no labels or heads are ranked by other pairs, one row
-        for each head of each pattern, best first, then the heads without a score, which have no rank; with `top`, at
-        most so many of the ranked heads of each pattern.
-        """
+        """One row a head: label, share, scores, entropy; of a ranking, one for each head of each pattern."""
         import pandas as pd
 
         if self.of_input or not (patterns or top is not None or not self.has_labels or self.ranked_by is not None):

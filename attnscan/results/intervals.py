@@ -52,10 +52,7 @@ def score_interval(
 
 
 def p_value(difference: ArrayLike, se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
-    """How probable a difference at least so far from 0 is where there is none, by t with `pairs` - 1; two-sided.
-
-    1 where the difference is 0 without an error, NaN below two pairs. Shape: any, all alike.
-    """
+    """How probable so large a difference is where there is none: two-sided, by t with `pairs` - 1; NaN below two."""
     from scipy.special import stdtr
 
     size, se = np.abs(np.asarray(difference, dtype=float)), np.asarray(se, dtype=float)

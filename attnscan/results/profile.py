@@ -56,10 +56,7 @@ class Profile:
         return float(self.share[self.grid.head(named).place][-len(SPECIAL_CLASSES) :].sum())
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
-        """One row for each class of each head, of all or some heads; with `top`, so many of each head, largest first.
-
-        Raises: SelectionError for heads that the model has not got.
-        """
+        """One row for each class of each head, of all or some; with `top`, so many of each head, largest first."""
         import pandas as pd
 
         parts = []

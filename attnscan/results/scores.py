@@ -53,10 +53,7 @@ class ScoreTable:
 
 
 def best_first(values: FloatArray) -> IntArray:
-    """The places of values, largest first and equals in their order, without those that are NaN.
-
-    Shape: any -> [number], places counted row by row.
-    """
+    """The places of values, row by row, largest first and equals in their order, without those that are NaN."""
     order: IntArray = np.argsort(-values, axis=None, kind="stable")  # NaN comes last
     return order[: np.count_nonzero(~np.isnan(values))]
 

@@ -70,11 +70,7 @@ class Signature:
 
     @property
     def title(self) -> str:
-        """The model's name for people: not the place where it lies, and of `bundled` what that is.
-
-        >>> Signature("/data/runs/my-bert", *[""] * 11).title
-        'my-bert'
-        """
+        """The model's name for people: not the place where it lies, and of `bundled` what that is."""
         if self.model == "bundled":
             return "all-MiniLM-L6-v2"
         path = PurePath(self.model)

@@ -42,12 +42,7 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:
-    """A table as the bytes of a file. Text is UTF-8 with Unix line ends.
-
-    Floats have six decimals, and NaN is an empty cell (null in JSON). With `decimal_comma`, CSV and TSV have a comma
-    for the point in numbers, and CSV a semicolon between cells.
-    Raises: OutputError if a format's library is not installed, or the table is too large for a workbook.
-    """
+    """A table as the bytes of a file: six decimals, NaN an empty cell. Raises: OutputError if it cannot be."""
     check_library(format)
     match format:
         case "parquet":
@@ -153,11 +148,7 @@ def _markdown(frame: pd.DataFrame) -> str:
 
 
 def _workbook(frame: pd.DataFrame) -> bytes:
-    """The bytes of an .xlsx file: the rows, and on a second sheet what `attrs` say of them, a line a value.
-
-    A number is a number in full precision, text is text whatever it begins with, what is missing is empty. The same
-    table gives the same bytes. Raises: OutputError if a sheet has no room for it.
-    """
+    """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
     import pandas as pd
 
     if len(frame) + 1 > MOST_ROWS:

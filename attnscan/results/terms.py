@@ -1,7 +1,4 @@
-"""What results and options share: the words that both use, and what is taken if nothing is asked for.
-
-No numpy, so that the command line can offer them before it has imported anything slow.
-"""
+"""What results and options share: words and defaults. No numpy, so that the command line starts quickly."""
 
 from __future__ import annotations
 
@@ -35,11 +32,7 @@ WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than
 
 
 def counted(number: int, what: str, several: str = "") -> str:
-    """A number of things in words; `several` where these are not called `what` and an s.
-
-    >>> counted(1, "pair"), counted(1200, "pair"), counted(2, "query", "queries")
-    ('1 pair', '1,200 pairs', '2 queries')
-    """
+    """A number of things in words, as `1,200 pairs`; `several` where these are not called `what` and an s."""
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 

@@ -65,10 +65,7 @@ def does(card: Card) -> str:
 
 
 def statement(labels: Labels, head: Head) -> str:
-    """What a head does with its numbers, as `the next 3 words 0.63, average head 0.12, 3rd of 72`.
-
-    Of a head that does nothing, by how much that was looked for.
-    """
+    """What a head does with its numbers; of one that does nothing, by how many pairs that was looked for."""
     if name := str(labels.among_words[head.place]):
         return _numbers(labels, name, head)
     if labels.statements is None:

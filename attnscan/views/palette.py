@@ -68,11 +68,7 @@ RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
 
 
 def style_of(name: str) -> KindStyle:
-    """How a pattern or habit is shown; a user's own pattern has its name's first letter, and its name for words.
-
-    >>> style_of("next-3"), style_of("two_back").letter
-    (KindStyle(letter='n', words='the next 3 words', group='ahead'), 'T')
-    """
+    """How a pattern or habit is shown; a user's own pattern has its name's first letter, and its name for words."""
     return _STYLES.get(name) or KindStyle(plain(name)[:1].upper(), plain(name), "own")
 
 

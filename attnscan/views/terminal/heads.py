@@ -53,10 +53,7 @@ def ranking_view(result: HeadScores, width: int, about: str = "") -> RenderableT
 
 
 def classification_view(result: HeadScores, width: int, nth: int | None = None) -> RenderableType:
-    """One input at a glance: its tokens, kinds of heads, the map of all heads.
-
-    One of several inputs has its number in front, and no map.
-    """
+    """One input at a glance: tokens, kinds of heads, the map; the `nth` of several has its number, and no map."""
     above = [_input_title(result, nth), *_tokens(result, width)]
     screen = _first_screen(result, above, width, mapped=nth is None, below=4)
     return screen if nth is None else Group(screen, "")
@@ -65,10 +62,7 @@ def classification_view(result: HeadScores, width: int, nth: int | None = None) 
 def _first_screen(
     result: HeadScores, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
 ) -> RenderableType:
-    """What the heads of a model do, in two sentences, by kinds and, if `mapped`, head by head, below some lines.
-
-    So many of the rarest kinds share lines that the screen is no longer than `lines_of`, with the lines `below` it.
-    """
+    """What heads do, in two sentences, by kinds and, if `mapped`, head by head: in `lines_of` lines."""
     labels = result.labels
     said = list(wrapped(summary(result), width, style=""))
     drawn = list(_map(labels, width)) if mapped else []

@@ -1,7 +1,4 @@
-"""What all screens share: rendering, and the small things that look the same on each.
-
-Everything is readable without colour: letters carry what colours carry.
-"""
+"""What all screens share. Everything is readable without colour: letters carry what colours carry."""
 
 from __future__ import annotations
 

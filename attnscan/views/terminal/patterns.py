@@ -16,10 +16,7 @@ _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predic
 
 
 def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
-    """A target as in the docstrings of `scoring.patterns`: chosen queries downwards, keys across, a dot for 0.
-
-    Shape: `matrix` is [query, key]; `labels` has one text for each.
-    """
+    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0. Shape: `matrix` [query, key]."""
     width = max(map(len, labels))
     cells = [["", *labels]]
     for row in rows:
