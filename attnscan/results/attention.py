@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ class Attention:
     def mean_weights(self, heads: Heads) -> NDArray[np.float32]:
         """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
         chosen = np.stack([self.weights[self.place(head)] for head in self.grid.select(heads)])
-        return chosen.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod
     def of(
@@ -187,7 +188,7 @@ class Attention:
         return SavedWeights(weights, self.tokens, self.segments, special, (False,) * len(special), self.source, array)
 
 
-def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> NDArray[np.float32]:
+def carried_shares(weights: NDArray[Any], norms: NDArray[Any]) -> NDArray[Any]:
     """What queries take from each key: its weight times the norm of its value, as a share of the row.
 
     A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] -> [..., query, key].
@@ -195,5 +196,5 @@ def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> 
     """
     amounts = weights * norms[..., None, :]
     whole = amounts.sum(-1, keepdims=True)
-    shares: NDArray[np.float32] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
+    shares: NDArray[Any] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
     return shares

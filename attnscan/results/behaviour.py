@@ -37,7 +37,7 @@ FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
-_UNIONS = {
+_UNIONS: dict[str, str | tuple[int, ...]] = {
     "itself": "itself",
     "identical": "identical",
     "cross-sentence": "cross-sentence",
@@ -181,7 +181,7 @@ class Labels:
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels changed in more than 5 % of resamples, or rest on too little. Shape: [layer, head]."""
         stays = np.ones(self.grid.shape) if self.stays is None else self.stays
-        return ~(stays >= STAYS) & (self.label != "")
+        return np.asarray(~(stays >= STAYS) & (self.label != ""))
 
     @cached_property
     def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:

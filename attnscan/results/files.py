@@ -106,6 +106,5 @@ def explained(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError) as error:  # the latter of a loop of links before Python 3.13
-        raise OutputError(
-            f"cannot write {path}: {getattr(error, 'strerror', None) or error}", "choose another place", path
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot write {path}: {why}", "choose another place", path) from None

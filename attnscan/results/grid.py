@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from attnscan.errors import SelectionError
 
@@ -165,30 +165,26 @@ _NAME = re.compile(r"all|layer:([edc]?)(\d{1,6})|([edc]?)[Ll]?(\d{1,6})[-.Hh](\d
 _REMEDY = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
 
 
-class NamedHeads(NamedTuple):
-    """A part of what names heads: a layer without a number is whole, and no layer means all heads."""
+def parse_heads(heads: str) -> list[tuple[str, str, int | None, int | None]]:
+    """The parts of a text that names heads: text, letter, layer or None for all, and number or None for a whole layer.
 
-    text: str
-    letter: str
-    layer: int | None
-    number: int | None
-
-
-def parse_heads(heads: str) -> list[NamedHeads]:
-    """The parts of a text that names heads. Raises: SelectionError if no model could have heads of such names."""
+    Raises: SelectionError if no model could have heads of such names.
+    """
     parts = []
     for text in map(str.strip, heads.split(",")):
         if (match := _NAME.fullmatch(text)) is None:
             raise SelectionError(f"'{text}' names no head", _REMEDY)
         layer, number = match[2] or match[4], match[5]
-        parts.append(NamedHeads(text, match[1] or match[3] or "", layer and int(layer), number and int(number)))
+        parts.append((text, match[1] or match[3] or "", int(layer) if layer else None, int(number) if number else None))
     return parts
 
 
 def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
     """Of which attention heads are: as asked, else by their letters. Raises: SelectionError for heads of two kinds."""
-    parts = [part for part in parse_heads(heads or "all") if part.layer is not None and (part.letter or asked is None)]
-    named = {_KINDS[part.letter]: part.text for part in parts}
+    parts = parse_heads(heads or "all")
+    named = {
+        _KINDS[letter]: text for text, letter, layer, _ in parts if layer is not None and (letter or asked is None)
+    }
     told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
     if asked is not None and named.keys() - {asked}:
         remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
@@ -200,7 +196,7 @@ def attention_named(heads: str, asked: AttentionName | None = None) -> Attention
 
 def heads_of_kind(heads: str, kind: AttentionName) -> str:
     """The heads of a text that are of one kind; `all` are of every kind."""
-    return ",".join(part.text for part in parse_heads(heads) if part.layer is None or _KINDS[part.letter] == kind)
+    return ",".join(text for text, letter, layer, _ in parse_heads(heads) if layer is None or _KINDS[letter] == kind)
 
 
 def heads_written(heads: Any) -> str:

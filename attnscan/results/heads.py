@@ -41,38 +41,27 @@ class HeadScores:
 
     signature: Signature  # where the result comes from: model, versions, device, input
     scores_by: Mapping[By, Scores]
-    """Every head's scores by attention weights or by what heads carry; of one input by both, if they were measured.
-
-    With `split`, over the half of the pairs that heads are not ranked by."""
-    labels_by: dict[Reading, Labels | Callable[[], Labels]] = field(default_factory=dict, repr=False, compare=False)
-    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all.
-
-    Labels that are not worked out yet are the function that does it, whose answer takes its place."""
+    """Every head's scores by attention weights or by what heads carry; with `split`, by the half that does not rank."""
+    labels_by: dict[Reading, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all. Labels that
+    are not worked out yet are the function that does it, whose answer takes its place."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
     sentence: tuple[int, ...] = ()  # of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
-    not_measured: Mapping[str, str] = field(default_factory=dict)
-    """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
+    not_measured: Mapping[str, str] = field(default_factory=dict)  # patterns that were not looked for, and why
     notes: tuple[str, ...] = ()  # what else to know of how the scores were obtained, a line each
-    related: tuple[tuple[int, int], ...] = ()
-    """Units that counted as related and are not identical, by their places, the earlier one first."""
-    links: tuple[tuple[int, int], ...] = ()
-    """The gold links of cross attention, if they are known: a unit of the target, and one of the source."""
+    related: tuple[tuple[int, int], ...] = ()  # units that counted as related and are not identical, by their places
+    links: tuple[tuple[int, int], ...] = ()  # the gold links of cross attention: units of the target and the source
     output: FloatArray | None = field(default=None, repr=False)
-    """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
-    equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing; None if it could not be measured."""
-    shown: Reading = AS_THEY_ARE
-    """By what weights are shown and drawn: as they are, special tokens included, unless something else was asked."""
-    attention: Attention | None = field(default=None, repr=False, compare=False)
-    """The input's weights, queries and keys, if they were kept."""
+    """The mean length of what each head puts out for a word, as a share of its layer's. Shape: [layer, head]; NaN where
+    a whole layer puts out nothing; None if it could not be measured."""
+    shown: Reading = AS_THEY_ARE  # by what weights are shown and drawn
+    attention: Attention | None = field(default=None, repr=False, compare=False)  # the input's, if it was kept
     targets: Sequence[NDArray[np.float32]] = field(default=(), repr=False, compare=False)
-    """Of each layer, what a head that follows each pattern gives to each key, if the attention was kept.
-
-    Shape: each [pattern, query unit, key unit], in [0, 1]; layers with equal masks share the array."""
+    """Of each layer, if the attention was kept, each pattern's target. Shape: [pattern, query unit, key unit]."""
     pattern: tuple[str, ...] = ()  # the patterns that were asked for of one input, which tables show; none for all
-    html: Callable[[HeadScores], str] | None = field(default=None, repr=False, compare=False)
-    """Writes what a notebook shows of it."""
+    html: Callable[[HeadScores], str] | None = field(default=None, repr=False, compare=False)  # for a notebook
 
     def __repr__(self) -> str:
         about = [" ".join(self.units)] if self.of_input else []
@@ -123,7 +112,7 @@ class HeadScores:
         """What every head does, and how sure that is. Raises: OptionError if labels are not there."""
         if not self.has_labels:
             raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
-        labels = self.labels_by[self.reading]
+        labels: Labels | Callable[[], Labels] = self.labels_by[self.reading]
         if not isinstance(labels, Labels):
             labels = self.labels_by[self.reading] = labels()
         return labels

@@ -36,7 +36,7 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
     named = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
     together = pd.concat(named, ignore_index=True)
-    together.insert(together.columns.get_loc("layer"), "kind", together.pop("kind"))
+    together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
     together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in named}
     return together
 
@@ -99,14 +99,13 @@ def safe_cell(text: str) -> str:
 def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     """The table with all its texts changed."""
     columns = frame.select_dtypes(include=["object", "string"])
-    changed = {name: [change(v) if isinstance(v, str) else v for v in values] for name, values in columns.items()}
+    changed = {str(name): [change(v) if isinstance(v, str) else v for v in of] for name, of in columns.items()}
     return frame.assign(**changed)
 
 
 def _delimited(frame: pd.DataFrame, separator: str, decimal_comma: bool) -> str:
-    decimal = "," if decimal_comma else "."
-    form = {"float_format": f"%.{DECIMALS}f", "lineterminator": "\n"}
-    return _with_texts(frame, safe_cell).to_csv(index=False, sep=separator, decimal=decimal, **form)
+    decimal, form, safe = "," if decimal_comma else ".", f"%.{DECIMALS}f", _with_texts(frame, safe_cell)
+    return safe.to_csv(index=False, sep=separator, decimal=decimal, float_format=form, lineterminator="\n")
 
 
 def _rounded(value: Any) -> Any:
@@ -156,7 +155,7 @@ def _workbook(frame: pd.DataFrame) -> bytes:
         raise OutputError(what, "write .csv or .parquet, or take fewer heads")
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
-        about = pd.json_normalize(frame.attrs).iloc[0]
+        about = pd.json_normalize(dict[str, Any](frame.attrs)).iloc[0]
         values = [str(list(value)) if isinstance(value, list | tuple) else value for value in about]
         sheets["about"] = pd.DataFrame({"name": about.index, "value": pd.Series(values, dtype=object)})
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}

@@ -182,7 +182,9 @@ def all_heads_view(
         return Group(_input_title(result, nth), *_tokens(result, width), *listed, *why, "")
     legend = ["share: of what it does among words", *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns)]
     legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
-    explained = ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if listed else []
+    explained: list[RenderableType] = (
+        ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if listed else []
+    )
     cut = [Text(some_of(top, len(order)), style="dim")] if top is not None and top < len(order) else []
     return Group(_input_title(result), "", *listed, *why, *explained, *cut)
 
