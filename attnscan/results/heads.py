@@ -43,8 +43,7 @@ class HeadScores:
     scores_by: Mapping[By, Scores]
     """Every head's scores by attention weights or by what heads carry; with `split`, by the half that does not rank."""
     labels_by: dict[Reading, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What every head does: by the reading that was asked for; of an input whose attention was kept, by all. Labels that
-    are not worked out yet are the function that does it, whose answer takes its place."""
+    """What every head does, by the readings that are known: `Labels`, or a function that works them out when asked."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
