@@ -1,7 +1,6 @@
-"""What a standard error says: intervals and p-values by Student's t, and which of many differences survive.
+"""Intervals and p-values by Student's t, with errors clustered by pair, and which of many differences survive.
 
-Errors are clustered by pair: K pairs leave K - 1 degrees of freedom, or fewer where pairs are unlike in size. SciPy is
-imported where it is used, since its import takes long.
+SciPy is imported where it is used, since its import takes long.
 """
 
 from __future__ import annotations
@@ -14,10 +13,7 @@ LEVEL = 0.95
 
 
 def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
-    """Half the width of the 95 % interval around an estimate with that error, by t with `pairs` - 1 degrees of freedom.
-
-    NaN below two pairs; `pairs` may be effective ones, which are no whole number. Shape: any, both alike.
-    """
+    """Half the width of an estimate's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two pairs."""
     from scipy.special import stdtrit
 
     return np.asarray(np.asarray(se, dtype=float) * stdtrit(_freedom(pairs), (1 + LEVEL) / 2))
@@ -62,10 +58,7 @@ def p_value(difference: ArrayLike, se: ArrayLike, pairs: ArrayLike) -> NDArray[n
 
 
 def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each p-value the smallest false discovery rate at which it is among those that survive.
-
-    NaN stays NaN and does not count. Shape: any. Source: Benjamini and Hochberg, J. R. Stat. Soc. B 57 (1995).
-    """
+    """For each p-value the smallest false discovery rate (Benjamini and Hochberg 1995) at which it survives, or NaN."""
     from scipy.stats import false_discovery_control
 
     rates, known = np.full(p.shape, np.nan), ~np.isnan(p)
@@ -75,10 +68,7 @@ def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each p-value adjusted for all, so that below 0.05 none is false in 95 % of cases.
-
-    NaN stays NaN and does not count. Shape: any. Source: Holm, Scand. J. Stat. 6 (1979).
-    """
+    """Each p-value adjusted for all (Holm 1979): below 0.05 none is false in 95 % of cases. NaN does not count."""
     adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
     order = np.argsort(p, axis=None)[: known.sum()]  # NaN comes last
     steps = p.flat[order] * np.arange(len(order), 0, -1)

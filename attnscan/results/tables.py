@@ -79,15 +79,10 @@ def check_library(format: str) -> None:
 
 
 def safe_cell(text: str) -> str:
-    r"""A text cell that no terminal obeys, and that a spreadsheet shows as it is.
+    r"""A text cell that no terminal obeys, and that a spreadsheet shows as it is: a formula is written as its text.
 
-    What would be a formula is written as one that gives the text: any other mark before it would be shown as well.
-    A sign alone is none, nor is a negative number, nor are signs that stand for nothing one can calculate with.
-
-    >>> safe_cell("model"), safe_cell("-"), safe_cell("a\x1b[0m"), safe_cell("-abc"), safe_cell('="x"&A1')
-    ('model', '-', 'a\\x1b[0m', '="-abc"', '="=""x""&A1"')
-    >>> [safe_cell(text) for text in ("==", "+49", " @SUM(A1)", "--", "-0.25")]
-    ['="=="', '="+49"', '=" @SUM(A1)"', '--', '-0.25']
+    >>> [safe_cell(text) for text in ("model", "-", "a\x1b[0m", "-abc", '="x"&A1', "-0.25")]
+    ['model', '-', 'a\\x1b[0m', '="-abc"', '="=""x""&A1"', '-0.25']
     """
     shown = plain(text)
     if not _FORMULA.match(shown.strip()):
@@ -155,7 +150,7 @@ def _workbook(frame: pd.DataFrame) -> bytes:
         raise OutputError(what, "write .csv or .parquet, or take fewer heads")
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
-        about = pd.json_normalize(dict[str, Any](frame.attrs)).iloc[0]
+        about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]
         values = [str(list(value)) if isinstance(value, list | tuple) else value for value in about]
         sheets["about"] = pd.DataFrame({"name": about.index, "value": pd.Series(values, dtype=object)})
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}

@@ -179,15 +179,6 @@ class TestJson:
             "entropy": 1.386294,
         }
 
-    @pytest.mark.parametrize(
-        ("records", "document"),
-        [({"head": [1, 2]}, {"heads": [{"head": 1}, {"head": 2}]}), ({"family": ["b"]}, {"rows": [{"family": "b"}]})],
-    )
-    def test_a_result_that_says_nothing_of_itself_is_its_heads_or_rows(
-        self, records: dict[str, Any], document: dict[str, Any]
-    ) -> None:
-        assert json.loads(render(pd.DataFrame(records), "json")) == document
-
     @pytest.mark.parametrize("format", ["json", "jsonl"])
     @examples
     @given(name=cells, values=st.lists(st.floats(allow_infinity=False), min_size=1))
@@ -214,15 +205,6 @@ class TestMarkdown:
     )
     def test_a_text_stays_in_its_cell(self, text: str, cell: str) -> None:
         assert f"| {cell} | 0 |\n" in render(pd.DataFrame({"model": [text], "layer": [0]}), "markdown").decode()
-
-    @examples
-    @given(cells)
-    def test_any_text_leaves_the_grid_as_it_is(self, text: str) -> None:
-        frame = pd.DataFrame({"model": pd.Series([text], dtype=object), "layer": 0})
-        lines = render(frame, "markdown").decode().splitlines()
-        assert len(lines) == 3
-        unescaped = re.sub(r"\\.", "", lines[2])
-        assert unescaped.count("|") == 3
 
 
 class TestParquet:
