@@ -27,7 +27,6 @@ from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Pair
-from attnscan.model.loaded import multiplies_bfloat16
 from attnscan.model.running import side_by_side
 from attnscan.model.sources import Dtype, bundled
 from attnscan.scan.local import summed
@@ -78,7 +77,9 @@ def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
     with tempfile.TemporaryDirectory() as directory:
         BertModel(config, add_pooling_layer=False).save_pretrained(directory)
         AutoTokenizer.from_pretrained(bundled().location).save_pretrained(directory)
-        dtype: Dtype = "bfloat16" if multiplies_bfloat16() else "float32"
+        dtype: Dtype = (
+            "bfloat16" if any(map(torch.cpu.get_capabilities().get, ("avx512_bf16", "amx_bf16", "bf16"))) else "float32"
+        )
         scanner = Scanner(ScanOptions(model=directory, device="cpu", dtype=dtype, predictive="off"))
     with scanner:
         yield scanner
@@ -134,7 +135,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
             costs = in_turn({rival: partial(cost, run) for rival, run in rivals.items()}, runs)
             what, forward = f"scan, {name}", "a forward without attention (sdpa)"
             found.append(row(what, forward, costs["scan"], costs["plain"], BOUNDS.get(name)))
-            if fast.loaded.fast is not None:
+            if fast.loaded.scored is not fast.loaded.model:
                 bound = BFLOAT16_BOUNDS.get(name)
                 rival = "a forward in float32 (sdpa)"
                 found.append(row(f"{what}, --dtype bfloat16", rival, costs["bfloat16"], costs["plain"], bound))

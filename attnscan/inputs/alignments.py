@@ -48,18 +48,23 @@ class Alignments:
         Raises: PairsError if there are fewer lines than records, or `to_the_end` of a file more; for records of several
         files; for a line that is no alignment of its pair.
         """
-        number, files = 0, set[str]()
+        number, file = 0, None
         for record in records:
             number = record.place.row
-            files.add(record.place.file)
-            if number > len(self.lines) or len(files) > 1:
-                there = "the pairs are in several files" if len(files) > 1 else f"there is a pair {number}"
+            if number > len(self.lines) or file not in (None, record.place.file):
+                there = (
+                    f"there is a pair {number}"
+                    if file in (None, record.place.file)
+                    else "the pairs are in several files"
+                )
                 remedy = "give one file of pairs, and a line of links for each of its pairs"
                 raise PairsError(f"{self.path} has {len(self.lines)} lines, and {there}", remedy)
+            file = record.place.file
             try:
-                yield replace(record, pair=linked(record.pair, self.lines[number - 1]))
+                pair = linked(record.pair, self.lines[number - 1])
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
+            yield replace(record, pair=pair)
         if to_the_end and number < len(self.lines):
             what = f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}"
             raise PairsError(what, "give one line of links for each pair")
@@ -76,24 +81,30 @@ def linked(pair: Pair, line: str) -> Pair:
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
     source, target = pair.by_spaces.sentences
-    sources, targets = len(source.words or ()), len(target.words or ())
-    links: list[set[int]] = [set() for _ in range(targets)]
+    counts = {"source": len(source.words or ()), "target": len(target.words or ())}
+    links: list[set[int]] = [set() for _ in target.words or ()]
     for link in line.split():
-        ends = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", link)
-        if ends is None or int(ends[1]) >= sources or int(ends[2]) >= targets:
-            what = f"'{link[:40]}' links no words of {sources} in the source and {targets} in the target"
-            raise InputError(what, "write links as 0-0 1-2, source word to target word, counted from 0 between spaces")
-        links[int(ends[2])].add(int(ends[1]))
+        if not re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", link):
+            raise InputError(f"'{link[:40]}' is no link", "write links as 0-0 1-2, source word to target word")
+        ends = list(map(int, link.split("-")))
+        for end, (side, count) in zip(ends, counts.items(), strict=True):
+            if end >= count:
+                what = f"the link {link} names word {end} of the {side}, whose last is word {count - 1}"
+                raise InputError(what, "count words from 0, by the spaces between them")
+        links[ends[1]].add(ends[0])
     tags = {**target.tags, _TAG: [" ".join(map(str, sorted(words))) or None for words in links]}
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
 def linked_as(pair: Pair, other: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
-    sentences = pair.by_spaces.sentences
-    if [len(own.words or ()) for own in sentences] != [len(own.words or ()) for own in other.sentences]:
+    if len(pair.sentences) < 2:
         return pair
-    return Pair(sentences[0], replace(sentences[1], tags=other.sentences[1].tags))
+    source, target = pair.by_spaces.sentences
+    counts = [
+        [len(sentence.words or ()) for sentence in sentences] for sentences in ((source, target), other.sentences)
+    ]
+    return Pair(source, replace(target, tags=other.sentences[1].tags)) if counts[0] == counts[1] else pair
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:

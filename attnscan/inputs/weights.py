@@ -58,9 +58,9 @@ class SavedWeights:
             what = f"'{self.array}' has shape {list(shape)}"
             raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
         if shape[2:] != (length - self.source, self.source or length):
-            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {length} tokens"
-            of_source = f", {self.source} of them of the source" if self.source else ""
-            raise WeightsError(f"{what}{of_source}", "save the weights of one input with all of its tokens")
+            tokens = f"{length - self.source} of the target, {self.source} of the source" if self.source else length
+            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens"
+            raise WeightsError(what, "save the weights of one input with all of its tokens")
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
@@ -120,8 +120,9 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
     """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
 
-    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
-    `decoder_tokens`, which positions read, perhaps `predicted_tokens`; for each perhaps `decoder_special` and so on.
+    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` and `cross_attention`, or the `kind` that is
+    read; `encoder_tokens`, and `decoder_tokens`, which positions read; perhaps `predicted_tokens`; and for each of
+    these lists perhaps which are special, such as `decoder_special`.
     Shape: attention is [layer, head, query, key], or a list of [1, head, query, key] for each layer, as transformers
     shows it; the others have an entry for each token.
     Raises: WeightsError if they are anything else.
@@ -136,8 +137,8 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     attention = _attention(arrays, array)
     texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":
-        (_, *tokens), (_, *special) = texts[-1]
-        later = (*tokens, _UNKNOWN), (*special, True)
+        tokens, special = texts[-1]
+        later = (*tokens[1:], _UNKNOWN), (*special[1:], True)
         texts[-1] = _text(arrays, "predicted_") if "predicted_tokens" in arrays else later
     source = len(texts[0][0]) if kind == "cross" else 0
     tokens, special = (sum(values, ()) for values in zip(*texts, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,24 +34,22 @@ class AttentionBlock:
     inputs: slice
     heads: slice
     weights: Tensor
-    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
-    and without the tap, padding at the inputs' end is left out: they are all of one length."""
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0."""
     visible: Tensor
-    """Which keys each query of the batch may see, those of other inputs too. Shape: [batch, token, token],
-    bool. Layers with the same mask carry the same object, so that what follows from it is worked out once."""
+    """Which keys each query of the batch may see. Shape: [batch, token, token], bool, of all inputs; the same object
+    in layers with the same mask, so that what follows from it is worked out once."""
     query: Tensor | None
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None if none is known."""
     key: Tensor | None
-    """Likewise, of all keys; grouped ones are repeated for each head. Shape: [batch, head, key, dimension]."""
+    """Likewise, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
     scaling: float | None
     """What q·k is multiplied with before the softmax; None without queries."""
     logits: Tensor | None
     """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None of saved weights."""
     value: Tensor | None = None
-    """What the weights are of; grouped values are repeated for each head. Shape: [batch, head, key, dimension]."""
+    """What the weights are of, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
     idle: Tensor | None = None
-    """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool; None
-    if there are none, as there are none of weights."""
+    """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool."""
     value_norms: Tensor | None = None
     """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
     output: Tensor | None = None
@@ -111,58 +110,58 @@ class AttentionKeeper:
         """`norms` says how long the vectors are that a block's keys have to give."""
         self._norms_of, self._chosen = norms, chosen
         self._grid: Grid | None = None
+        self._kept: dict[str, NDArray[np.float32]] = {}
+        """Weights, lengths, queries and keys. Shape: each [head, token, ...], of all heads, or of those chosen."""
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
         if self._grid is None:
             self._start(block)
         into, rows = self._place[block.layer, block.heads], self._rows - block.rows.start
-        own, kept = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
-        into, rows, keys = into[own], rows[kept], block.columns
+        own, inside = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
+        into, rows, keys = into[own], rows[inside], block.columns
         self._scaling[block.layer] = block.scaling or 0.0
         if self._visible is not None:
-            self._visible[block.layer, kept] = _array(block.visible[:, block.rows, : block.tokens])[rows]
-        self._weights[into[:, None], kept, keys] = _array(block.weights)[np.ix_(own, rows)]
-        if self._norms_of is not None and block.value is not None:
-            self._norms[into, keys] = _array(self._norms_of(block))[own]
-        if self._neurons is not None and block.query is not None and block.key is not None:
-            self._neurons[0, into, block.rows] = _array(block.query)[own]
-            self._neurons[1, into, keys] = _array(block.key)[own]
+            self._visible[block.layer, inside] = _array(block.visible[:, block.rows, : block.tokens])[rows]
+        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[np.ix_(own, rows)]
+        if "norms" in self._kept and self._norms_of is not None:
+            self._kept["norms"][into, keys] = _array(self._norms_of(block))[own]
+        for name, states, places in (("query", block.query, block.rows), ("key", block.key, keys)):
+            if name in self._kept and states is not None:
+                self._kept[name][into, places] = _array(states)[own]
 
     def _start(self, block: AttentionBlock) -> None:
         """Make room for every layer and head, or for those that are chosen."""
         self._grid, length, chosen = block.grid, block.tokens, self._chosen
         self._rows = np.arange(length) if chosen is None else np.array(chosen.rows)
         self._shape, self._place = block.grid.shape, np.arange(np.prod(block.grid.shape)).reshape(block.grid.shape)
-        self._scaling, count = [0.0] * block.grid.shape[0], self._place.size
+        self._scaling = [0.0] * self._shape[0]
         self._visible: NDArray[np.bool_] | None = np.zeros((self._shape[0], len(self._rows), length), dtype=np.bool_)
         if chosen is not None and chosen.heads is not None:  # in their order; -1 is none of them
-            self._shape, self._visible, count = (1, len(chosen.heads)), None, len(chosen.heads)
-            self._place = np.full(block.grid.shape, -1)
-            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = np.arange(count)
-        self._weights = np.zeros((count, len(self._rows), length), dtype=np.float32)
-        self._norms, self._neurons = np.zeros((count, length), dtype=np.float32), None
+            self._shape, self._visible, self._place = (1, len(chosen.heads)), None, np.full(block.grid.shape, -1)
+            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = np.arange(self._shape[1])
+        sizes: dict[str, tuple[int, ...]] = {"weights": (len(self._rows), length)}
+        if self._norms_of is not None:
+            sizes["norms"] = (length,)
         if block.key is not None:
-            self._neurons = np.zeros((2, count, length, block.key.shape[-1]), dtype=np.float32)
+            sizes |= dict.fromkeys(("query", "key"), (length, block.key.shape[-1]))
+        self._kept = {name: np.zeros((math.prod(self._shape), *size), np.float32) for name, size in sizes.items()}
 
     def attention(self, encoded: EncodedInput) -> Attention:
         """All of it, once every block has come."""
         assert self._grid is not None
-
-        def by_layer(values: NDArray[np.float32]) -> NDArray[np.float32]:
-            return values.reshape(*self._shape, *values.shape[1:])
-
+        kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
         return Attention(
             tokens=encoded.tokens,
             sentence=encoded.sentence,
             segments=encoded.segments,
-            weights=by_layer(self._weights),
+            weights=kept["weights"],
             visible=self._visible,
-            query=None if self._neurons is None else by_layer(self._neurons[0]),
-            key=None if self._neurons is None else by_layer(self._neurons[1]),
-            scaling=() if self._neurons is None else tuple(self._scaling),
+            query=kept.get("query"),
+            key=kept.get("key"),
+            scaling=tuple(self._scaling) if "key" in kept else (),
             unit=encoded.unit,
-            norms=None if self._norms_of is None else by_layer(self._norms),
+            norms=kept.get("norms"),
             chosen=self._chosen,
             kind=self._grid.kind,
             layers=self._grid.layers,

@@ -17,16 +17,12 @@ from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
-from attnscan.model.fingerprint import Fingerprint, fingerprint
-from attnscan.model.sources import Device, Dtype, Source
+from attnscan.model.fingerprint import fingerprint
+from attnscan.model.sources import Device, Source
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
-_MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
-_IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
-_BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
-_FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
-_BYTES_OF_UNIT, _BYTES_OF_TOKEN = 64, 100_000  # what a long input's token takes on a CPU: by width, and besides
-_USUAL_WIDTH = 768  # where a config does not say
+_TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
+"""In a batch: what stays in a CPU's last cache beside the weights, or keeps another device busy."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +39,8 @@ class LoadedModel:
     """A tokenizer of transformers."""
     device: torch.device
     """Where it runs."""
-    dtype: torch.dtype
-    """The number format of its weights."""
-    revision: str | None
-    """The hub's commit; None if it does not come from there."""
     scored: Any
-    """The model by which heads are scored: `model`, or on a CPU a copy in bfloat16 if that was asked for."""
+    """The model by which heads are scored: `model`, or on a CPU a copy in the half precision that was asked for."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     note: str = ""
@@ -72,14 +64,9 @@ class LoadedModel:
         return self.model if self.masked_lm is None else self.masked_lm
 
     @cached_property
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> dict[str, str]:
         """What model this is, whatever its name and place; taken when it is first asked for."""
         return fingerprint(self.whole, self.tokenizer)
-
-    @property
-    def remembers_runs(self) -> bool:
-        """Whether rotary frequencies change with the longest input so far, so that one thread at a time may run it."""
-        return any(getattr(module, "rope_type", None) in ("dynamic", "longrope") for module in self.model.modules())
 
     @property
     def embedding(self) -> Tensor:
@@ -109,18 +96,8 @@ class LoadedModel:
         return int(min([most for most in known if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
-        """How much a batch may hold: what is asked for, or what stays in a CPU's cache or keeps another device busy."""
-        by_device = {"cpu": tokens_in_cache(self._width), "mps": _MPS_TOKENS}
-        return Room(batch_tokens or by_device.get(self.device.type, _GPU_TOKENS))
-
-    def needs(self, tokens: int) -> int:
-        """About how many bytes of main memory one long input of so many tokens takes."""
-        return tokens * (_BYTES_OF_UNIT * self._width + _BYTES_OF_TOKEN)
-
-    @property
-    def _width(self) -> int:
-        width = getattr(self.model.config, "hidden_size", None)
-        return width if isinstance(width, int) else _USUAL_WIDTH
+        """How much a batch may hold: what is asked for, or what the device runs fastest."""
+        return Room(batch_tokens or _TOKENS[self.device.type])
 
     def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
@@ -151,34 +128,11 @@ def position_rows(model: Any) -> int | None:
     return None
 
 
-def tokens_in_cache(width: int) -> int:
-    """How many tokens a CPU runs fastest at once, by the model's `hidden_size`.
-
-    Measured: 4,096 tokens at once cost BERT base's layers 2 to 22 % more time than 1,024.
-    """
-    widest = 4 * 4 * width  # bytes of a token's widest activations, the feed-forward's, in float32
-    return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // widest))
-
-
-def chosen_device(name: Device, dtype: Dtype) -> torch.device:
-    """The device of a name, or the fastest that is here.
-
-    Raises: DeviceError if there is none, or it is a CPU that computes slower in that number format than in float32.
-    """
+def chosen_device(name: Device) -> torch.device:
+    """The device of a name, or the fastest that is here. Raises: DeviceError if there is none."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     kind = next(kind for kind, here in available.items() if here) if name == "auto" else name
     if not available[kind]:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
-    if kind == "cpu" and (dtype == "float16" or (dtype == "bfloat16" and not multiplies_bfloat16())):
-        raise DeviceError(
-            f"--dtype {dtype} would be slower here: this processor has no instructions that multiply in it",
-            "leave --dtype out, or use a GPU; for bfloat16 a processor with AVX512-BF16, AMX or Arm's BF16",
-        )
     return torch.device(kind)
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
-    able = torch.cpu.get_capabilities()
-    return any(able.get(feature) for feature in _BFLOAT16)

@@ -10,21 +10,23 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
-from attnscan.model.languages import set_languages
+from attnscan.errors import AttnscanError, MemoryFullError, ModelError, nearest, out_of_memory
+from attnscan.inputs.library_calls import is_panic
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
-from attnscan.model.sources import Device, Dtype, Source, has_tokenizer, pinned
+from attnscan.model.sources import Device, Dtype, Source
 from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain
 
 BLOCK_SPARSE = "block_sparse"
 """What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
+TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
 """How names end that older versions of transformers saved, and that are no weights."""
 
@@ -39,23 +41,25 @@ def load(
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
 
     Of an encoder-decoder the encoder is taken, or for another `attention` the whole. `languages` are those of its
-    sources and targets. On a CPU the model is one of float32, with a copy in bfloat16 beside it if `dtype` says so.
-    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, is no
-    faster by that number format, or has too little memory.
+    sources and targets. On a CPU the model is one of float32, with a copy in half precision if `dtype` says so.
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device or memory.
     """
-    place, note = chosen_device(device, dtype), ""
+    place, note = chosen_device(device), ""
     asked_for = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
     number = torch.float32 if place.type == "cpu" else asked_for
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_transformers(), warnings.catch_warnings(action="ignore"), _explained(source):
-        from transformers import AutoConfig
+        from huggingface_hub import snapshot_download
+        from transformers import AutoConfig, AutoTokenizer
 
-        source = pinned(source)
-        config = AutoConfig.from_pretrained(source.location, revision=source.asked_for, trust_remote_code=False)
+        if source.revision is None and not Path(source.location).is_dir():  # so that all files are of one commit
+            commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
+            source = replace(source, revision=commit)
+        config = AutoConfig.from_pretrained(**source.arguments)
         if getattr(config, "attention_type", "") == BLOCK_SPARSE:
             config.attention_type = "original_full"
             note = f"{source.name}: attention is computed in full; the model's own is of blocks, where no row is whole"
-        tokenizer = _load_tokenizer(source)
+        tokenizer = AutoTokenizer.from_pretrained(**source.arguments)
         set_languages(tokenizer, source.name, *languages, writes=attention != "encoder")
         whole, has_trained_head = _load_weights(source, config, number, attention)
     whole = whole.to(place).eval()
@@ -67,8 +71,6 @@ def load(
         masked_lm=whole if has_head else None,
         tokenizer=tokenizer,
         device=place,
-        dtype=number,
-        revision=source.revision or getattr(whole.config, "_commit_hash", None),
         scored=encoder if asked_for == number else copy.deepcopy(encoder).to(asked_for),
         note=note,
     )
@@ -82,35 +84,20 @@ def _explained(source: Source) -> Iterator[None]:
     except AttnscanError:
         raise
     except BaseException as error:
-        if not (isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"):  # a panic of Rust
+        if not (isinstance(error, Exception) or is_panic(error)):
             raise
-        name, remedy = source.name, "check its name and the network, or pass a directory"
         if out_of_memory(error):
-            raise MemoryFullError(f"the model {name} does not fit into memory", "use a smaller model") from error
-        if Path(source.location).is_dir():
-            remedy = "see that config.json, the tokenizer and model.safetensors belong together"
-        elif source.revision is not None:
-            name = f"{name} at commit {source.revision[:12]}"
-        raise ModelError(f"cannot load the model {name}: {plain(first_line(error))[:300]}", remedy) from error
-
-
-def _load_tokenizer(source: Source) -> Any:
-    from transformers import AutoTokenizer
-
-    location, revision = source.location, source.asked_for
-    if source.adapter and has_tokenizer(Path(source.adapter)):
-        location, revision = source.adapter, "main"
-    tokenizer = AutoTokenizer.from_pretrained(location, revision=revision, trust_remote_code=False)
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
-    return tokenizer
+            raise MemoryFullError(f"the model {source.name} does not fit into memory", "use a smaller one") from error
+        raise ModelError(
+            f"cannot load the model {source.name}: {plain(first_line(error))[:300]}",
+            "check its name and the network; of a directory, that config, tokenizer and weights belong together",
+        ) from error
 
 
 def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, bool]:
     """The model with its masked-LM head where the family has one, and whether that head was trained.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
-    Raises: ModelError, ValueError if weights that attention depends on are missing or left over.
     """
     import transformers as t
 
@@ -125,8 +112,6 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
     if not named.endswith((".safetensors", ".safetensors.index.json")):  # which `use_safetensors` lets pass
         raise ValueError(f"it names the weights {named}, and only safetensors are read")
     model, info = from_checkpoint(kind, source, config=config, dtype=dtype)
-    if getattr(model, "_hf_peft_config_loaded", False):
-        raise ValueError("it holds an adapter, which changes another model's weights")
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
@@ -135,10 +120,9 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     unused = sorted(name for name in info["unexpected_keys"] if not name.endswith(_BUFFERS) and "pooler" not in name)
     for what, names in (("lacks", missing), ("holds, without a place in the model,", unused)):
-        if of_attention := _needed(names, model, attention):
+        if needed := _needed(names, model, attention):
             raise ModelError(
-                f"the checkpoint {source.name} {what} {counted(len(of_attention), 'weight')}: {of_attention[0]}"
-                f"{' and others' if of_attention[1:] else ''}",
+                f"the checkpoint {source.name} {what} {counted(len(needed), 'weight')}: {', '.join(needed[:2])}",
                 "see that its config.json belongs to its weights, and that these were saved without a wrapper, whose "
                 "names begin with 'module.' or the like: model.module.save_pretrained(DIR)",
             )
@@ -148,10 +132,8 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
 def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dict[str, Any]]:
     """A model of a class, and what transformers tells of its weights: safetensors alone, and no code of the model's."""
     model, info = kind.from_pretrained(
-        source.location,
-        revision=source.asked_for,
+        **source.arguments,
         use_safetensors=True,
-        trust_remote_code=False,
         ignore_mismatched_sizes=True,  # transformers itself names them in its log only
         output_loading_info=True,
         attn_implementation="eager",  # to which Falcon cannot be turned later
@@ -161,10 +143,7 @@ def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dic
 
 
 def _merge_adapter(model: Any, source: Source) -> None:
-    """Merge an adapter's weights into a model's own.
-
-    Raises: ModelError if peft is not installed, or the adapter is of another model.
-    """
+    """Merge an adapter's weights into a model's own. Raises: ModelError without peft, or if it is of another model."""
     try:
         from peft import PeftConfig, PeftModel, get_peft_model_state_dict
     except ImportError:
@@ -174,19 +153,16 @@ def _merge_adapter(model: Any, source: Source) -> None:
         ) from None
     from safetensors.torch import load_file
 
-    names, base = set(load_file(Path(source.adapter) / "adapter_model.safetensors")), model.base_model_prefix
-    changed = model.base_model
-    if any(name.startswith(f"base_model.model.{base}.") for name in names):  # a task head's model holds this one
-        changed = torch.nn.Module()
+    names, changed = set(load_file(Path(source.adapter) / "adapter_model.safetensors")), model.base_model
+    if any(name.startswith(f"base_model.model.{model.base_model_prefix}.") for name in names):  # inside a task head's
+        changed = torch.nn.ModuleDict({model.base_model_prefix: model.base_model})
         changed.config = model.config
-        changed.add_module(base, model.base_model)
     config = PeftConfig.from_pretrained(source.adapter)
     config.task_type = None  # no task head is wrapped
     adapted = PeftModel.from_pretrained(changed, source.adapter, config=config)
     if unknown := {name for name in names if "lora_" in name} - set(get_peft_model_state_dict(adapted)):
         raise ModelError(
-            f"the adapter {source.name} has {counted(len(unknown), 'weight')} without a place in {source.location}: "
-            f"{min(unknown)}",
+            f"the adapter {source.name} has weights without a place in {source.location}: {min(unknown)}",
             "see that its adapter_config.json names the model that it was made for",
         )
     adapted.merge_and_unload()  # in place
@@ -202,13 +178,9 @@ def _needed(names: list[str], whole: Any, attention: AttentionName) -> list[str]
     computed = {name for kind in classes for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()}
     computed = {name.removeprefix(prefix) for name in computed} | {name for name, _ in base.named_buffers()}
     parts = {name for name, _ in (*base.named_children(), *base.named_parameters())}
-    without = "decoder" if attention == "encoder" and _has_decoder_beside(whole) else ""
+    parts -= {"decoder"} if attention == "encoder" and _has_decoder_beside(whole) else set()
     inside = {name: name.removeprefix(prefix) for name in names}
-    return [
-        name
-        for name, own in inside.items()
-        if own not in computed and own.split(".")[0] != without and (own != name or own.split(".")[0] in parts)
-    ]
+    return [name for name, own in inside.items() if own.split(".")[0] in parts and own not in computed]
 
 
 def _has_decoder_beside(whole: Any) -> bool:
@@ -234,3 +206,70 @@ def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
         f"{name} is no encoder-decoder that writes text, and has no {attention} attention beside an encoder's",
         "leave out --attention, or name a model such as T5, BART or Marian",
     )
+
+
+def set_languages(tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool) -> None:
+    """Set the languages of a model's source and, if its decoder is read too, target; never guessed.
+
+    Raises: ModelError if they are neither, are not known, or the tokenizer has none.
+    """
+    if not hasattr(type(tokenizer), "src_lang"):
+        if source or target:
+            raise ModelError(f"the tokenizer of {name} has no languages", "leave --source-language and the like out")
+        return
+    tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
+    codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
+    known = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
+    knows = f"it knows {', '.join(known[:5])} and {max(0, len(known) - 5)} others"
+    for option, language in (("source", source), ("target", target)):
+        if language is not None and language.strip("_") not in known:
+            what = f"the tokenizer of {name} has no language {language!r} for --{option}-language"
+            raise ModelError(what, nearest(language, known, knows))
+    saved = getattr(tokenizer, "init_kwargs", {})
+    if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
+        source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
+    needed = {"--source-language": source, "--target-language": target} if writes else {"--source-language": source}
+    if missing := [option for option, language in needed.items() if language is None]:
+        raise ModelError(
+            f"the tokenizer of {name} writes texts of several languages, and it is not said which these are",
+            f"give {' and '.join(missing)}; {knows}",
+        )
+    tokenizer.src_lang = source
+    if target is not None:
+        tokenizer.tgt_lang = target
+
+
+def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
+    """The model with that head, its encoder's weights shared with `loaded`; or why the checkpoint has none."""
+    import transformers as t
+
+    if kind == "masked-lm" and loaded.masked_lm is None:
+        return "the checkpoint has no trained masked-LM head"
+    if kind == "masked-lm":
+        return loaded.masked_lm if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
+    mapping, auto = {
+        "next-sentence": (t.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING, t.AutoModelForNextSentencePrediction),
+        "classifier": (t.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, t.AutoModelForSequenceClassification),
+    }[kind]
+    config = loaded.model.config
+    if type(config) not in mapping or config.is_encoder_decoder:
+        return f"a {config.model_type} model has no {kind} head"
+    problem = getattr(config, "problem_type", None)
+    if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
+        return "its classifier head does not tell one of several classes"
+    if loaded.given is not None:
+        return loaded.given if has_own_head(loaded.given, mapping) else f"the model has no {kind} head"
+    with quiet_transformers():
+        whole, info = from_checkpoint(auto, loaded.source, config=copy.deepcopy(config), dtype=loaded.model.dtype)
+    if info["missing_keys"] or info["mismatched_keys"]:
+        return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
+    whole = whole.to(loaded.device).eval()
+    whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
+    return whole
+
+
+def has_own_head(model: Any, mapping: Any) -> bool:
+    """Whether a caller's model is transformers' own of a kind; nobody knows what the head of another class makes."""
+    config = model.config
+    known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
+    return known and type(model).forward.__module__.startswith("transformers.")

@@ -55,19 +55,14 @@ def attended_by(attend: Callable[..., Tensor]) -> Iterator[None]:
         del _runs.attend
 
 
-def _attend(
+def fused(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
-) -> tuple[Tensor, None]:
-    """What transformers calls in place of the model's own attention."""
-    return getattr(_runs, "attend", fused)(module, query, key, value, attention_mask, **rest), None
-
-
-def fused(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
+) -> Tensor:
     """What torch's fused kernel makes of a call; the mask alone decides, whatever the module says of being causal."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     rest = {"scaling": rest.get("scaling"), "position_bias": rest.get("position_bias"), "is_causal": False}
-    output: Tensor = sdpa_attention_forward(module, query, key, value, mask, **rest)[0]
+    output: Tensor = sdpa_attention_forward(module, query, key, value, attention_mask, **rest)[0]
     return output
 
 
@@ -79,7 +74,7 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 
     # Without a mask function of the same name transformers passes no mask at all, and padding
     # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
-    AttentionInterface.register(ATTENTION, _attend)
+    AttentionInterface.register(ATTENTION, lambda *call, **rest: (getattr(_runs, "attend", fused)(*call, **rest), None))
     AttentionMaskInterface.register(ATTENTION, eager_mask)
     configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
     before = [(c, c._attn_implementation_internal) for c in configs if hasattr(c, "_attn_implementation_internal")]
@@ -115,11 +110,8 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
     if out_of_memory(error):
-        device = next((weight.device.type for weight in model.parameters()), "cpu")
-        remedy = "use shorter inputs, or fewer --batch-tokens"
-        if device != "cpu":
-            remedy = "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"
-        return MemoryFullError(f"the inputs do not fit into the memory of the {device} with the model", remedy)
+        remedy = "use shorter inputs, fewer --batch-tokens or, if it is a GPU's, --device cpu or --dtype float16"
+        return MemoryFullError("the inputs do not fit into memory with the model", remedy)
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",
@@ -185,11 +177,8 @@ def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None
             output.last_hidden_state = output.last_hidden_state[places][None]
         return output
 
-    hook = encoder.register_forward_hook(keep)
-    try:
+    with encoder.register_forward_hook(keep):
         yield
-    finally:
-        hook.remove()
 
 
 def free_memory() -> int | None:
@@ -211,7 +200,10 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
 
 def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
     """How many batches of a model may run at once, of inputs of so many tokens: one a core, and one on a GPU."""
-    if loaded.device.type != "cpu" or loaded.remembers_runs:
+    growing = any(  # rotary frequencies change with the longest input so far: another thread would disturb them
+        getattr(module, "rope_type", None) in ("dynamic", "longrope") for module in loaded.model.modules()
+    )
+    if loaded.device.type != "cpu" or growing:
         return 1
     tokens = max(loaded.room(batch_tokens).tokens, longest)
     return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // tokens, _MOST_CELLS // longest**2))

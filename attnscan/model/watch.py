@@ -7,7 +7,6 @@ followed by identity: what is computed from a product, of the same size, is stil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,24 +20,15 @@ _BY = {"div", "__truediv__", "div_", "__itruediv__", "true_divide"}
 
 @dataclass(frozen=True)
 class Call:
-    """One call of attention."""
+    """One call of attention. Shape: each [batch, head, query or key, dimension or key]."""
 
-    weights: Tensor
-    """Shape: [batch, head, query, key], in the model's number format."""
-    logits: Tensor
-    """What the softmax is of. Shape: that of `weights`; with a sink, one more key."""
+    weights: Tensor  # in the model's number format
+    logits: Tensor  # what the softmax is of; with a sink, one more key
     value: Tensor
-    """Shape: [batch, head, key, dimension]."""
-    output: Tensor
-    """A view of what the model goes on with: to change it in place changes what heads put out.
-
-    Shape: [batch, head, query, dimension]."""
-    query: Tensor | None
-    """Shape: [batch, head, query, dimension]; None where no single product makes the logits."""
+    output: Tensor  # a view of what the model goes on with: to change it in place changes what heads put out
+    query: Tensor | None  # None where no single product makes the logits
     key: Tensor | None
-    """Shape: [batch, head, key, dimension]."""
-    scaling: float
-    """What the product of queries and keys is multiplied with."""
+    scaling: float  # what the product of queries and keys is multiplied with
 
 
 @dataclass
@@ -59,10 +49,9 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self._on_call, self._batch = on_call, batch
         self._products: dict[int, _Product] = {}
-        self._weights: Tensor | None = None
-        """What has become of the last softmax; beside it what that was of, and the product that this came from."""
-        self._logits: Tensor | None = None
-        self._product: _Product | None = None
+        self._weights: Tensor | None = None  # what has become of the last softmax
+        self._logits: Tensor | None = None  # what that was of
+        self._product: _Product | None = None  # and what this came from
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it did."""
@@ -77,8 +66,8 @@ class Watch(TorchFunctionMode):
             self._weights, self._logits, self._product = result, args[0], self._products.get(id(args[0]))
             self._products.clear()
         elif name in ("matmul", "__matmul__", "bmm", "einsum") and (factors := _factors(args, result)) is not None:
-            first, left, right, product = factors
-            if weights is not None and first is weights:
+            left, right, product = factors
+            if weights is not None and left is weights:
                 self._weights = None
                 self._call(weights, right, product)
             elif result.ndim >= 3:
@@ -122,24 +111,14 @@ class Watch(TorchFunctionMode):
         self._on_call(Call(weights, logits, value, output, query, key, scaling))
 
 
-def _factors(args: Sequence[Any], result: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """The first factor of a product; then both and the result with axes in `matmul`'s order, also of an einsum.
-
-    None for an einsum that is no such product.
-    """
+def _factors(args: Sequence[Any], result: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The factors and the result of a product, in matmul's order; of einsums, ProphetNet's and XLNet's."""
     if not isinstance(args[0], str):
-        return args[0], args[0], args[1], result
-    factors = args[1] if isinstance(args[1], list | tuple) else args[1:]
-    axes = re.fullmatch(r"(\w+),(\w+)->(\w+)", args[0].replace(" ", ""))
-    if axes is None or len(factors) != 2:
-        return None
-    of_left, of_right, of_result = axes.groups()
-    batch = [axis for axis in of_result if axis in of_left and axis in of_right]
-    row = [axis for axis in of_result if axis in of_left and axis not in batch]
-    column = [axis for axis in of_result if axis in of_right and axis not in batch]
-    summed = [axis for axis in of_left if axis not in of_result]
-    if set(summed) != set(of_right) - set(of_result):
-        return None
-    left = factors[0].permute([of_left.index(axis) for axis in batch + row + summed])
-    right = factors[1].permute([of_right.index(axis) for axis in batch + summed + column])
-    return factors[0], left, right, result.permute([of_result.index(axis) for axis in batch + row + column])
+        return args[0], args[1], result
+    if args[0] == "bsij,bsjk->bsik":
+        return args[1], args[2], result
+    if args[0] == "ibnd,jbnd->bnij":
+        return args[1].permute(1, 2, 0, 3), args[2].permute(1, 2, 3, 0), result
+    if args[0] == "bnij,jbnd->ibnd":
+        return args[1], args[2].permute(1, 2, 0, 3), result.permute(1, 2, 0, 3)
+    return None

@@ -1,6 +1,6 @@
 """Sources and targets of encoder-decoders: what the encoder is given, what the decoder reads of a target, and writes.
 
-Of the target, a position of the decoder reads a token and predicts the next: the decoder is given the start token and
+A position of the decoder reads a token of the target and predicts the next: the decoder is given the start token and
 all target tokens but the last. The target of a source that has none is written by the model, greedily.
 """
 
@@ -104,15 +104,13 @@ def encode_translations(
 
 
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
-    """The target's tokens behind the source's."""
-    about: dict[str, Any] = {
-        name: getattr(source, name) + getattr(target, name) for name in ("tokens", "sentence", "punctuation", "units")
+    """The target's tokens behind the source's. What is not known of both is known of neither."""
+    both = {
+        name: first + second if (first := getattr(source, name)) and (second := getattr(target, name)) else ()
+        for name in ("tokens", "sentence", "punctuation", "units", "spans", "words")
     }
-    for name in ("spans", "words"):  # known of both, or of neither
-        first, second = getattr(source, name), getattr(target, name)
-        about[name] = first + second if first and second else ()
-    about["unit"] = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
-    return EncodedInput(**about, source=len(source.tokens))
+    unit = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
+    return EncodedInput(**both, unit=unit, source=len(source.tokens))
 
 
 def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> EncodedInput:
@@ -123,16 +121,10 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
             'give --query predicts with --attention cross (query="predicts")',
         )
     start, unit = token_texts(tokenizer, read[:1])[0], (0, *(number + 1 for number in target.unit[:-1]))
-    return replace(
-        target,
-        tokens=(start, *target.tokens[:-1]),
-        sentence=(SPECIAL, *target.sentence[:-1]),
-        unit=unit,
-        punctuation=(False, *target.punctuation[:-1]),
-        spans=((0, 0), *target.spans[:-1]) if target.spans else (),
-        words=(NO_WORD, *target.words[:-1]) if target.words else (),
-        units=(start, *target.units)[: unit[-1] + 1],
-    )
+    first = {"tokens": start, "sentence": SPECIAL, "punctuation": False, "spans": (0, 0), "words": NO_WORD}
+    moved = {name: (own, *values[:-1]) for name, own in first.items() if (values := getattr(target, name))}
+    units = (start, *target.units)[: unit[-1] + 1]
+    return replace(target, **moved, unit=unit, units=units)
 
 
 @contextmanager

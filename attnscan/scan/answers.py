@@ -20,7 +20,7 @@ from torch import nn
 
 from attnscan.errors import OutputError
 from attnscan.hashing import hashed
-from attnscan.model.fingerprint import fingerprint
+from attnscan.model.fingerprint import fingerprint, short
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.results.files import write_file
@@ -50,7 +50,7 @@ class Answers:
         if (place := cache_directory()) is None or loaded.given is not None or _runs_other_code(loaded.whole):
             return cls()
         parts = (
-            *(str(VERSION), str(fingerprint(loaded.whole, loaded.tokenizer)), measure),
+            *(str(VERSION), short(fingerprint(loaded.whole, loaded.tokenizer)), measure),
             *(str(torch.__version__), str(transformers.__version__)),
             *(loaded.device.type, torch.get_float32_matmul_precision()),
         )

@@ -19,6 +19,7 @@ from attnscan.inputs.sentence import Pair, Place
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.fingerprint import short
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, no_encoder_decoder
 from attnscan.model.running import at_rest, check_memory, most_workers
@@ -43,6 +44,7 @@ OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.sums` names them."""
 _WORDS = Pair("the the the")  # what a model is tried on, where one word does not tell
 _OF_WATCHED = 4  # of a layer's weights, that a model's own attention and scoring hold at once
+_BYTES_OF_TOKEN = 150_000  # that a run over a long input takes on a CPU
 _SHORT = 1024  # tokens: no more can fill a memory
 
 
@@ -170,7 +172,7 @@ class Scanner:
             rows = copies * len(chosen.rows) * (layers * heads if chosen.heads is None else len(chosen.heads))
         if not self.tap.calls.tapped:
             rows += _OF_WATCHED * heads * tokens
-        needs = self.loaded.needs(tokens) if self.loaded.device.type == "cpu" else 0
+        needs = _BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
         remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
         check_memory(needs + 4 * rows * tokens, f"an input of {tokens:,} tokens", remedy)
 
@@ -335,14 +337,14 @@ class Scanner:
         return signed(
             self.options,
             model=self.loaded.source.name,
-            revision=self.loaded.revision,
+            revision=self.loaded.source.revision,
             transformers=str(transformers.__version__),
             dtype=str(self.loaded.scored.dtype).removeprefix("torch."),
             device=self.device,
             read_by=self.read_by,
             predictive=self.measure or "off",
             layers=self.grid().layers,
-            fingerprint=str(self.loaded.fingerprint) if fingerprint else None,
+            fingerprint=short(self.loaded.fingerprint) if fingerprint else None,
             **seen.signature_fields,
         )
 

@@ -86,7 +86,7 @@ def _about(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
     signature = asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
-    return about | asdict(scanner.loaded.fingerprint) | scanner.options.deciding | {"predictive": scanner.measure}
+    return about | scanner.loaded.fingerprint | scanner.options.deciding | {"predictive": scanner.measure}
 
 
 def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

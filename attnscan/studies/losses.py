@@ -17,8 +17,8 @@ from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import task_head
 from attnscan.model.running import head_sees_only
-from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray

@@ -22,9 +22,9 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import Consumer, OnOutput
+from attnscan.model.loading import task_head
 from attnscan.model.running import check_finite, forward, head_sees_only
 from attnscan.model.tap import Tap
-from attnscan.model.task_heads import task_head
 from attnscan.results.change import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores

@@ -72,7 +72,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     for option, value in (("device", "cpu"), ("dtype", "float32")):
         line = refusal(lambda option=option, value=value: call(**in_memory, **{option: value}), OptionError)
         assert f"keeps its own {option}" in line
-    assert "without its tokenizer" in refusal(lambda: call(model=model))
+    assert "tokenizer is of the class NoneType" in refusal(lambda: call(model=model))
     assert "is of the class str" in refusal(lambda: call(model=model, tokenizer="bert-base-uncased"))
     assert "goes with a model in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
     for wrong in (5, b"bert", ["bert"], object(), torch.nn.Linear(1, 1)):
@@ -86,7 +86,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     ("sentences", "message"),
     [
         ((None,), "sentence A is None, and not text"),
-        ((b"the cat",), "sentence A is of the class bytes, and not text; give a text"),
+        ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
         (([A, B],), "sentence A is of the class list, and not text"),
         ((A, 5), "sentence B is of the class int, and not text"),
         ((A, float("nan")), "sentence B is of the class float, and not text"),
@@ -100,7 +100,7 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     if len(sentences) == 2:
         with pytest.raises(InputError) as caught:
             attnscan.heads([A, sentences], **by_name)
-        assert str(caught.value).startswith(f"row 2: {message.replace('of the class float, and not text', 'missing')}")
+        assert str(caught.value).startswith(f"pair 2: {message.replace('of the class float, and not text', 'missing')}")
 
 
 HEADS: list[Any] = [

@@ -92,7 +92,7 @@ def test_an_adapter_is_merged_into_the_model_that_it_names(tmp_path: Path, base:
 @pytest.mark.usefixtures("peft")
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path, base: Path) -> None:
     directory = _adapter(tmp_path / "adapter", base, place="encoder.layer.7.attention.self.query")
-    assert "has 2 weights without a place" in refusal(lambda: load(choose(str(directory))))
+    assert "has weights without a place" in refusal(lambda: load(choose(str(directory))))
 
 
 @pytest.mark.parametrize(

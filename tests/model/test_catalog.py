@@ -38,7 +38,7 @@ class TestCatalog:
         _, pickled, whole, wordless = Catalog.now().entries
         assert [whole[name] for name in ("model", "layers", "heads", "state")] == ["org/whole", 2, 3, "ready"]
         assert pickled["model"] == "org/pickled"
-        assert pickled["state"].startswith("cannot run: it has its weights only as pytorch_model.bin")
+        assert pickled["state"].startswith("cannot run: it has no safe weights")
         assert wordless["state"] == "cannot run: it has no tokenizer"
         assert re.fullmatch(r"cache [0-9a-f]{8}", whole["where"])
 

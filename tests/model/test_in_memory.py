@@ -29,9 +29,9 @@ from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.running import at_rest
 from attnscan.model.sources import choose
-from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -233,11 +233,11 @@ def quantized() -> Any:
 @pytest.mark.parametrize(
     ("model", "tokenizer", "kind", "message"),
     [
-        (tiny, lambda: None, ModelError, "given without its tokenizer"),
+        (tiny, lambda: None, ModelError, "tokenizer is of the class NoneType"),
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
         (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
         (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
-        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "not wrapped: model.module"),
+        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "not wrapped (model.module)"),
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
         (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
         (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,19 @@ from transformers import (
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
-from attnscan.model.loading import load
-from attnscan.model.sources import Device, Dtype, Source, bundled
-from attnscan.model.task_heads import task_head
+from attnscan.model.loading import load, task_head
+from attnscan.model.sources import Device, Source, bundled
 
 
 class TestLoading:
     def test_a_checkpoint_becomes_a_model_that_is_ready(self, bert: Path) -> None:
         model = load(Source("tiny", str(bert), revision="abc"))
         assert not model.model.training
-        assert (model.device.type, model.dtype) == ("cpu", torch.float32)
+        assert (model.device.type, model.model.dtype) == ("cpu", torch.float32)
         assert model.embedding.shape == (SIZE, 16)
         assert not model.embedding.requires_grad
         assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
-        assert (model.source.name, model.revision, model.pad_id) == ("tiny", "abc", 0)
+        assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
 
     @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float64])
     def test_a_checkpoint_of_another_precision_runs_in_float32(self, tmp_path: Path, stored: torch.dtype) -> None:
@@ -131,15 +129,6 @@ class TestLimit:
         config = T5Config(vocab_size=SIZE, d_model=16, d_kv=8, d_ff=8, num_layers=1, num_heads=2)
         assert loaded(save(tmp_path / "t5", T5Model(config), longest=longest)).limit == limit
 
-    @pytest.mark.parametrize("longest", ["abc", None, [512]])
-    def test_a_limit_that_is_no_number_is_refused(self, bert: Path, longest: object) -> None:
-        file = bert / "tokenizer_config.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": longest}))
-        if longest is None:
-            assert loaded(bert).limit == 32
-        else:
-            assert f"model_max_length {longest!r}" in refusal(lambda: loaded(bert))
-
 
 class TestDevice:
     @pytest.fixture(autouse=True)
@@ -153,28 +142,11 @@ class TestDevice:
         assert f"device {device}" in line.replace("'", "").replace("=", " ")
         assert "device='auto'" in line
 
-    @pytest.mark.parametrize(
-        ("device", "dtype", "able", "words"),
-        [
-            ("auto", "float16", {"avx512_bf16": True}, "dtype float16 would be slower here"),
-            ("cpu", "bfloat16", {"avx512_f": True, "avx512_bf16": False}, "dtype bfloat16 would be slower here"),
-        ],
-    )
-    def test_what_a_cpu_does_not_compute_in(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device, dtype: Dtype, able: Any, words: str
-    ) -> None:
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-        assert words in refusal(lambda: load(Source("none", str(tmp_path / "none")), device, dtype), DeviceError)
-
-    @pytest.mark.parametrize("able", [{"amx_bf16": True}, {"architecture": "aarch64", "bf16": True}])
-    def test_bfloat16_is_a_second_model_beside_that_of_float32(
-        self, tmp_path: Path, able: dict[str, bool | str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    def test_bfloat16_is_a_second_model_beside_that_of_float32(self, tmp_path: Path) -> None:
         model = load(
             Source("tiny", str(save(tmp_path / "bert", BertForMaskedLM(BertConfig(**SMALL))))), "cpu", "bfloat16"
         )
-        assert {weights.dtype for weights in model.whole.parameters()} == {torch.float32} == {model.dtype}
+        assert {weights.dtype for weights in model.whole.parameters()} == {torch.float32}
         assert {weights.dtype for weights in model.scored.parameters()} == {torch.bfloat16} == {model.scored.dtype}
         for name, weights in model.scored.state_dict().items():
             assert torch.equal(weights, model.model.state_dict()[name].to(weights.dtype))

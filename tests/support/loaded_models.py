@@ -48,7 +48,7 @@ class LoadedModels:
             return self.anew(source, device, dtype, attention, languages)
         files = _files(source.location)
         number = "float32" if dtype == "auto" else dtype
-        key = (files, source.location, source.revision, chosen_device(device, dtype), number)
+        key = (files, source.location, source.revision, chosen_device(device), number)
         kept = self._kept.pop(key, None)
         if kept is None:
             loaded = self.anew(source, device, dtype)

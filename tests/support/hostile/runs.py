@@ -54,9 +54,10 @@ def loaded_once() -> Iterator[None]:
 
 @contextmanager
 def served_for_a_moment() -> Iterator[None]:
-    """Ctrl-C ends every server as soon as it has begun."""
+    """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is no matter here."""
     with (
         mock.patch("attnscan.cli.commands.serve.wait_for", side_effect=KeyboardInterrupt),
+        mock.patch("attnscan.cli.commands.serve.distrust"),
         mock.patch("webbrowser.open", return_value=False),
     ):
         yield
