@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--runs 5] [--only startup scan]
 
-What is pasted there below "By hand", from other scripts, stays. `make readme` pastes the table into `docs/speed.md`.
+What is pasted there below "By hand", from other scripts, stays.
 """
 
 from __future__ import annotations

@@ -11,21 +11,27 @@ from functools import cached_property
 from typing import Any
 
 import attnscan
-from attnscan.inputs.option import declared
+from attnscan.cli.app import COMMANDS
 
-_WIDE = 100  # characters of a call on one line
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
-def documented(name: str) -> str:
-    """A function with its call and what it gives; a class with its attributes and methods, too."""
-    thing = getattr(attnscan, name)
-    if inspect.isclass(thing):
-        return f"### class {name}\n\n{_first_paragraph(thing)}\n\n{''.join(_members(thing))}\n"
-    if callable(thing):
-        call = _call(getattr(thing, "__wrapped__", thing), f"attnscan.{name}")
-        return f"### {name}\n\n```python\n{call}\n```\n\n{_first_paragraph(thing)}\n\n"
-    return f"### {name}\n\nThe names, in the order of every table: {', '.join(f'`{item.id}`' for item in thing)}.\n\n"
+def functions(names: str) -> str:
+    """A table of functions: what each returns."""
+    table = "| function | returns |\n| --- | --- |\n"
+    for name in names.split():
+        function = getattr(attnscan, name)
+        signature = inspect.signature(getattr(function, "__wrapped__", function))
+        returned = str(signature.return_annotation).replace("|", r"\|")
+        table += f"| {f'[`{name}`](commands/{name}.md)' if name in COMMANDS else f'`{name}`'} | `{returned}` |\n"
+    return table
+
+
+def members(name: str, chosen: str) -> str:
+    """What a class is, with some of its attributes and methods; an error for one that it does not have."""
+    cls = getattr(attnscan, name)
+    items = {re.findall(r"\w+", item)[0]: item for item in (*_fields(cls), *_methods(cls))}
+    return f"### class {name}\n\n{_first_paragraph(cls)}\n\n{''.join(items[member] for member in chosen.split())}"
 
 
 def named(names: str) -> str:
@@ -38,39 +44,15 @@ def _first_paragraph(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").partition("\n\n")[0]
 
 
-def _call(function: Callable[..., Any], name: str, wide: int = _WIDE) -> str:
-    """With each argument's default: on one line if that is short enough, else on several."""
+def _call(function: Callable[..., Any], name: str) -> str:
+    """With each argument's default, and what it returns."""
     signature = inspect.signature(function)
-    returned = f" -> {signature.return_annotation}"
-    line = f"{name}({', '.join(_arguments(signature))}){returned}"
-    if len(line) <= wide:
-        return line
-    arguments = textwrap.wrap(", ".join(_arguments(signature)), wide - 4, break_on_hyphens=False)
-    return "\n".join([f"{name}(", *(f"    {part}" for part in arguments), f"){returned}"])
-
-
-def _arguments(signature: inspect.Signature) -> Iterator[str]:
-    by_name_alone = False
-    for parameter in signature.parameters.values():
-        if parameter.name in ("self", "cls"):
-            continue
-        if parameter.kind is parameter.VAR_KEYWORD:
-            yield f"**{parameter.name}"  # those of ScanOptions, as the page says
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY and not by_name_alone:
-            by_name_alone = True
-            yield "*"
-        default = parameter.default
-        known = default is not inspect.Parameter.empty and len(repr(default)) <= _WIDE
-        yield f"{parameter.name}={default!r}" if known else parameter.name
-
-
-def _members(cls: type) -> Iterator[str]:
-    """An item for each public attribute and method that a room of attnscan gives the class, base classes first."""
-    for base in reversed(cls.__mro__):
-        if base.__module__.startswith("attnscan"):
-            yield from _fields(base)
-            yield from _methods(base)
+    arguments = [
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+    return f"{name}({', '.join(arguments)}) -> {signature.return_annotation}"
 
 
 def _fields(cls: type) -> Iterator[str]:
@@ -81,12 +63,7 @@ def _fields(cls: type) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             text = below.value if isinstance(below, ast.Expr) else None
             about = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
-            annotation = node.annotation
-            if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
-                assert isinstance(annotation.slice, ast.Tuple)
-                option = declared(cls)[node.target.id].option
-                annotation, about = annotation.slice.elts[0], option.about
-            yield _item(f"{node.target.id}: {ast.unparse(annotation)}", about)
+            yield _item(f"{node.target.id}: {ast.unparse(node.annotation)}", about)
 
 
 def _methods(cls: type) -> Iterator[str]:
@@ -99,7 +76,7 @@ def _methods(cls: type) -> Iterator[str]:
             yield _item(f"{name}: {inspect.signature(function).return_annotation}", inspect.getdoc(member))
         elif inspect.isfunction(member) or isinstance(member, classmethod):
             function = getattr(cls, name)
-            yield _item(_call(function, name, wide=10_000), inspect.getdoc(function))
+            yield _item(_call(function, name), inspect.getdoc(function))
 
 
 def _item(code: str, about: str | None) -> str:

@@ -1,7 +1,8 @@
 """Makes the pictures of the gallery and the README from the program itself, into docs/pictures/.
 
-    python tests/support/pictures.py
+    python tests/support/pictures.py [TREEBANK.conllu]
 
+The treebank of the pictures of `syntax` does not ship: they are made only where the file is named.
 `test_pictures.py` holds the two together.
 """
 
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from dataclasses import replace
 from itertools import islice
 from typing import get_args
 
 import torch
 from one_run import classify_and_keep
-from readme import COMMAND, README, ROOT, output_of
+from readme import README, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
@@ -46,29 +48,24 @@ def of_command(command: str) -> list[str]:
         "plot": [*(f"{kind}.svg" for kind in get_args(Kind)), "lines.svg"],
         "report": ["page.png"],
         "serve": ["serve.png"],
-    } | {name: [f"screen-{name}.svg", f"{name}.svg"] for name in ("ablate", "similar", "compare")}
+    } | {name: [f"screen-{name}.svg", f"{name}.svg"] for name in ("ablate", "similar", "compare", "syntax")}
     return drawn.get(command, [f"screen-{command}.svg"])
 
 
 def screens() -> dict[str, bytes]:
     """The first screen on each command's page, in colour; that of `heads` is the README's."""
-    return {
-        f"screen-{command}.svg": _screen(command)
-        for command in COMMANDS
-        if f"screen-{command}.svg" in of_command(command)
-    }
+    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMANDS} | {"heads": README}
+    made = {}
+    for command in COMMANDS:
+        if command != "syntax" and f"screen-{command}.svg" in of_command(command):
+            typed = re.findall(r"<!-- \$ (.*?) -->", pages[command].read_text(encoding="utf-8"))
+            made[f"screen-{command}.svg"] = _screen(typed[0] if typed else f"attnscan {command} next-word")
+    return made
 
 
-def _screen(command: str) -> bytes:
-    page = (README if command == "heads" else ROOT / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
-    sample = COMMAND.search(page)
-    typed = sample["command"] if sample else f"attnscan {command} next-word"
-    if command == "syntax":  # its treebank does not ship
-        typed, _, shown = page.partition("```text\n$ ")[2].partition("```")[0].partition("\n")
-    else:
-        shown = output_of(typed, color=True)
+def _screen(typed: str) -> bytes:
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text.from_ansi(shown), soft_wrap=True)
+    console.print(Text.from_ansi(output_of(typed, color=True)), soft_wrap=True)
     return console.export_svg(title=typed, code_format=_FRAME, unique_id="attnscan").encode()
 
 
@@ -105,5 +102,9 @@ def pictures() -> dict[str, bytes]:
 
 if __name__ == "__main__":
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    for name, content in (pictures() | studies() | screens()).items():
+    drawn = pictures() | studies() | screens()
+    if sys.argv[1:]:
+        drawn["screen-syntax.svg"] = _screen(f"attnscan syntax --treebank {sys.argv[1]}")
+        drawn["syntax.svg"] = picture(attnscan.syntax(sys.argv[1], model="bundled"))
+    for name, content in drawn.items():
         (DIRECTORY / name).write_bytes(content)

@@ -5,11 +5,13 @@
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
 The gallery's pictures are those that `pictures.py` makes of each command (`<!-- gallery -->`).
-The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
-`families`, tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
-(`<!-- shared options -->`) from the commands themselves, tables of what was measured
-(`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` and,
-by name alone, below `<!-- api in brief: NAMES -->` from the public functions and classes of those names.
+The patterns' table comes from `attnscan.scoring.patterns` itself, the families' table from the tests' `families`,
+tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
+(`<!-- shared options -->`) from the commands themselves, and what stands below `<!-- functions: NAMES -->`,
+`<!-- members of CLASS: NAMES -->` and, by name alone, below `<!-- api in brief: NAMES -->` from the public functions
+and classes of those names.
+
+A command above a picture is the one whose screen `pictures.py` draws.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from api_page import documented, named
+from api_page import functions, members, named
 from families import (
     NAMES,
     NOT_CARRIED,
@@ -47,30 +49,26 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
-_MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=name) -->\n", re.DOTALL)
 _OPTIONS = re.compile(r"(<!-- options of (?P<name>\w+) -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _SHARED = re.compile(r"(<!-- shared options -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
-_DRAWINGS = re.compile(r"(<!-- drawings of (?P<names>[\w -]+) -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 _GALLERY = re.compile(r"(<!-- gallery -->\n).*?(<!-- end of gallery -->\n)", re.DOTALL)
 _NAMED = re.compile(r"(<!-- api in brief: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
-_API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
+_FUNCTIONS = re.compile(r"(<!-- functions: (?P<names>[\w ]+) -->\n).*?(<!-- end of functions -->\n)", re.DOTALL)
+_MEMBERS = re.compile(r"(<!-- members of (?P<name>\w+): ([\w ]+) -->\n).*?(<!-- end of members -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{output_of(m['command'])}```\n", text)
     text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
-    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    measured = {match["name"]: match.group() for match in _MEASURED.finditer(results)}
-    text = _MEASURED.sub(lambda m: measured[m["name"]], text)
     text = _OPTIONS.sub(lambda m: m.group(1) + _own_options(m["name"]) + m.group(3), text)
     text = _SHARED.sub(lambda m: m.group(1) + _shared_options() + m.group(2), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     text = _GALLERY.sub(lambda m: m.group(1) + _gallery() + m.group(2), text)
-    text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
-    text = _NAMED.sub(lambda m: m.group(1) + named(m["names"]) + m.group(3), text)
-    return _DRAWINGS.sub(lambda m: m.group(1) + _drawings(m["names"].split()) + m.group(3), text)
+    text = _FUNCTIONS.sub(lambda m: m.group(1) + functions(m["names"]) + m.group(3), text)
+    text = _MEMBERS.sub(lambda m: m.group(1) + members(m["name"], m.group(3)) + m.group(4), text)
+    return _NAMED.sub(lambda m: m.group(1) + named(m["names"]) + m.group(3), text)
 
 
 @cache  # the same command stands on several pages
@@ -160,10 +158,6 @@ def _gallery() -> str:
 def _patterns() -> str:
     rows = [f"| {p.letter} | `{p.id}` | {p.counts} |\n" for p in PATTERNS]
     return "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
-
-
-def _drawings(names: list[str]) -> str:
-    return "```text\n" + "\n".join(f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.id in names) + "```\n"
 
 
 def _families() -> str:
