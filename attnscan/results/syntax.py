@@ -201,11 +201,6 @@ class Syntax:
         said += [f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items()]
         return [*(text for text in said if text[0] in marks), f"{NOTHING} nothing of these"]
 
-    def row_numbers(self, relation: str) -> list[int]:
-        """The rows of a relation. Raises: SelectionError if the treebank has none, with the nearest name."""
-        check_relation(relation, [row.relation for row in self.rows])
-        return [number for number, row in enumerate(self.rows) if row.relation == relation]
-
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""
         flat = self.accuracy[..., row].ravel()
@@ -216,7 +211,9 @@ class Syntax:
 
         Raises: SelectionError for a relation or a head that is not there.
         """
-        rows = range(len(self.rows)) if relation is None else self.row_numbers(relation)
+        if relation is not None:
+            check_relation(relation, [row.relation for row in self.rows])
+        rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]
         numbers = list(map(self.grid.index, self.grid if heads is None else self.grid.select(heads)))
         return self._frame([(row, number) for row in rows for number in numbers])
 
@@ -224,14 +221,10 @@ class Syntax:
         """The best head of each relation and direction."""
         return self._frame([(row, int(order[0])) for row in range(len(self.rows)) if len(order := self.order(row))])
 
-    def rows_of(self, head: Head) -> list[int]:
-        """The rows of which a head has a gain: those that state it first, then by gain."""
-        gain, stated = self.gain[head.place], self.stated[head.place]
-        return sorted(np.flatnonzero(~np.isnan(gain)).tolist(), key=lambda row: (not stated[row], -gain[row]))
-
     def of_head(self, head: Head) -> pd.DataFrame:
-        """One row a relation and direction of which a head has a gain, in the order of `rows_of`."""
-        return self._frame([(row, self.grid.index(head)) for row in self.rows_of(head)])
+        """One row a relation and direction of which a head has a gain: those that state it first, then by gain."""
+        rows = self.to_frame(heads=head).dropna(subset="gain")
+        return rows.sort_values(["stated", "gain"], ascending=False, kind="stable")
 
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""

@@ -80,7 +80,13 @@ def compare(
     """
     same_tokens = scanner_a.loaded.tokenizer.get_vocab() == scanner_b.loaded.tokenizer.get_vocab()
     same_tokens &= scanner_a.encode(_PROBE).model_inputs == scanner_b.encode(_PROBE).model_inputs
-    _check_matched(scanner_a, scanner_b, match, same_tokens)
+    if match == "nearest" and not same_tokens:
+        names = " and ".join(own.loaded.source.name for own in (scanner_a, scanner_b))
+        what = f"{names} use different tokens, so their weights cannot be compared"
+        raise ModelError(what, "leave out --match nearest, or compare models of one tokenizer")
+    if match == "place" and scanner_a.grid() != scanner_b.grid():
+        what = f"the two models have {scanner_a.grid()} and {scanner_b.grid()} heads, which have no places in common"
+        raise ModelError(what, "--match nearest finds the most similar head of each, in models of one tokenizer")
     relation, alike = None, "only identical words count: the two models use different tokens."
     if scanner_a.relation is None or scanner_b.relation is None:
         alike = "only identical words count: --no-related."
@@ -97,11 +103,11 @@ def compare(
                 what = f"{record.where} has no target, and each of the two models would write another"
                 raise InputError(what, "give pairs of source and target")
             (encoded,) = b.encode_all([record.pair])
-            if isinstance(encoded, InputError):
-                stream_b.skip(record, encoded)
-                skipped = skipped.and_then(record, options, skipped=True)
-            else:
+            if not isinstance(encoded, InputError):
                 yield record
+                continue
+            stream_b.skip(record, encoded)
+            skipped = skipped.and_then(record, options, skipped=True)
 
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
         sums, keepers = {}, list[RowKeeper]()
@@ -131,19 +137,6 @@ def compare(
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
     signature_a, signature_b = (scanner.signature(seen.joined(skipped, 0)) for scanner in (a, b))
     return Comparison(labels, se, matched, divergence, match, (signature_a, signature_b), least, alike)
-
-
-def _check_matched(scanner_a: Scanner, scanner_b: Scanner, match: Match, same_tokens: bool) -> None:
-    """Raises: ModelError if the heads of two models cannot be matched."""
-    same_places = scanner_a.grid() == scanner_b.grid()
-    if match == "nearest" and not same_tokens:
-        names = f"{scanner_a.loaded.source.name} and {scanner_b.loaded.source.name}"
-        remedy = "leave out --match nearest" if same_places else "compare models of one tokenizer"
-        raise ModelError(f"{names} use different tokens, so their weights cannot be compared", remedy)
-    if match == "place" and not same_places:
-        what = f"the two models have {scanner_a.grid()} and {scanner_b.grid()} heads, which have no places in common"
-        other = "--match nearest finds the most similar head of each"
-        raise ModelError(what, other if same_tokens else "compare models of one size, or of one tokenizer")
 
 
 def _labelled_sums(scanner: Scanner, inputs: Sequence[EncodedInput], *others: Consumer) -> dict[str, Any]:

@@ -37,6 +37,9 @@ _HIDDEN = 0.15  # of an input's words, as BERT was trained (Devlin et al. 2019)
 _NO_LABEL = ("", "-", "-1")  # what data sets write where a label is withheld, or annotators disagree
 
 
+Labelled = Mapping[tuple[str, ...], Record]  # records with labels, by their texts
+
+
 @dataclass(frozen=True)
 class Probe:
     """One sequence to run, and what is to be read off it."""
@@ -57,14 +60,10 @@ class Loss:
 
     name: str  # one of `QUANTITIES`
     whole: Any  # what is run: the encoder, with its task head if one is needed
+    encoder: Any  # the part whose heads are switched off
     loaded: LoadedModel
     seed: int
-    labelled: Mapping[tuple[str, ...], Record]  # records with labels, by their texts
-
-    @property
-    def encoder(self) -> Any:
-        """The part whose heads are switched off."""
-        return self.whole.base_model if self.name in (NEXT, CLASSES) else self.loaded.model
+    labelled: Labelled
 
     def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """What to ask about some inputs. Raises: InputError for a label that names no class of the model."""
@@ -159,25 +158,18 @@ class Loss:
         return values[:, last].numpy(), n[:, last].double().numpy()
 
 
-def losses_of(
-    loaded: LoadedModel, names: Sequence[str], seed: int = 0, labelled: Mapping[tuple[str, ...], Record] | None = None
-) -> dict[str, Loss | str]:
+def losses_of(loaded: LoadedModel, names: Sequence[str], seed: int, labelled: Labelled) -> dict[str, Loss | str]:
     """The losses of these names; where one is not available, why not. `labelled` may be filled later."""
     losses: dict[str, Loss | str] = {}
     for name in names:
         whole = loaded.model if name in (OF_TARGETS, VECTOR) else task_head(loaded, name)  # type: ignore[arg-type]
-        losses[name] = (
-            whole if isinstance(whole, str) else Loss(name, whole, loaded, seed, {} if labelled is None else labelled)
-        )
+        encoder = getattr(whole, "base_model", None) if name in (NEXT, CLASSES) else loaded.model
+        losses[name] = whole if isinstance(whole, str) else Loss(name, whole, encoder, loaded, seed, labelled)
     return losses
 
 
 def measures_of(
-    loaded: LoadedModel,
-    wanted: Sequence[str],
-    seed: int,
-    labelled: Mapping[tuple[str, ...], Record],
-    kind: AttentionKind,
+    loaded: LoadedModel, wanted: Sequence[str], seed: int, labelled: Labelled, kind: AttentionKind
 ) -> list[Loss]:
     """The losses that are wanted; without any, one for each task head, or `cls` where there is none.
 

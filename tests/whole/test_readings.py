@@ -76,10 +76,12 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(model: str) -> N
     assert_allclose(asked.table.score, words, atol=1e-6)
     assert (asked.label == ranking.label).all()
     compared = attnscan.compare(model, model, PAIRS, related=False, special="out")
-    for table in compared.tables:
-        assert_allclose(table.score, words[..., [ranking.scores.patterns.index(name) for name in compared.patterns]])
-    assert (compared.labels[0] == attnscan.similar(PAIRS, model=model, related=False).labels.label).all()
-    assert (compared.labels[0] == ranking.label).all()
+    for labels in compared.of_models:
+        places = [ranking.scores.patterns.index(name) for name in compared.patterns]
+        assert_allclose(labels.table.score, words[..., places])
+    label = compared.of_models[0].label
+    assert (label == attnscan.similar(PAIRS, model=model, related=False).labels.label).all()
+    assert (label == ranking.label).all()
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[Rend
     yield from wrapped(
         f"Syntax: {plain(said)}. Trees: {trees} ({of}; gain over the offset, * by Holm).", width, style=""
     )
-    if rows := syntax.rows_of(head)[:count]:
-        yield relations_table(syntax, [(row, head) for row in rows], _OF_RELATIONS).screen(width, apart=1)
+    if len(rows := syntax.of_head(head)[:count]):
+        yield relations_table(syntax, rows, _OF_RELATIONS).screen(width, apart=1)
 
 
 def _example(example: Example, width: int, lines: int) -> Text:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -17,8 +17,11 @@ from attnscan.safe_text import plain
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import flowed, model_line, number, wrapped
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _ROWS, _RANKED = 18, 15
-_OF_HEAD = "head", "right", "rule", "gain", "weight"
+_OF_HEAD = ("head", "right", "rule", "gain", "weight")
 _KEY = (
     "right: how often the most attended other word is the one. rule: the best fixed rule, so many words away or the "
     "nearest of a part of speech. gain: with its 95 % interval, * if it holds by Holm. weight: on the targets, of all."
@@ -33,45 +36,37 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
     blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
     blocks += wrapped(" ".join(_warnings(result)), width)
-    of_head = (*_OF_HEAD, *(() if result.held is None else ("held",)))
+    names = (*_OF_HEAD, "held") if result.held is not None else _OF_HEAD
     if relation is not None:
-        for row in result.row_numbers(relation):
-            order = result.order(row)
-            shown = [(row, result.grid[head]) for head in (order if every else order[:_RANKED])]
-            table = relations_table(result, shown, of_head).screen(width, apart=1)
-            blocks += ["", Text(_row_name(result, row), style="bold"), table]
-            if len(shown) < len(order):
-                blocks.append(Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim"))
+        for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
+            ranked = rows.dropna(subset="accuracy").sort_values("accuracy", ascending=False, kind="stable")
+            shown = ranked if every else ranked[:_RANKED]
+            table = relations_table(result, shown, names).screen(width, apart=1)
+            blocks += ["", Text(_row_name(relation, str(direction)), style="bold"), table]
+            if len(shown) < len(ranked):
+                blocks.append(Text(f"{len(shown)} of {len(ranked)} heads; --all for all.", style="dim"))
         return Group(*blocks, "", *wrapped(_KEY, width))
-    best = {row: result.grid[order[0]] for row in range(len(result.rows)) if len(order := result.order(row))}
-    places = {row: (*head.place, row) for row, head in best.items()}
-    rows = sorted(best, key=lambda row: (result.stated[places[row]], result.gain[places[row]]), reverse=True)
-    kept = rows if every else rows[:_ROWS]
-    table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *of_head))
-    blocks += ["", table.screen(width, apart=1)]
-    if len(kept) < len(rows):
-        blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
+    best = result.best().sort_values(["stated", "gain"], ascending=False, kind="stable")
+    shown = best if every else best[:_ROWS]
+    blocks += ["", relations_table(result, shown, ("relation", *names)).screen(width, apart=1)]
+    if len(shown) < len(best):
+        blocks.append(Text(f"{len(shown)} of {len(best)} rows; --all for all, --relation R for one.", style="dim"))
     blocks += [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
     return Group(*blocks, *_map(result, width))
 
 
 def _summary(result: Syntax) -> str:
     """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
-    said = f"{result.holds.sum():,} gains over fixed rules hold by Holm ({_heads(result.holds)})"
+    of_both = result.holds, result.holds & (result.of_held("holds") == 1)
+    gains, again = (f"({counted(int(rows.any(-1).sum()), 'head')})" for rows in of_both)
+    said = f"{result.holds.sum():,} gains over fixed rules hold by Holm {gains}"
     if result.held is not None:
-        held = result.holds & (result.of_held("holds") == 1)
-        said += f", {held.sum():,} of these ({_heads(held)}) in the second treebank, too"
-    follow = counted(len(result.statements), "head follows", "heads follow")
-    said += f"; {follow} a relation beyond these."
+        said += f", {of_both[1].sum():,} of these {again} in the second treebank, too"
+    said += f"; {counted(len(result.statements), 'head follows', 'heads follow')} a relation beyond these."
     if np.isnan(result.uuas).all():
         return said
     tree, uuas = result.grid[int(np.nanargmax(result.uuas))], number(float(np.nanmax(result.uuas)))
     return f"{said} Trees of {tree.name}: UUAS {uuas}, the chain {number(result.chain_uuas)}."
-
-
-def _heads(rows: NDArray[np.bool_]) -> str:
-    """How many heads have one of the rows."""
-    return counted(int(rows.any(-1).sum()), "head")
 
 
 def _warnings(result: Syntax) -> Iterator[str]:
@@ -83,38 +78,35 @@ def _warnings(result: Syntax) -> Iterator[str]:
         yield f"{result.wordless:,} of {counted(result.words, 'word')} without a token: neither asked nor a target."
 
 
-def _cautions(result: Syntax, best: dict[int, Head]) -> Iterator[str]:
+def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
     """What a reader may take for more than it is, where that applies."""
     if holds := int(result.holds.sum()):
         yield f"A small p is little by itself: {result.stated.sum()} of the {holds} gains make a statement."
-    if light := sum(result.weight_among_words[(*head.place, row)] < LEAST_WEIGHT for row, head in best.items()):
-        yield f"In {counted(int(light), 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
-    if few := len({row.relation for row in result.rows} - {result.rows[row].relation for row in best}):
+    if light := int((best["weight_among_words"] < LEAST_WEIGHT).sum()):
+        yield f"In {counted(light, 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
+    if few := len({row.relation for row in result.rows} - set(best["relation"])):
         yield f"{counted(few, 'relation')} in fewer than {FEWEST} sentences {'has' if few == 1 else 'have'} no numbers."
     yield "The treebank's guidelines decide what is a head."
 
 
-def _row_name(result: Syntax, row: int) -> str:
-    relation = plain(result.rows[row].relation)
-    return f"{relation} → head" if result.rows[row].direction == HEAD else f"head → {relation}"
+def _row_name(relation: str, direction: str) -> str:
+    return f"{plain(relation)} → head" if direction == HEAD else f"head → {plain(relation)}"
 
 
-def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Sequence[str]) -> Table:
-    """Heads held against rows, by the columns of those names."""
+def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str]) -> Table:
+    """Rows of a table of the result, by the columns of those names."""
     cells = []
-    of_rows, held = result.of_rows, result.of_held("gain")
-    for row, head in rows:
-        place = (*head.place, row)
-        width = half_width(result.se[place], max(2, result.clusters))
-        error = "" if np.isnan(width) else f" ± {width:.2f}{'*' if result.holds[place] else ' '}"
+    for row in rows.to_dict(orient="records"):
+        width = half_width(row["se"], max(2, result.clusters))
+        error = "" if np.isnan(width) else f" ± {width:.2f}{'*' if row['holds'] else ' '}"
         texts: dict[str, str | Text] = {
-            "relation": _row_name(result, row),
-            "head": Text(head.name, style="bold" if result.stated[place] else ""),
-            "right": number(result.accuracy[place]),
-            "rule": f"{of_rows.rule[row]} {number(of_rows.rule_accuracy[row])}",
-            "gain": f"{result.gain[place]:+.2f}{error}",
-            "weight": number(result.weight[place]),
-            "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",
+            "relation": _row_name(row["relation"], row["direction"]),
+            "head": Text(Head(row["layer"], row["head"]).name, style="bold" if row["stated"] else ""),
+            "right": number(row["accuracy"]),
+            "rule": f"{row['rule']} {number(row['rule_accuracy'])}",
+            "gain": f"{row['gain']:+.2f}{error}",
+            "weight": number(row["weight"]),
+            "held": "" if np.isnan(row["held_gain"]) else f"{row['held_gain']:+.2f}",
         }
         cells.append([texts[name] for name in names])
     left = ("relation", "head")
