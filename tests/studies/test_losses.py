@@ -84,7 +84,7 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
-        loss = losses_of(scanner.loaded, ["next-sentence"])["next-sentence"]
+        loss = losses_of(scanner.loaded, ["next-sentence"], 0, {})["next-sentence"]
         assert isinstance(loss, Loss)
         asked = loss.questions(inputs)
     assert [question.input.tokens for question in asked[:3]] == [encoded.tokens for encoded in inputs[:3]]
