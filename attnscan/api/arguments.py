@@ -172,14 +172,14 @@ def of_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
+def window_of(window: Sequence[int] | str | None) -> tuple[int, int] | None:
     """The first and the last index, if they are given. Raises: OptionError for what is no window."""
-    match window:
-        case None:
-            return None
-        case (int(first), int(last)) if 0 <= first <= last:
-            return first, last
-    raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
+    if window is None:
+        return None
+    ends: list[Any] = list(window.split("-") if isinstance(window, str) else window)
+    if len(ends) != 2 or not all(str(end).isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
+        raise OptionError(f"{window!r:.60} is no window", "give the first and the last index, as 10-40 or (10, 40)")
+    return int(ends[0]), int(ends[1])
 
 
 @contextmanager

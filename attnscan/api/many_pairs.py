@@ -52,14 +52,12 @@ def heads(
 ) -> HeadScores | OfKinds[HeadScores]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
-    `label` says what each head does over all of them. Where some patterns are chosen, there are no labels, and
-    `to_frame()` ranks the heads for each pattern. `id` is a column that tells pairs apart. `state` is a file that keeps
-    the sums, and that the same call goes on from; `per_pair` one for every pair's scores, and `on_pairs` is called with
-    a data frame of these for some pairs at a time. With `attention="all"`, the result is a mapping of kind to
-    `HeadScores`.
+    `label` says what each head does. For some chosen patterns there are no labels, and `to_frame()` ranks heads for
+    each. `id` is a column that tells pairs apart; `state` a file that keeps the sums, and that the same call goes on
+    from; `per_pair` one for every pair's scores, of which `on_pairs` gets a data frame for some pairs at a time. With
+    `attention="all"`, the result is a mapping of kind to `HeadScores`.
 
-    Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
-    gone on from or written; EngineError for `engine="ray"`.
+    Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
     """
     kinds = of_kinds(options)
     if pattern and "threshold" in options:
@@ -71,8 +69,9 @@ def heads(
         raise OptionError("--state and --per-pair are of one kind of attention", "choose one: --attention cross")
     results: dict[Any, HeadScores] = {}
     given = Call("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
+    sources = replace(given, begin=lambda skip: (replace(own, pair=own.pair.source) for own in given.begin(skip)))
     for own in kinds:
-        of = given.sources() if own["attention"] == "encoder" else given
+        of = sources if own["attention"] == "encoder" else given
         results[own["attention"]] = heads(of, pattern=pattern, on_pairs=on_pairs, **own)
     return OfKinds(results)
 
@@ -196,10 +195,9 @@ def profile(
     for each class of keys of each head.
 
     A word's attention is divided without remainder over classes, such as the next word or punctuation. A `pattern` of
-    your own stands beside them. `heads` are those that will be looked up, and have to be there. Without a sentence,
-    `pairs` and `state` are those of `heads`.
+    your own stands beside them. `heads` are those that will be looked up, and have to be there.
 
-    Raises: as `heads`; WeightsError if weights are of too many heads.
+    Raises: as `heads`.
     """
     if state is not None and (a is not None or weights is not None):
         raise OptionError("--state is for many pairs", "leave it out")
@@ -237,8 +235,8 @@ def shard(pairs: Pairs, *, pattern: Patterns = (), **options: Any) -> ScanState:
     """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
 
     Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
-    which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
-    pickled. What is unpickled runs code: take pickles from your own machines alone.
+    which has the same options. Its size does not grow with the pairs. It can be pickled; what is unpickled runs code:
+    take pickles from your own machines alone.
 
     Raises: as `heads`; EngineError when shards of different models, options or versions are added.
     """
@@ -254,8 +252,7 @@ def shard(pairs: Pairs, *, pattern: Patterns = (), **options: Any) -> ScanState:
 def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> HeadScores:
     """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
-    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by
-    its name unless it is given. Otherwise no model is needed.
+    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own.
 
     Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
     """

@@ -54,11 +54,10 @@ def classify(
 ) -> HeadScores | Iterator[HeadScores] | OfKinds[HeadScores]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
-    `pattern` may be a function of your own, to be scored beside the seven. `.attention` holds the weights, queries and
-    keys of all layers, unless `keep_attention` is False; `save_weights` is a file `.npz` for the weights. With
-    `weights`, heads are classified by these alone: a file `.npz`, its arrays, or `outputs.attentions` of transformers
-    with its `tokens`; `name` then stands for the model. With `pairs`, an iterator gives the result of each, by a model
-    that is loaded once. With `attention="all"`, the encoder of an encoder-decoder reads the source alone.
+    `.attention` holds the weights, queries and keys of all layers, unless `keep_attention` is False; `save_weights` is
+    a file `.npz` for the weights. With `weights`, heads are classified by these alone: a file `.npz`, its arrays, or
+    `outputs.attentions` of transformers with its `tokens`; `name` then stands for the model. With `pairs`, an iterator
+    gives the result of each. With `attention="all"`, the encoder of an encoder-decoder reads the source alone.
 
     Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
     entry a token.
@@ -152,14 +151,13 @@ def show(
     token: str | None = None,
     from_sentence: Side | None = None,
     to_sentence: Side | None = None,
-    window: Sequence[int] | None = None,
+    window: Sequence[int] | str | None = None,
     **options: Any,
 ) -> HeadWeights:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
 
-    Of the queries and keys those of one `token` (a query), those from a sentence A or B to A or B, and those whose
-    indices are in a `window`, both ends included. `to_frame()` has a row a query and key. Of cross attention (heads
-    `"c1-0"`), B asks, A is read, each counts its own tokens, and a `window` is of A.
+    Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or those of a `window`,
+    both ends included. `to_frame()` has a row a query and key. Of cross attention, B asks and A is read.
 
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """

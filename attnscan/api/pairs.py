@@ -10,29 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from attnscan.errors import InputError, OptionError, PairsError
+from attnscan.inputs import read as files
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.frames import objects_in, pair_of
-from attnscan.inputs.read import (
-    RANDOM,
-    RANDOM_SEQUENCES,
-    FileReading,
-    about_how_many,
-    random_pairs,
-    read_pairs,
-    shipped_pairs,
-)
 from attnscan.inputs.sentence import Pair, Record, Text
-from attnscan.scan.options import OnProgress, warn
-
-
-class Files(tuple[str, ...]):
-    """Names of files, whatever they look like."""
-
+from attnscan.scan.options import OnProgress, note, warn
 
 OnBad = Callable[[InputError], None]
 Links = str | os.PathLike[str] | Sequence[str] | None
 """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
+_TOLD = 3  # bad records that are told of; the others are counted
+
+
+class Files(tuple[str, ...]):
+    """Names of files, whatever they look like."""
 
 
 @dataclass
@@ -41,20 +33,16 @@ class PairsInput:
 
     begin: Callable[[OnBad | None], Iterator[Record]]
     """Begins a pass, and hands bad records to a function, or raises them."""
+    skip_bad: bool = False
     on_bad: OnBad | None = None
-    """Takes bad records, which are then skipped."""
+    """Takes bad records that are skipped; without one, the first are noted."""
     how_many: Callable[[], int | None] = lambda: None
-    """About how many there are; None where that cannot be told cheaply."""
     has_ids: bool = False
     """Whether a column of ids was named, which tell pairs apart."""
-    is_file: bool = False
-    """Whether the first record can be read before a model is loaded, so that it is not loaded in vain."""
     is_stream: bool = False
     """Whether they come from an iterator or a pipe, and are kept in memory where more than one pass needs them."""
     single: Pair | None = None
-    """The pair, if it is a single input."""
     bad: int = 0
-    """How many records were skipped."""
     _told: set[str] = field(default_factory=set)
 
     def read(self) -> Iterator[Record]:
@@ -64,21 +52,24 @@ class PairsInput:
     @property
     def skips(self) -> OnBad | None:
         """What a bad record is handed to, which counts it and tells of it once; None if it ends the run."""
-        return None if self.on_bad is None else self._skip
+        return self._skip if self.skip_bad else None
 
     def _skip(self, error: InputError) -> None:
-        if str(error) not in self._told and self.on_bad is not None:
+        if str(error) not in self._told:
             self._told.add(str(error))
             self.bad += 1
-            self.on_bad(error)
+            if self.on_bad is not None:
+                self.on_bad(error)
+            elif self.bad <= _TOLD:
+                note(f"skipped: {error.line}")
 
     def ready(self, passes: int = 1) -> PairsInput:
-        """The pairs, checked as far as is quick, for so many passes. Raises: as `read`."""
-        if passes > 1 and self.is_stream:
+        """The pairs, read as far as the first, so that no model is loaded in vain; a stream once for many passes."""
+        if not self.is_stream:
+            next(self.read(), None)
+        elif passes > 1:
             records = list(self.read())
             self.begin = lambda _: iter(records)
-        elif self.is_file:
-            next(self.read(), None)
         return self
 
     def counted_by(self, progress: OnProgress | None) -> OnProgress | None:
@@ -88,21 +79,14 @@ class PairsInput:
         known = self.how_many()
         return lambda doing, done, total: progress(doing, done, known if done is not None and total is None else total)
 
-    def sources(self) -> PairsInput:
-        """The sources of pairs, which an encoder reads alone."""
-
-        def alone(skip: OnBad | None) -> Iterator[Record]:
-            return (replace(record, pair=record.pair.source) for record in self.begin(skip))
-
-        return replace(self, begin=alone)
-
     def aligned(self, links: Links) -> PairsInput:
         """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
         if links is None:
             return self
         known = alignments_of(links)
         if self.single is not None:
-            return one_input(known.of_one(self.single))
+            pair = known.of_one(self.single)
+            return replace(self, single=pair, begin=lambda _: iter([Record(pair, "the input")]))
         return replace(self, begin=lambda skip: known.linked(self.begin(skip), to_the_end=skip is None))
 
 
@@ -126,22 +110,18 @@ def listed(what: str, values: str | Iterable[str]) -> list[str]:
     return several
 
 
-def one_input(pair: Pair) -> PairsInput:
-    """A sentence or a pair, alone."""
-    return PairsInput(lambda _: iter([Record(pair, "the input")]), how_many=lambda: 1, single=pair)
-
-
 def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str, Any], **how: Any) -> PairsInput:
     """A sentence, or two, or else many pairs, as `pairs_input` takes them.
 
-    Raises: OptionError if they are given both; InputError for what is no text.
+    Raises: OptionError if they are given both, or how to read pairs; InputError for what is no text.
     """
     if a is None and b is None:
         return pairs_input(pairs, reading, **how)
     if pairs is not None:
         raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
-    check_no_reading(reading, how.get("on_bad"))
-    return one_input(pair_of(a, b))
+    check_no_reading(reading, how["on_bad"])
+    single = pair_of(a, b)
+    return PairsInput(lambda _: iter([Record(single, "the input")]), how_many=lambda: 1, single=single)
 
 
 def check_no_reading(reading: Mapping[str, Any], on_bad: OnBad | None = None) -> None:
@@ -154,8 +134,8 @@ def pairs_input(
     pairs: Pairs,
     reading: Mapping[str, Any],
     *,
-    id: str | int | None = None,
     on_bad: OnBad | None = None,
+    id: str | int | None = None,
     labels: Iterable[str] | None = None,
     seed: int = 0,
 ) -> PairsInput:
@@ -168,44 +148,35 @@ def pairs_input(
     if isinstance(pairs, PairsInput):
         return pairs
     reading = dict(reading)
-    if reading.pop("skip_bad", False) and on_bad is None:
-        on_bad = lambda _: None  # noqa: E731
+    how: dict[str, Any] = {"skip_bad": bool(reading.pop("skip_bad", False) or on_bad), "on_bad": on_bad}
     if (columns := reading.get("columns")) is not None:
         reading["columns"] = tuple(map(str, [columns] if isinstance(columns, str | int) else columns))
     classes = [] if labels is None else listed("labels", labels)
-    how = FileReading(**reading, id=None if id is None else str(id), labelled=labels is not None and not classes)
+    named = None if id is None else str(id)
+    file_reading = files.FileReading(**reading, id=named, labelled=labels is not None and not classes)
     if pairs is None:
-        return PairsInput(lambda _: shipped_pairs(), on_bad, lambda: about_how_many(()))
-    if (paths := _paths_in(pairs)) == (RANDOM,):
-        return PairsInput(lambda _: random_pairs(seed), on_bad, lambda: RANDOM_SEQUENCES)
+        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: files.about_how_many(()), **how)
+    if (paths := _paths_in(pairs)) == (files.RANDOM,):
+        return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **how)
+    how["has_ids"] = named is not None
     if paths is not None:
-        return _files_input(paths, how, on_bad)
-    objects = objects_in(pairs, how)
+        how |= {"is_stream": any(map(_is_pipe, paths)), "how_many": lambda: files.about_how_many(paths)}
+        told = cache(warn)  # once, however often they are read
+        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, told), **how)
+    objects = objects_in(pairs, file_reading)
 
     def begin(skip: OnBad | None) -> Iterator[Record]:
         for record in objects.records(skip):
             known = record.place.row <= len(classes)
             yield replace(record, label=classes[record.place.row - 1]) if known else record
 
-    is_stream = isinstance(objects.items, Iterator)
-    return PairsInput(begin, on_bad, lambda: objects.total, has_ids=how.id is not None, is_stream=is_stream)
-
-
-def _files_input(paths: tuple[str, ...], reading: FileReading, on_bad: OnBad | None) -> PairsInput:
-    note = cache(warn)  # once, however often they are read
-    is_stream = any(path == STDIN or _is_pipe(path) for path in paths)
-    return PairsInput(
-        lambda skip: read_pairs(paths, reading, skip, note),
-        on_bad,
-        lambda: about_how_many(paths),
-        has_ids=reading.id is not None,
-        is_file=not is_stream,
-        is_stream=is_stream,
-    )
+    how |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
+    return PairsInput(begin, **how)
 
 
 def _is_pipe(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113
+    there = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113
+    return path == STDIN or there
 
 
 def _paths_in(pairs: Any) -> tuple[str, ...] | None:

@@ -50,9 +50,8 @@ def explain(
 ) -> Explanations:
     """How heads make their patterns, by one sentence or pair, or by many pairs. `to_frame()` has a row a head.
 
-    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads; `["2-0"]` of the result is one's. `pattern` is
-    what to explain, by default each head's own label. With a `token` of one input, `to_frame()` has what the heads make
-    of every key at that query. Without a sentence, `pairs` are those of `heads`.
+    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads; `["2-0"]` of the result is one's. By default each
+    head's own label is the `pattern` that is explained. With a `token` of one input, `to_frame()` has every key's part.
 
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
@@ -96,7 +95,6 @@ def head(
 
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
     measured over the pairs. With a `treebank`, as `syntax` takes it, each is held against its trees: `["3-4"].syntax`.
-    Without a sentence, `pairs` are those of `heads`.
 
     Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
@@ -151,14 +149,11 @@ def ablate(
 
     The sets are the heads that are labelled with each `pattern` (or at most `top` that are most above chance), found by
     a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `each` each of these or
-    of all heads alone, measured on all pairs. A set's output is put at zero or at its mean, and compared with `draws`
-    distinct sets of other heads of the same layers.
-    `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
-    has heads for; of decoder and cross attention it is `target`. `labels` say which class each pair is of, for
-    `classifier`: by default a column `label` does.
+    of all alone. Their output is put at zero or at its mean. `draws` sets of other heads of the same layers stand
+    beside. `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, or `target`, by default what
+    the checkpoint has heads for; `labels`, or a column `label`, are the pairs' classes for `classifier`.
 
-    Raises: as `heads`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
-    heads that the model has not got; CaptureError if its heads cannot be switched off.
+    Raises: as `heads`; InputError if no pair is left; CaptureError if heads cannot be switched off.
     """
     for name in (measures := tuple(dict.fromkeys(listed("measure", measure)))):
         check_known("measure", name, (*MEASURES, OF_TARGETS))
@@ -220,9 +215,8 @@ def compare(
     """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
 
     With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place. A
-    difference survives if it is beyond chance, and `least` or more. A `pattern` of your own is compared as well;
-    `predictive` is not: each model has its own idea of it. `heads` are those that will be looked up, and have to be
-    there.
+    difference survives if it is beyond chance, and `least` or more. `predictive` is not compared: each model has its
+    own idea of it. `heads` are those that will be looked up, and have to be there.
 
     Raises: as `heads`; ModelError if the models' heads cannot be matched.
     """
@@ -261,11 +255,9 @@ def syntax(
 
     A treebank is a file in CoNLL-U, or several; or `Sentence`s with words and the tags `upos`, `head` and `deprel`.
     `held` is a second one, in which gains are tested again. With `subtypes`, relations such as `nsubj:pass` have rows
-    of their own. `best()` has the best head of each relation, `statements` says what heads do. A `relation` is one
-    that will be looked up, and has to be there. `state` keeps the sums of `treebank`.
+    of their own. A `relation` is one that will be looked up, and has to be there. `state` keeps the sums of `treebank`.
 
-    Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
-    stand in the text.
+    Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where tokens stand.
     """
     if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")

@@ -37,7 +37,7 @@ def report(
     heads: Heads | None = None,
     neurons: bool = True,
     size: float | None = None,
-    window: Sequence[int] | None = None,
+    window: Sequence[int] | str | None = None,
     output: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Page:
@@ -46,12 +46,9 @@ def report(
     It is of one input, of saved `weights`, of many pairs, or of a result of `classify` or `heads` that is there
     already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
     number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
-    first and last tokens are the `window`. The page of many pairs has labels and how sure they are, scores with errors
-    and where attention goes, but no weights. `attention` is one of an encoder-decoder's, or "all" for a page with a
-    switch between them. The page is written to `output`, if that is given.
+    first and last tokens are the `window`. The page is written to `output`, if that is given.
 
-    Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
-    size; SelectionError for heads that the model has not got.
+    Raises: as `heads`; OptionError if a result's attention was not kept, or a ranking has no labels.
     """
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
@@ -88,7 +85,7 @@ def plot(
     heads: Heads | None = None,
     lines: bool = False,
     width: float = COLUMN,
-    window: Sequence[int] | None = None,
+    window: Sequence[int] | str | None = None,
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -96,14 +93,13 @@ def plot(
 ) -> bytes:
     """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
 
-    It is of one input, of saved `weights`, of many pairs, or of a result that is there already. Of one input or a
-    classification it is the `map`, all `scores`, their best and mean by `layers`, the `profile` of where attention
-    goes, or the weights of some `heads` (kind `head`), as heat maps or as `lines`, on all tokens or on those of a
-    `window`. Many pairs have all of these but `head`. Of an ablation, a similarity, a comparison (for some patterns or
-    all) or a syntax there is one kind each.
+    It is of one input, of saved `weights`, of many pairs, or of a result that is there already: the `map`, all
+    `scores`, their best and mean by `layers`, the `profile` of where attention goes, or, of one input, the weights of
+    some `heads` (kind `head`), as heat maps or as `lines`, on all tokens or on those of a `window`. Of an ablation, a
+    similarity, a comparison (for some patterns or all) or a syntax there is one kind each.
 
-    Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
-    matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
+    Raises: as `heads`; OptionError if there is no such picture; OutputError if matplotlib is not installed;
+    SelectionError for heads that are not there, or too many for the width.
     """
     path = _place(output)
     look = PictureFile(format or ("svg" if path is None else path.suffix.lower()[1:]), width)  # type: ignore[arg-type]

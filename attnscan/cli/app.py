@@ -45,7 +45,7 @@ LISTED: dict[str, dict[str, str]] = {
         "models": "The models that can run now. Given a checkpoint, it shows what can be scored in it.",
     },
 }
-"""What each command's help begins with, by their groups; the list of commands has the first sentence."""
+"""What each command's help begins with, by the groups, which are modules of `commands`; a list has its first words."""
 COMMANDS = {name: about for commands in LISTED.values() for name, about in commands.items()}
 _OPTION = 26  # columns of an option in help, unless it is longer
 
@@ -90,10 +90,10 @@ class _Command(_QuickFlags, TyperCommand):
         """Find out what it takes: its own options, and those that it shares with others."""
         from attnscan.cli.options import read, shared_params
 
-        module = import_module(f"attnscan.cli.commands.{self.name}")
+        group = next(heading for heading, commands in LISTED.items() if self.name in commands)
+        module = import_module(f"attnscan.cli.commands.{group.lower().replace(' ', '_')}")
         self._run = read(getattr(module, str(self.name)))
         self.params = [*self._run.params, *shared_params(str(self.name))]
-        self.epilog = f"Example: {module.EXAMPLE}"
         return self
 
     def make_context(self, *args: Any, **named: Any) -> Any:

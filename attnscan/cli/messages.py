@@ -6,21 +6,20 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnscan.errors import AttnscanError, InputError, OptionError, out_of_memory
+from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
     from attnscan.scan.options import OnProgress
 
 COULD_KEEP = "; with --state FILE the next run goes on from what is done"
-_MOST_SKIPPED = 3  # bad records that are reported; the others are counted
 _UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Typer's own, or Click's, by its version
 
 
@@ -90,12 +89,6 @@ def running(doing: str = "") -> Iterator[OnProgress | None]:
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(level)
-
-
-def report_bad() -> Callable[[InputError], None]:
-    """A function that says of the first bad records that they are skipped."""
-    numbers = iter(range(_MOST_SKIPPED))
-    return lambda error: say(f"skipped: {error.line}" if next(numbers, None) is not None else "")
 
 
 @contextmanager

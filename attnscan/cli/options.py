@@ -15,7 +15,7 @@ import typer
 import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED
 from attnscan.api.pairs import Files
-from attnscan.cli.messages import report_bad, running
+from attnscan.cli.messages import running
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
 from attnscan.results.tables import Format
@@ -43,7 +43,6 @@ HeadsArgument = Annotated[str, argument("One head or several: 2-0, 2-0,6-11, lay
 _PATTERN = "Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat."
 Pattern = Annotated[list[str] | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)]
 Treebank = Annotated[list[str] | None, option("Read sentences with trees, in CoNLL-U. May repeat.", "FILE.conllu")]
-Held = Annotated[list[str] | None, option("A second treebank, in which gains are tested again.", "FILE.conllu")]
 Token = Annotated[str | None, option("One query token: its text, its index, or store#2 for the second one.", "T")]
 Window = Annotated[str | None, option("Only tokens I to J.", "I-J")]
 
@@ -153,25 +152,18 @@ def read(function: Callable[..., None]) -> Any:
 
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
 """What most users need, which help names behind a command's own options."""
-GROUPS: dict[str, tuple[str, ...]] = {
-    "What to read": ("weights", "window", "treebank", "held", *_FILES[1:-1], "id", "skip_bad", "on_long"),
-    "What to score": ("by", "special", "unit", "words", "no_related", "threshold", "split", "seed"),
-    "Encoder-decoders": (
-        *("attention", "query", "alignments", "max_target_tokens", "source_language", "target_language"),
-    ),
-    "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
-    "Model": ("device", "dtype", "batch_tokens"),
-    "Result": ("format", "decimal_comma", "signature"),
-    "Long runs": ("state", "per_pair", "engine", "ray_address", "ray_workers"),
+_SUBJECTS = {
+    "What to read": ("weights window treebank held columns skip_bad on_long", "header no_header quoting encoding id"),
+    "What to score": ("by special unit", "words no_related threshold split seed"),
+    "Encoder-decoders": ("attention", "query alignments max_target_tokens source_language target_language"),
+    "Predictive words": ("predictive", "predictive_words predictive_pairs"),
+    "Model": ("device", "dtype batch_tokens"),
+    "Result": ("format", "decimal_comma signature"),
+    "Long runs": ("state per_pair", "engine ray_address ray_workers"),
 }
+GROUPS = {heading: [*usual.split(), *rare.split()] for heading, (usual, rare) in _SUBJECTS.items()}
 """Options by their subjects, in the order of help; all others are a command's own."""
-RARE = (
-    *("header", "no_header", "quoting", "encoding", "words", "id", "threshold", "split", "no_related", "seed"),
-    *("query", "alignments", "max_target_tokens", "source_language", "target_language"),
-    *("predictive_words", "predictive_pairs"),
-    *("dtype", "batch_tokens", "decimal_comma", "signature"),
-    *("engine", "ray_address", "ray_workers"),
-)
+RARE = [name for _, rare in _SUBJECTS.values() for name in rare.split()]
 """Options that `--help-all` names, and `--help` does not."""
 
 
@@ -186,23 +178,13 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
 
 
 def arguments_of(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a command was given, as its function of the library takes it; what was not given is left out.
-
-    Raises: typer.BadParameter for a value that cannot be read.
-    """
+    """What a command was given, as its function of the library takes it; what was not given is left out."""
     taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
     values = {name: value for name in taken if (value := given.get(name)) not in (None, (), []) and value is not False}
     values |= {name: False for name in ("related", "neurons", "header") if given.get(f"no_{name}")}
     values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
     if "columns" in values:
         values["columns"] = values["columns"].split(",")
-    if "window" in values:
-        first, _, last = values["window"].partition("-")
-        if not (first.isdecimal() and last.isdecimal()):
-            raise typer.BadParameter("--window takes the first and the last index, as 10-40")
-        values["window"] = int(first), int(last)
-    if values.pop("skip_bad", False):
-        values["on_bad"] = report_bad()
     return values
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +49,10 @@ WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _AGAIN_OF_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
 
-View = Callable[[int], "RenderableType"]
-"""A screen of some width."""
+_LONGEST = 300  # characters of the next command
+
+View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
+"""A screen of some width, or its parts."""
 
 
 def check_overwrites(given: Mapping[str, Any]) -> None:
@@ -133,7 +135,6 @@ class Output:
 
     def _screen(self, view: View, above: Sequence[str], then: Sequence[str]) -> bytes:
         """A screen; what to try next is left out of files."""
-        from rich.cells import cell_len
         from rich.console import Console, Group
         from rich.text import Text
 
@@ -142,13 +143,14 @@ class Output:
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
         lines = [Text(plain(line), no_wrap=True, overflow="ellipsis") for line in above]
-        screen = Group(*lines, view(width))
+        shown = view(width)
+        screen = Group(*lines, *(shown if isinstance(shown, Iterator) else [shown]))
         if self.path is not None:
             return rendered(screen, width).encode()
         text = rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color)
         typed = shlex.join(["attnscan", *then])
-        if then and cell_len(typed) <= width - len("Next: ") and plain(typed) == typed:
-            text += f"\nNext: {typed}\n"
+        if then and len(typed) <= _LONGEST and plain(typed) == typed:
+            text += f"\nNext: {typed}\n"  # unbroken, so that it can be pasted from a terminal of any width
         return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 
 
@@ -202,17 +204,16 @@ def about(given: Mapping[str, Any], count: int = 0) -> list[str]:
     return [f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan"]
 
 
-def next_command(given: Mapping[str, Any], *words: str, texts: Sequence[str | None] | None = None) -> list[str]:
+def next_command(given: Mapping[str, Any], *words: str) -> list[str]:
     """The words of a command to try next, on the same input or pairs by the same model.
 
-    None where standard input is gone, or an address holds what is secret. `texts` are the sentences, if they are others
-    than those given.
+    None where standard input is gone, or an address holds what is secret.
     """
     pairs = given.get("pairs") or ()
-    if not words or any(shown(path) != path for path in pairs):
+    if any(shown(path) != path for path in pairs):
         return []
-    sentences = [given.get("a"), given.get("b")] if texts is None else texts
-    again = [*words, *filter(None, sentences), *(word for path in pairs for word in ("--pairs", path))]
+    again = [*words, *filter(None, (given.get("a"), given.get("b")))]
+    again += [word for path in pairs for word in ("--pairs", path)]
     for name in (*_AGAIN, *(() if given.get("attention") == "all" else _AGAIN_OF_KIND)):
         if (value := given.get(name)) not in (None, False):
             again += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]

@@ -173,7 +173,8 @@ class _Run:
             output = fused(module, query, key, value, mask, **rest)
         else:
             of_heads = query.new_zeros((*query.shape[:-1], value.shape[-1]))  # also of padding, which no block reaches
-            self._show(layer, self._computed(layer, of_heads, query, key, value, mask, **rest))
+            for block in self._marked(layer, self._computed(layer, of_heads, query, key, value, mask, **rest)):
+                self.consume(block)
             output = of_heads.transpose(1, 2)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
@@ -183,16 +184,16 @@ class _Run:
         """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
         layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is not None and self.consume is not None:
-            self._show(layer, self._watched(layer, call))
+            for block in self._marked(layer, self._watched(layer, call)):
+                self.consume(block)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, call.output.transpose(1, 2))
 
-    def _show(self, layer: int, blocks: Iterable[AttentionBlock]) -> None:
-        """Show a layer's blocks to the consumer. Raises: _Finished if it is the last layer."""
-        assert self.consume is not None
+    def _marked(self, layer: int, blocks: Iterable[AttentionBlock]) -> Iterator[AttentionBlock]:
+        """A layer's blocks, and a mark while the consumer has one. Raises: _Finished behind the last layer."""
         for block in blocks:
             self.consuming = True
-            self.consume(block)
+            yield block
             self.consuming = False
         if layer == self.tap.calls.grid.shape[0] - 1:
             raise _Finished

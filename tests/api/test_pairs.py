@@ -13,7 +13,7 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.api.pairs import PairsInput, pairs_input
+from attnscan.api.pairs import PairsInput, _paths_in, pairs_input
 from attnscan.errors import InputError, OptionError, PairsError
 
 A, B = "the cat sat on the mat .", "the cat sat ."
@@ -116,19 +116,16 @@ def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, 
     return pairs_input(pairs, {"columns": columns, "skip_bad": skip_bad}, id=id, labels=labels)
 
 
-def test_files_are_told_from_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = list[tuple[str, ...]]()
-    monkeypatch.setattr("attnscan.api.pairs._files_input", lambda paths, *_: files.append(paths))
+def test_files_are_told_from_texts(tmp_path: Path) -> None:
     for given, paths in (
         ("pairs.csv", ("pairs.csv",)),
         (tmp_path, (str(tmp_path),)),
         (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),
         (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
     ):
-        _pairs(given)
-        assert files.pop() == paths
+        assert _paths_in(given) == paths
     for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
-        assert isinstance(_pairs(texts), PairsInput) and not files
+        assert _paths_in(texts) is None and isinstance(_pairs(texts), PairsInput)
 
 
 def test_labels_go_with_their_pairs() -> None:

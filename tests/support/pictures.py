@@ -25,7 +25,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import attnscan
 from attnscan.cli.app import COMMANDS
-from attnscan.cli.commands.plot import Kind
+from attnscan.cli.commands.pictures_and_pages import Kind
 from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose

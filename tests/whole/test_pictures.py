@@ -13,7 +13,7 @@ from pictures import DIRECTORY, of_command, pictures, screens, studies
 from readme import README
 
 from attnscan.cli.app import COMMANDS
-from attnscan.cli.commands.plot import Kind
+from attnscan.cli.commands.pictures_and_pages import Kind
 
 GALLERY = (README.parent / "docs" / "gallery.md").read_text(encoding="utf-8")
 MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))}

@@ -1,1 +1,1 @@
-"""The commands, a module each, from parsing to writing."""
+"""The commands, a module for each group of the help, from parsing to writing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -35,11 +34,9 @@ def over(carrying: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     return "--model", "./toy", "--pairs", "p.csv"
 
 
-def test_several_heads_one_after_the_other_and_what_to_try_next_can_be_run(over: tuple[str, ...]) -> None:
+def test_several_heads_one_after_the_other(over: tuple[str, ...]) -> None:
     screen = run("head", "0-0,1-1", *over).stdout
     assert screen.startswith("pairs  p.csv\n") and screen.index("\n0-0  ") < screen.index("\n1-1  ")
-    words = shlex.split(screen.splitlines()[-1].removeprefix("Next: attnscan "))
-    assert words[:2] == ["show", "0-0"] and CliRunner().invoke(app, words).exit_code == 0
 
 
 def test_a_row_a_head_and_all_of_it_as_json(over: tuple[str, ...], tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_heads_ranks_the_pairs_that_come_along() -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of the pairs that ship with attnscan."""
     first = [*islice(shipped_pairs(), 12)]
-    monkeypatch.setattr("attnscan.api.pairs.shipped_pairs", lambda: iter(first))
+    monkeypatch.setattr("attnscan.inputs.read.shipped_pairs", lambda: iter(first))
 
 
 @pytest.mark.usefixtures("few")

@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.cli.commands import serve as command
+from attnscan.cli.commands import pictures_and_pages as command
 
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)/[A-Za-z0-9_-]{32}/")
 BUNDLED = ("--model", "bundled")

@@ -1,0 +1,44 @@
+"""The commands `attnscan patterns` and `attnscan models`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import attnscan
+from attnscan.cli import options as o
+from attnscan.cli.output import output_of
+
+
+def patterns(
+    context: typer.Context, name: Annotated[str | None, o.argument("Show this one.", "PATTERN")] = None
+) -> None:
+    output = output_of(context.params)
+    from rich.text import Text
+
+    from attnscan.scoring.patterns import SHIPPED, chosen
+    from attnscan.views.terminal.patterns import pattern_text, patterns_text
+
+    known = None if name is None else chosen(name, SHIPPED)[0]
+    output.write(
+        lambda: attnscan.patterns(name),
+        lambda width: Text(patterns_text() if known is None else pattern_text(known, min(width, 80))),
+    )
+
+
+_CHECKPOINT = "Examine this model: a hub id, a directory, or 'bundled'."
+
+
+def models(
+    context: typer.Context, checkpoint: Annotated[str | None, o.argument(_CHECKPOINT, "CHECKPOINT")] = None
+) -> None:
+    output = output_of(context.params)
+    result = o.call("models", context.params)
+    from attnscan.views.terminal.models import checkpoint_view, models_view
+
+    if checkpoint is None:
+        output.write(result.to_frame, lambda _: models_view(result))
+    else:
+        frame = result.to_patterns_frame if output.format == "json" else result.to_frame
+        output.write(frame, lambda _: checkpoint_view(result))

@@ -1,0 +1,68 @@
+"""The commands about certain heads: `attnscan head`, `attnscan show`, `attnscan explain`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from attnscan.cli import options as o
+from attnscan.cli.output import about, output_of
+from attnscan.inputs.files import shown
+from attnscan.results.terms import Side
+
+
+def head(
+    context: typer.Context,
+    heads: o.HeadsArgument,
+    a: o.A = None,
+    b: o.B = None,
+    ablate: Annotated[bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")] = False,
+    treebank: o.Treebank = None,
+) -> None:
+    output = output_of(context.params)
+    result = o.call("head", context.params)
+    from attnscan.views.terminal.card import cards_view
+
+    above = about(context.params, result.ranking.signature.pairs_read)
+    above += [f"treebank  {shown(path)}" for path in treebank or ()]
+    output.write(result.to_frame, partial(cards_view, result), above=above, document=result.document)
+
+
+def show(
+    context: typer.Context,
+    heads: o.HeadsArgument,
+    a: o.A = None,
+    b: o.B = None,
+    average: Annotated[bool, o.flag("--average", "Show the mean of the heads.")] = False,
+    token: o.Token = None,
+    from_sentence: Annotated[Side | None, o.option("Only queries of A or B.")] = None,
+    to_sentence: Annotated[Side | None, o.option("Only keys of A or B.")] = None,
+    window: o.Window = None,
+    top: Annotated[int | None, o.option("List the N strongest weights instead of a map.", "N", min=1)] = None,
+) -> None:
+    output = output_of(context.params)
+    result = o.call("show", context.params)
+    from attnscan.views.terminal.head_weights import head_view
+
+    output.write(result.to_frame, lambda width: head_view(result, width, top), above=about(context.params))
+
+
+_PATTERN = "Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]"
+
+
+def explain(
+    context: typer.Context,
+    heads: o.HeadsArgument,
+    a: o.A = None,
+    b: o.B = None,
+    token: o.Token = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)] = None,
+) -> None:
+    output = output_of(context.params)
+    result = o.call("explain", context.params)
+    from attnscan.views.terminal.explanation import explanation_view
+
+    above = about(context.params, result.signature.pairs_read)
+    output.write(result.to_frame, partial(explanation_view, result), above=above, document=result.to_dict)
