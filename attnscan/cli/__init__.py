@@ -4,5 +4,5 @@ app.py          the commands together, each imported when asked for
 options.py      the options, and what the library calls them
 messages.py     standard error: lines, errors, Ctrl-C, a bar
 output.py       format and place of a result, with what stands around it; that no run writes over what it reads
-commands/       one module a command, from parsing to writing
+commands/       a module for each group of the help, from parsing to writing
 """
