@@ -178,7 +178,7 @@ def window_of(window: Sequence[int] | str | None) -> tuple[int, int] | None:
         return None
     ends: list[Any] = list(window.split("-") if isinstance(window, str) else window)
     if len(ends) != 2 or not all(str(end).isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
-        raise OptionError(f"{window!r:.60} is no window", "give the first and the last index, as 10-40 or (10, 40)")
+        raise OptionError(f"{window!r:.60} is not a window", "give the first and the last index, as 10-40 or (10, 40)")
     return int(ends[0]), int(ends[1])
 
 

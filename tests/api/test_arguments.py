@@ -132,7 +132,7 @@ def test_a_head_may_stand_alone(by_name: Given) -> None:
 
 
 def test_a_window_ends_no_earlier_than_it_begins(by_name: Given) -> None:
-    with pytest.raises(OptionError, match=r"\(4, 2\) is no window"):
+    with pytest.raises(OptionError, match=r"\(4, 2\) is not a window"):
         attnscan.show("0-1", A, B, window=(4, 2), **by_name)
 
 
