@@ -128,7 +128,7 @@ def test_weights_need_no_model() -> None:
 def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
     results = attnscan.classify(pairs=iter(TEXTS), **how)
     assert next(results).units[1] == "the" and len(list(results)) == len(TEXTS) - 1
-    with pytest.raises(InputError, match="pair 2: sentence A is empty"):
+    with pytest.raises(InputError, match="2: sentence A is empty"):
         list(attnscan.classify(pairs=[TEXTS[0], " "], **how))
 
 

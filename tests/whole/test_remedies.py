@@ -33,7 +33,7 @@ FOLLOWED = [
     (f"classify {ONE} --on-long skip", "give truncate or error", f"classify {ONE} --on-long truncate"),
     (f"show 9-0 {ONE}", "give a layer among these", f"show 1-0 {ONE}"),
     ("show 0-0", "give a sentence", f"show 0-0 {ONE}"),
-    (f"show 0-0 {ONE} --window 4-2", "as (10, 40)", f"show 0-0 {ONE} --window 2-4"),
+    (f"show 0-0 {ONE} --window 4-2", "as 10-40", f"show 0-0 {ONE} --window 2-4"),
     ('predictive "the cat" --predictive off', "leave it out", 'predictive "the cat sat"'),
     (f"heads {MANY} --columns x", "name those to read with --columns", f"heads {MANY} --columns sentence_a"),
     (f"heads {MANY} --id key", "--per-pair", f"heads {MANY} --id sentence_a --per-pair e.parquet"),
