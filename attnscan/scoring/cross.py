@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import links_of
 from attnscan.results.terms import AttentionName
-from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern
+from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern, shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnscan.inputs.batch import EncodedBatch
 
-_BY_HAND = "gold links of --alignments"
-
 
 def aligned(batch: EncodedBatch) -> Tensor:
-    """Each target word looks at the source words that it is linked to.
+    """Weight on the source words that the word is aligned with.
+
+    Head: finds the source words of the word.
 
     >>> show(aligned)
              le  chat  noir   the black   cat
@@ -38,7 +38,9 @@ def aligned(batch: EncodedBatch) -> Tensor:
 
 
 def before_aligned(batch: EncodedBatch) -> Tensor:
-    """Each target word looks at the source word before the first that it is linked to.
+    """Weight on the source word before those.
+
+    Head: finds the word before the aligned one.
 
     >>> show(before_aligned)
              le  chat  noir   the black   cat
@@ -50,7 +52,9 @@ def before_aligned(batch: EncodedBatch) -> Tensor:
 
 
 def after_aligned(batch: EncodedBatch) -> Tensor:
-    """Each target word looks at the source word behind the last that it is linked to.
+    """Weight on the source word behind those.
+
+    Head: finds the word behind the aligned one.
 
     >>> show(after_aligned)
              le  chat  noir   the black   cat
@@ -62,7 +66,10 @@ def after_aligned(batch: EncodedBatch) -> Tensor:
 
 
 def same_place(batch: EncodedBatch) -> Tensor:
-    """Target word q of D looks at source word q·(S - 1)/(D - 1) of S, rounded, halves up; at the first if D is 1.
+    """Weight on the source word at the same place.
+
+    Target word q of D looks at source word q·(S - 1)/(D - 1) of S, rounded, halves up; at the first if D is 1.
+    Head: finds the source word at the same place.
 
     >>> show(same_place)
              le  chat  noir   the black   cat
@@ -79,7 +86,9 @@ def same_place(batch: EncodedBatch) -> Tensor:
 
 
 def even(batch: EncodedBatch) -> Tensor:
-    """Each target word looks evenly at all source words.
+    """How evenly weight spreads over the source words.
+
+    Head: spreads over the source.
 
     >>> show(even)
              le  chat  noir   the black   cat
@@ -104,70 +113,11 @@ def _linked(batch: EncodedBatch, keys: Callable[[list[int]], list[int]]) -> Tens
     return cells & linked
 
 
-ALIGNED = Pattern(
-    "aligned",
-    "A",
-    aligned,
-    "weight on the source words that the word is aligned with",
-    words="the aligned source words",
-    group="same",
-    color="#0072b2",
-    clause="finds the source words of the word",
-    queries="target words with a link",
-    keys="the source words that they are linked to",
-    source=_BY_HAND,
-)
-BEFORE_ALIGNED = Pattern(
-    "before-aligned",
-    "L",
-    before_aligned,
-    "weight on the source word before those",
-    words="the word before the aligned one",
-    group="back",
-    color="#e69f00",
-    clause="finds the word before the aligned one",
-    queries="target words with a link that is not to the first source word",
-    keys="the source word before the first that they are linked to",
-    source=_BY_HAND,
-)
-AFTER_ALIGNED = Pattern(
-    "after-aligned",
-    "R",
-    after_aligned,
-    "weight on the source word behind those",
-    words="the word after the aligned one",
-    group="ahead",
-    color="#56b4e9",
-    clause="finds the word behind the aligned one",
-    queries="target words with a link that is not to the last source word",
-    keys="the source word behind the last that they are linked to",
-    source=_BY_HAND,
-)
-SAME_PLACE = Pattern(
-    "same-place",
-    "S",
-    same_place,
-    "weight on the source word at the same place",
-    words="the source word at the same place",
-    group="around",
-    color="#cc79a7",
-    clause="finds the source word at the same place",
-    queries="all target words",
-    keys="the source word as far from the source's start, in proportion",
-)
-EVEN = Pattern(
-    "even",
-    "e",
-    even,
-    "how evenly weight spreads over the source words",
-    even=True,
-    words="all words evenly",
-    group="everywhere",
-    color="#d55e00",
-    clause="spreads over the source",
-    queries="all target words",
-    keys="all source words, evenly: what a key gets beyond that does not count",
-)
+ALIGNED = shipped(aligned, "A", "#0072b2", "same", "the aligned source words")
+BEFORE_ALIGNED = shipped(before_aligned, "L", "#e69f00", "back", "the word before the aligned one")
+AFTER_ALIGNED = shipped(after_aligned, "R", "#56b4e9", "ahead", "the word after the aligned one")
+SAME_PLACE = shipped(same_place, "S", "#cc79a7", "around", "the source word at the same place")
+EVEN = shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True)
 
 UNALIGNED_PATTERNS: tuple[Pattern, ...] = (SAME_PLACE, IDENTICAL, DELIMITER, EVEN)
 """The patterns of cross attention that need no links."""

@@ -7,7 +7,8 @@ head following the pattern would look at. The drawings below are those functions
     Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all zero
     is not eligible: it is left out of the score.
 
-Below each function stands all that is said of its pattern. A new pattern is one of both, and its name in `PATTERNS`.
+A function's docstring says what its pattern counts, and below it stands how screens show it. A new pattern is one of
+both, and its name in `PATTERNS`.
 
 A user's own come from a Python file, `FILE.py:FUNCTION`. Reading one runs the file's code. This module imports no
 tensor library.
@@ -41,7 +42,6 @@ PATTERN_SET_VERSION = "4"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
-_OLSSON = "Elhage et al., A Mathematical Framework for Transformer Circuits (2021); Olsson et al. (2022)"
 
 _SUFFIX = ".py"
 _HOW = f"name it as FILE{_SUFFIX}:FUNCTION"
@@ -84,17 +84,22 @@ class Pattern:
     """Where the pattern comes from."""
 
     @classmethod
-    def of(cls, function: TargetFunction) -> Pattern:
-        """A pattern of one's own, called after its function: `subject_verb` is `subject-verb`.
+    def of(cls, function: TargetFunction, **how: Any) -> Pattern:
+        """A pattern called after its function, `subject_verb` is `subject-verb`, with what the docstring says of it.
 
+        That begins with what the score counts. Further lines may tell `Queries:` and `Keys:`, what a `Head:` does that
+        follows it, and its `Source:`.
         Raises: OptionError if the function has no name to go by.
         """
         name = getattr(function, "__name__", "<nameless>")
         if "<" in name:
             raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
-        about, _, _ = (function.__doc__ or "").strip().partition("\n")
-        name = name.strip("_").replace("_", "-")
-        return cls(name, name[:1].upper(), function, about.rstrip(".") or f"weight on the targets of {name}")
+        name, (about, *lines) = name.strip("_").replace("_", "-"), (function.__doc__ or "").strip().split("\n")
+        fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
+        said = (line.strip().partition(": ") for line in lines)
+        how = {fields[key]: text.rstrip(".") for key, _, text in said if key in fields} | how
+        counts = about[:1].lower() + about[1:].rstrip(".") or f"weight on the targets of {name}"
+        return cls(name, how.pop("letter", name[:1].upper()), function, counts, **how)
 
     @property
     def scored(self) -> Scored:
@@ -109,8 +114,18 @@ class Pattern:
         return "\n".join(line.removeprefix("    ") for line in lines)
 
 
+def shipped(function: TargetFunction, letter: str, color: str, group: str, words: str, **how: Any) -> Pattern:
+    """A pattern of ours: what its function's docstring says of it, and how screens show it."""
+    look = {"letter": letter, "color": color, "group": group, "words": words}
+    return Pattern.of(function, **{"source": _VIG, **look, **how})
+
+
 def next_word(batch: EncodedBatch) -> Tensor:
-    """Each word looks at the word after it in its sentence.
+    """Weight on the next word of the sentence.
+
+    Queries: words that are followed by a word of the same sentence.
+    Keys: that next word.
+    Head: finds the next word.
 
     >>> show(next_word)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -125,23 +140,15 @@ def next_word(batch: EncodedBatch) -> Tensor:
     return batch.same_sentence & (batch.offset == 1)
 
 
-NEXT_WORD = Pattern(
-    "next-word",
-    "N",
-    next_word,
-    "weight on the next word of the sentence",
-    words="the next word",
-    group="ahead",
-    color="#3d8fd6",
-    clause="finds the next word",
-    queries="words that are followed by a word of the same sentence",
-    keys="that next word",
-    source=_VIG,
-)
+NEXT_WORD = shipped(next_word, "N", "#3d8fd6", "ahead", "the next word")
 
 
 def previous_word(batch: EncodedBatch) -> Tensor:
-    """Each word looks at the word before it in its sentence.
+    """Weight on the previous word of the sentence.
+
+    Queries: words that come after a word of the same sentence.
+    Keys: that previous word.
+    Head: finds the previous word.
 
     >>> show(previous_word)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -156,23 +163,15 @@ def previous_word(batch: EncodedBatch) -> Tensor:
     return batch.same_sentence & (batch.offset == -1)
 
 
-PREVIOUS_WORD = Pattern(
-    "previous-word",
-    "P",
-    previous_word,
-    "weight on the previous word of the sentence",
-    words="the previous word",
-    group="back",
-    color="#e69f00",
-    clause="finds the previous word",
-    queries="words that come after a word of the same sentence",
-    keys="that previous word",
-    source=_VIG,
-)
+PREVIOUS_WORD = shipped(previous_word, "P", "#e69f00", "back", "the previous word")
 
 
 def identical(batch: EncodedBatch) -> Tensor:
-    """A word that occurs again, itself or a related word, looks at all of those and at itself.
+    """Weight on identical or related words, the word itself included.
+
+    Queries: words, not punctuation, that have another identical or related word anywhere.
+    Keys: those words, and the word itself.
+    Head: finds identical words.
 
     >>> show(identical)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -187,24 +186,15 @@ def identical(batch: EncodedBatch) -> Tensor:
     return batch.alike & batch.recurs[..., None]
 
 
-IDENTICAL = Pattern(
-    "identical",
-    "I",
-    identical,
-    "weight on identical or related words, the word itself included",
-    words="the same words",
-    group="same",
-    color="#009e73",
-    clause="finds identical words",
-    of_others=True,
-    queries="words, not punctuation, that have another identical or related word anywhere",
-    keys="those words, and the word itself",
-    source=_VIG,
-)
+IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", of_others=True)
 
 
 def cross_sentence(batch: EncodedBatch) -> Tensor:
-    """A word looks at the same or a related word in the other sentence.
+    """Weight on identical or related words of the other sentence.
+
+    Queries: words, not punctuation, that have an identical or related word in the other sentence.
+    Keys: those words.
+    Head: finds identical words in the other sentence.
 
     >>> show(cross_sentence)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -219,24 +209,17 @@ def cross_sentence(batch: EncodedBatch) -> Tensor:
     return batch.alike & ~batch.same_sentence
 
 
-CROSS_SENTENCE = Pattern(
-    "cross-sentence",
-    "X",
-    cross_sentence,
-    "weight on identical or related words of the other sentence",
-    words="the same words in the other sentence",
-    group="same",
-    color="#cc79a7",
-    clause="finds identical words in the other sentence",
-    part_of="identical",
-    queries="words, not punctuation, that have an identical or related word in the other sentence",
-    keys="those words",
-    source=_VIG,
+CROSS_SENTENCE = shipped(
+    cross_sentence, "X", "#cc79a7", "same", "the same words in the other sentence", part_of="identical"
 )
 
 
 def delimiter(batch: EncodedBatch) -> Tensor:
-    """Each word looks at the special tokens that the tokenizer inserted.
+    """Weight on special tokens such as [CLS] and [SEP].
+
+    Queries: all words.
+    Keys: all special tokens that the tokenizer inserted.
+    Head: attends to special tokens.
 
     >>> show(delimiter)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -251,23 +234,15 @@ def delimiter(batch: EncodedBatch) -> Tensor:
     return batch.word[:, batch.queries, None] & batch.special[:, None, batch.keys]
 
 
-DELIMITER = Pattern(
-    "delimiter",
-    "D",
-    delimiter,
-    "weight on special tokens such as [CLS] and [SEP]",
-    words="special tokens",
-    group="rest",
-    color="#8a8a8a",
-    clause="attends to special tokens",
-    queries="all words",
-    keys="all special tokens that the tokenizer inserted",
-    source=_VIG,
-)
+DELIMITER = shipped(delimiter, "D", "#8a8a8a", "rest", "special tokens")
 
 
 def bag_of_words(batch: EncodedBatch) -> Tensor:
-    """Each word looks evenly at all words of its sentence, itself included.
+    """How evenly weight spreads over the words of the sentence.
+
+    Queries: all words.
+    Keys: all words of the same sentence, itself included, evenly: what a key gets beyond that does not count.
+    Head: spreads over its own sentence.
 
     >>> show(bag_of_words)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -283,20 +258,7 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
     return inside / inside.sum(-1)[..., None].clip(1)
 
 
-BAG_OF_WORDS = Pattern(
-    "bag-of-words",
-    "B",
-    bag_of_words,
-    "how evenly weight spreads over the words of the sentence",
-    words="its own sentence evenly",
-    group="everywhere",
-    color="#d55e00",
-    clause="spreads over its own sentence",
-    even=True,
-    queries="all words",
-    keys="all words of the same sentence, itself included, evenly: what a key gets beyond that does not count",
-    source=_VIG,
-)
+BAG_OF_WORDS = shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True)
 
 
 # Its target is what the model itself says: `predictive.py` asks it.
@@ -316,7 +278,12 @@ PREDICTIVE = Pattern(
 
 
 def induction(batch: EncodedBatch) -> Tensor:
-    """A word whose text came before looks at the word after its last earlier occurrence.
+    """Weight on the word that followed the word's last earlier occurrence.
+
+    Queries: words whose text occurred before, where a word followed.
+    Keys: the word after the last earlier occurrence.
+    Head: finds what followed the same word before.
+    Source: Elhage et al., A Mathematical Framework for Transformer Circuits (2021); Olsson et al. (2022).
 
     >>> show(induction)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -333,23 +300,16 @@ def induction(batch: EncodedBatch) -> Tensor:
     return last.roll(1, -1) & batch.word[:, None, batch.keys]
 
 
-INDUCTION = Pattern(
-    "induction",
-    "J",
-    induction,
-    "weight on the word that followed the word's last earlier occurrence",
-    words="what followed the same word before",
-    group="same",
-    color="#0072b2",
-    clause="finds what followed the same word before",
-    queries="words whose text occurred before, where a word followed",
-    keys="the word after the last earlier occurrence",
-    source=_OLSSON,
-)
+INDUCTION = shipped(induction, "J", "#0072b2", "same", "what followed the same word before")
 
 
 def duplicate_token(batch: EncodedBatch) -> Tensor:
-    """A word looks at the earlier occurrences of its text.
+    """Weight on earlier occurrences of the word.
+
+    Queries: words whose text occurred before.
+    Keys: all earlier occurrences.
+    Head: finds the same word before.
+    Source: Wang et al., Interpretability in the Wild (2022).
 
     >>> show(duplicate_token)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -366,23 +326,16 @@ def duplicate_token(batch: EncodedBatch) -> Tensor:
     return earlier if batch.visible is None else earlier & batch.visible
 
 
-DUPLICATE_TOKEN = Pattern(
-    "duplicate-token",
-    "T",
-    duplicate_token,
-    "weight on earlier occurrences of the word",
-    words="the same word before",
-    group="same",
-    color="#56b4e9",
-    clause="finds the same word before",
-    queries="words whose text occurred before",
-    keys="all earlier occurrences",
-    source="Wang et al., Interpretability in the Wild (2022)",
-)
+DUPLICATE_TOKEN = shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before")
 
 
 def first_token(batch: EncodedBatch) -> Tensor:
-    """Each word looks at the first token of the input, where the attention of decoders rests.
+    """Weight on the first token of the input.
+
+    Queries: all words but the first token itself.
+    Keys: the first token, whatever it is.
+    Head: attends to the first token.
+    Source: Xiao et al., Efficient Streaming Language Models with Attention Sinks (2023).
 
     >>> show(first_token)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
@@ -398,19 +351,7 @@ def first_token(batch: EncodedBatch) -> Tensor:
     return batch.word[:, batch.queries, None] & first & (batch.offset != 0)
 
 
-FIRST_TOKEN = Pattern(
-    "first-token",
-    "F",
-    first_token,
-    "weight on the first token of the input",
-    words="the first token",
-    group="rest",
-    color="#4d4d4d",
-    clause="attends to the first token",
-    queries="all words but the first token itself",
-    keys="the first token, whatever it is",
-    source="Xiao et al., Efficient Streaming Language Models with Attention Sinks (2023)",
-)
+FIRST_TOKEN = shipped(first_token, "F", "#4d4d4d", "rest", "the first token")
 
 
 PATTERNS: tuple[Pattern, ...] = (

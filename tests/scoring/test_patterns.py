@@ -136,7 +136,7 @@ def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
     path = list(sys.path)
     pattern = own_pattern("mine.py:two_back")
     assert (pattern.id, pattern.letter) == ("two-back", "T") and sys.path == path
-    assert pattern.counts == "Each word looks at the word before the one before it"
+    assert pattern.counts == "each word looks at the word before the one before it"
     file.write_text(CODE + "# another line\n")
     again = own_pattern(f"{file}:two_back")
     assert again.id == pattern.id and again.code != pattern.code
@@ -189,7 +189,7 @@ def test_commands_score_by_it() -> None:
     assert list(one.columns[-2:]) == ["two-back", "entropy"]
     Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
     many = _table("heads", "--pairs", "pairs.csv", *OFF, *own, "-p", "D")
-    assert list(many["pattern"].unique()) == ["two-back", "delimiter"]
+    assert set(many["pattern"]) == {"two-back", "delimiter"}
     score = many[many["pattern"] == "two-back"].set_index(["layer", "head"])["score"]
     assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(score.to_dict(), abs=2e-6)
     assert set(_table("explain", "0-2", A, B, *own)["pattern"]) == {"two-back"}
@@ -212,7 +212,7 @@ def test_commands_score_by_it() -> None:
 def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, message: str) -> None:
     done = CliRunner().invoke(app, [*arguments, *MODEL])
     assert done.exit_code == code and done.stdout == ""
-    assert done.stderr.startswith(f"attnscan: {message}") and done.stderr.count("\n") == 1
+    assert message in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:

@@ -39,7 +39,7 @@ def next_again(batch: attnscan.EncodedBatch) -> Tensor:
 def test_a_function_is_a_pattern() -> None:
     pattern = Pattern.of(two_back)
     assert (pattern.id, pattern.letter) == ("two-back", "T")
-    assert pattern.counts == "Each word looks at the word before the one before it"
+    assert pattern.counts == "each word looks at the word before the one before it"
     assert Pattern.of(next_again).counts == "weight on the targets of next-again"
 
 
