@@ -97,7 +97,7 @@ class Pattern:
         name, (about, *lines) = name.strip("_").replace("_", "-"), (function.__doc__ or "").strip().split("\n")
         fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
         said = (line.strip().partition(": ") for line in lines)
-        how = {fields[key]: text.rstrip(".") for key, _, text in said if key in fields} | how
+        how |= {fields[key]: text.rstrip(".") for key, _, text in said if key in fields}
         counts = about[:1].lower() + about[1:].rstrip(".") or f"weight on the targets of {name}"
         return cls(name, how.pop("letter", name[:1].upper()), function, counts, **how)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -20,8 +19,6 @@ from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
 from attnscan.scoring.blocks import Adding, Blocks, error, ratio, residuals
 
 _MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
-_MOST_DOCUMENTS = 1024  # errors are by document up to so many
-_ALL = "0" * 16  # the key of what is summed over all documents
 
 
 @dataclass(frozen=True)
@@ -39,24 +36,6 @@ class RelationSums(Adding):
     """Of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word is a
     target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
 
-    @classmethod
-    def of(
-        cls,
-        rows: Sequence[Row],
-        of_rows: Mapping[str, FloatArray],
-        of_all: Mapping[str, FloatArray],
-        documents: Sequence[str],
-        of_sentences: Mapping[str, FloatArray],
-    ) -> Self:
-        """The sums of some sentences, with the key of each one's document.
-
-        Shape: `of_rows` [row, ...], `of_sentences` [sentence, row, ...].
-        """
-        whole = {_name(name, row): values[None, at] for name, values in of_rows.items() for at, row in enumerate(rows)}
-        whole |= {name: values[None] for name, values in of_all.items()}
-        by_document = {_name(n, row): own[:, at] for n, own in of_sentences.items() for at, row in enumerate(rows)}
-        return cls(Blocks.of([_ALL], whole, 1), Blocks.of(documents, by_document, _MOST_DOCUMENTS))
-
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows of these sentences."""
@@ -70,8 +49,9 @@ class RelationSums(Adding):
         return layers, heads
 
 
-def _name(name: str, row: Row) -> str:
-    return f"{name}|{row.relation}|{row.direction}"
+def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
+    return {f"{name}|{'|'.join(row)}": own[:, at] for name, own in sums.items() for at, row in enumerate(rows)}
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -88,7 +68,7 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     def of_rows(blocks: Blocks, name: str) -> FloatArray:
         """Shape: [block, ..., row]."""
-        return np.stack([blocks.sums[_name(name, row)] for row in rows], -1)
+        return np.stack([blocks.sums[f"{name}|{'|'.join(row)}"] for row in rows], -1)
 
     words, wordless = map(int, sums.whole.sums["words"][0])
     if wordless > _MOST_WORDLESS * words:
@@ -102,14 +82,14 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         of_rows(sums.whole, name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
     )
     (linked,), ((links, neighbours),) = sums.whole.sums["linked"], sums.whole.sums["links"]
-    gain, se, clusters = ratio(beyond, n), error(residuals(beyond, n)), (n > 0).sum(0).astype(float)
 
-    def emptied(values: FloatArray) -> FloatArray:
+    def known(values: FloatArray) -> FloatArray:
         return np.where(met < FEWEST, np.nan, values)
 
+    gain, se = known(ratio(beyond, n)), known(error(residuals(beyond, n)))
+    clusters = np.broadcast_to((n > 0).sum(0), gain.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted, by_chance = (eligible, chance_eligible) if among else (n.sum(0), n.sum(0))
-        gain, se = emptied(gain), emptied(se)
         larger = by_half.sum(0).argmax(0)
         return Syntax(
             rows,
@@ -117,15 +97,15 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
                 n=n.sum((0, 1, 2)).astype(np.int64),
                 sentences=met.astype(np.int64),
                 rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
-                rule_accuracy=emptied(by_rule.sum(0) / n.sum((0, 1, 2))),
+                rule_accuracy=known(by_rule.sum(0) / n.sum((0, 1, 2))),
             ),
-            accuracy=emptied(ratio(hits, n)),
-            weight=emptied(weight / counted),
-            weight_among_words=emptied(on_words / eligible),
-            chance=emptied(chance / by_chance),
+            accuracy=known(ratio(hits, n)),
+            weight=known(weight / counted),
+            weight_among_words=known(on_words / eligible),
+            chance=known(chance / by_chance),
             gain=gain,
             se=se,
-            p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, np.broadcast_to(clusters, gain.shape))),
+            p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
             uuas=linked / links,
             chain_uuas=float(neighbours / links),
             clusters=len(n),

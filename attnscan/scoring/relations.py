@@ -18,9 +18,13 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, PARTS_OF_SPEECH, RULES, Row
-from attnscan.scoring.relation_sums import RelationSums, ordered
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.relation_sums import RelationSums, by_row, ordered
 from attnscan.scoring.scorer import LEAST_SHARE
 from attnscan.scoring.units import UnitBlock, Units, exact
+
+_MOST_DOCUMENTS = 1024  # errors are by document up to so many
+_ALL = "0" * 16  # the key of what is summed over all documents
 
 
 class Item(NamedTuple):
@@ -146,9 +150,15 @@ class RelationScorer:
         words = sum(len(_sentence(encoded).tags["head"]) for encoded in inputs)
         wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
         of_sentences = {"n": self._n, "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]), "rules": self._rules}
-        of_rows = sums | {"met": (self._n.sum(-1) > 0).sum(0).astype(np.float64)}
-        of_all = {"linked": linked, "links": self._count, "words": np.array([words, wordless], dtype=float)}
-        return RelationSums.of(self._rows, of_rows, of_all, list(map(_document, inputs)), of_sentences)
+        sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
+        whole = by_row(self._rows, {name: values[None] for name, values in sums.items()})
+        whole |= {
+            "linked": linked[None],
+            "links": self._count[None],
+            "words": np.array([[words, wordless]], dtype=float),
+        }
+        documents = Blocks.of(list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS)
+        return RelationSums(Blocks.of([_ALL], whole, 1), documents)
 
 
 def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ import pytest
 
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
-from attnscan.scoring.relation_sums import RelationSums, syntax_of
+from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.relation_sums import RelationSums, by_row, syntax_of
 
 LAYERS, HEADS = 1, 2
 OF_HEADS = LAYERS, HEADS
@@ -29,7 +30,9 @@ def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     for sums in (of_rows, of_all, of_sentence):
         sums |= {name: np.asarray(known[name], dtype=np.float64) for name in {*sums} & {*known}}
     of_sentences = {name: values[None] for name, values in of_sentence.items()}
-    return RelationSums.of(rows, of_rows, of_all, [document], of_sentences)
+    whole = {name: values[None] for name, values in of_all.items()}
+    whole |= by_row(rows, {name: values[None] for name, values in of_rows.items()})
+    return RelationSums(Blocks.of(["0" * 16], whole, 1), Blocks.of([document], by_row(rows, of_sentences)))
 
 
 def pointed(*counts: tuple[int, str, int]) -> np.ndarray[Any, Any]:
