@@ -3,10 +3,6 @@
 A block is a pair or, of many pairs, those whose keys begin alike, by as many bits as leave no more blocks than are
 kept. Which pairs are together follows from the pairs alone, so that shards, order and resumption change nothing. What
 is said of sums is a function over their first axis: a ratio, its error, the error between two, bootstrap resamples.
-
-A label of one input rests on a handful of words, one of a corpus on its pairs. Drawing as many of them with
-replacement, again and again, shows how much of it is theirs. Of one input it cannot tell what another would say.
-Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6.
 """
 
 from __future__ import annotations
@@ -28,12 +24,9 @@ KINDS = ("every_key", "words_only")
 PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
 """What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
 wider target of which this one is a part; and, of patterns of others, what lies on the query itself."""
-BITS = 64
-"""Of a pair's key, by which it is told from all others."""
-MOST_BLOCKS, FEWEST_BLOCKS = 256, 32
-"""Blocks that are kept of a model of usual size, and of one of thousands of heads."""
-ROOM = 1 << 23
-"""Numbers that all blocks may hold together: 64 MB."""
+BITS = 64  # of a pair's key, by which it is told from all others
+MOST_BLOCKS, FEWEST_BLOCKS = 256, 32  # blocks that are kept of a model of usual size, and of one of thousands of heads
+ROOM = 1 << 23  # numbers that all blocks may hold together: 64 MB
 
 
 def added(a: Any, b: Any) -> Any:
@@ -57,12 +50,9 @@ class Adding:
 class Blocks:
     """Named sums, the block first in every shape. They add; what one of two does not name counts as zero in it."""
 
-    keys: NDArray[np.uint64]
-    """Sorted: the first `bits` bits of the keys of each block's pairs."""
-    sums: Mapping[str, FloatArray]
-    """By name. Shape: [block, ...], as a rule [block, layer, head, column]."""
-    most: int = MOST_BLOCKS
-    """How many blocks are kept."""
+    keys: NDArray[np.uint64]  # sorted: the first `bits` bits of the keys of each block's pairs
+    sums: Mapping[str, FloatArray]  # by name. Shape: [block, ...], as a rule [block, layer, head, column]
+    most: int = MOST_BLOCKS  # how many blocks are kept
     bits: int = BITS
 
     @classmethod
@@ -104,8 +94,7 @@ def _cut(keys: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
 def ratio(total: FloatArray, n: FloatArray) -> FloatArray:
     """ΣS / Σn over blocks; NaN where n is zero. Shape: [block, ...] twice, of any that broadcast -> [...]."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        means: FloatArray = total.sum(0) / n.sum(0)
-        return means
+        return np.asarray(total.sum(0) / n.sum(0))
 
 
 def residuals(total: FloatArray, n: FloatArray) -> FloatArray:
@@ -117,14 +106,12 @@ def residuals(total: FloatArray, n: FloatArray) -> FloatArray:
     clusters = (n > 0).sum(0)
     few = np.sqrt(clusters / np.where(clusters > 1, clusters - 1, np.nan))
     with np.errstate(invalid="ignore", divide="ignore"):
-        of_blocks: FloatArray = (total - ratio(total, n) * n) / n.sum(0) * few
-        return of_blocks
+        return np.asarray((total - ratio(total, n) * n) / n.sum(0) * few)
 
 
 def error(residual: FloatArray) -> FloatArray:
     """The standard error of a ratio, clustered by block, or of the difference of two. Shape: [block, ...] -> [...]."""
-    se: FloatArray = np.sqrt(np.einsum("b...,b...->...", residual, residual))
-    return se
+    return np.asarray(np.sqrt(np.einsum("b...,b...->...", residual, residual)))
 
 
 def effective(n: FloatArray) -> FloatArray:
@@ -133,12 +120,14 @@ def effective(n: FloatArray) -> FloatArray:
     Source: Kish, Survey Sampling (1965), for the effective size of an unequally weighted sample.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        blocks: FloatArray = n.sum(0) ** 2 / (n**2).sum(0)
-        return blocks
+        return np.asarray(n.sum(0) ** 2 / (n**2).sum(0))
 
 
 def resamples(count: int, seed: int, at_once: int) -> Iterator[FloatArray]:
-    """How often each unit is drawn in each of the bootstrap resamples, some at a time. Shape: each [resample, unit]."""
+    """How often each unit is drawn in each of the bootstrap resamples, some at a time. Shape: each [resample, unit].
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6.
+    """
     rng, even = np.random.default_rng(seed), np.full(count, 1 / count)
     for start in range(0, RESAMPLINGS, at_once):
         yield rng.multinomial(count, even, size=min(at_once, RESAMPLINGS - start)).astype(float)

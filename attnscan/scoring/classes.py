@@ -58,14 +58,11 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 class _Layout:
     """What some inputs are summed by, under one mask."""
 
-    words: Tensor
-    """0 or 1: which keys are. Shape: [batch, 1, 1, key]."""
+    words: Tensor  # 0 or 1: which keys are. Shape: [batch, 1, 1, key]
     special: Tensor
     """0 or 1: which keys are special tokens at the start, in the middle, at the end. Shape: [batch, 1, key, 3]."""
-    marks: Tensor
-    """0 or 1: which keys are frequent words, which rare ones. Shape: [batch, 1, key, 2]."""
-    classes: Tensor
-    """Of cells without one, the number behind the last. Shape: [input, query, key], int8."""
+    marks: Tensor  # 0 or 1: which keys are frequent words, which rare ones. Shape: [batch, 1, key, 2]
+    classes: Tensor  # of cells without one, the number behind the last. Shape: [input, query, key], int8
 
     @classmethod
     def of(cls, block: UnitBlock) -> _Layout:

@@ -119,14 +119,10 @@ AFTER_ALIGNED = shipped(after_aligned, "R", "#56b4e9", "ahead", "the word after 
 SAME_PLACE = shipped(same_place, "S", "#cc79a7", "around", "the source word at the same place")
 EVEN = shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True)
 
-UNALIGNED_PATTERNS: tuple[Pattern, ...] = (SAME_PLACE, IDENTICAL, DELIMITER, EVEN)
-"""The patterns of cross attention that need no links."""
-LINKED_PATTERNS: tuple[Pattern, ...] = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED)
-"""Those that gold links tell."""
-CROSS_PATTERNS: tuple[Pattern, ...] = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)
-"""All patterns of cross attention, in the order of every table."""
-ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))
-"""Those of every attention, each once."""
+UNALIGNED_PATTERNS = (SAME_PLACE, IDENTICAL, DELIMITER, EVEN)  # those of cross attention that need no links
+LINKED_PATTERNS = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED)  # those that gold links tell
+CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)  # all of cross attention, in the order of every table
+ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))  # of every attention, each once
 
 
 def patterns_of(

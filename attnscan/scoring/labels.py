@@ -11,19 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnscan.results.behaviour import (
-    CLASSES,
-    FEWEST,
-    MOST_HEADS,
-    RESAMPLINGS,
-    SPECIAL_CLASSES,
-    STAYS,
-    WORD_CLASSES,
-    ClassShares,
-    Labels,
-    Statements,
-    resting_on,
-)
+from attnscan.results import behaviour
+from attnscan.results.behaviour import ClassShares, Labels, Statements
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
@@ -90,7 +79,7 @@ def labels_of(
     Of a model with too many heads there are no units, and neither habits nor how sure labels are.
     """
     drawn = "pairs" if of_pairs else "words"
-    if not units or scores.entropy.size > MOST_HEADS:
+    if not units or scores.entropy.size > behaviour.MOST_HEADS:
         return Labels(scores, reading, threshold, drawn=drawn)
     scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
@@ -105,7 +94,7 @@ def labels_of(
         """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
         pattern = followed(scored, table, threshold, among_words=reading.among_words)
         does = np.where(pattern >= 0, pattern, np.where(habits >= 0, len(scored) + habits, -1))
-        rests_on = resting_on(table, scores.patterns)
+        rests_on = behaviour.resting_on(table, scores.patterns)
         return np.where(rests_on >= 0, rests_on, does)
 
     code, count = codes(table, habit), len(on)
@@ -116,12 +105,12 @@ def labels_of(
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         drawn_table = replace(table, **_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
         same += (codes(drawn_table, again.winners(above)) == code).sum(0)
-    habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
+    habit = np.where(holds >= behaviour.STAYS * behaviour.RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
     eligible = np.take_along_axis((units["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
-    too_few = np.where(code < len(scored), eligible, count) < FEWEST
-    stays = np.where((code < 0) | too_few, np.nan, same / RESAMPLINGS)
+    too_few = np.where(code < len(scored), eligible, count) < behaviour.FEWEST
+    stays = np.where((code < 0) | too_few, np.nan, same / behaviour.RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(units, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
@@ -132,7 +121,7 @@ def class_shares(units: Units, scores: Scores, reading: Reading, *, of_pairs: bo
 
     Patterns of one's own have their scores, beside the classes.
     """
-    table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
+    table, words = scores.table(reading.among_words), slice(len(behaviour.SPECIAL_CLASSES), len(behaviour.CLASSES))
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (
         _shares(units["on"][..., words], units["even"][..., words], units["words"]),
@@ -140,7 +129,7 @@ def class_shares(units: Units, scores: Scores, reading: Reading, *, of_pairs: bo
         _shares(units["special"], units["even_special"], units["all_words"]),
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
-    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
+    names = (*behaviour.WORD_CLASSES, *(scores.patterns[place] for place in own), *behaviour.SPECIAL_CLASSES)
     return ClassShares(names, share, se if of_pairs else np.full_like(se, np.nan), chance)
 
 

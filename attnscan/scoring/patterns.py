@@ -24,7 +24,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
+from attnscan.errors import OptionError, nearest, out_of_memory
 from attnscan.hashing import hashed
 from attnscan.results.terms import Scored
 
@@ -35,53 +35,37 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedBatch
 
 
-TargetFunction = Callable[["EncodedBatch"], "Tensor"]
-"""A pattern's function."""
+TargetFunction = Callable[["EncodedBatch"], "Tensor"]  # A pattern's function
 
-PATTERN_SET_VERSION = "4"
-"""Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
+PATTERN_SET_VERSION = "4"  # rises whenever a pattern's meaning changes, so that old and new results are not compared
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
-
-_SUFFIX = ".py"
-_HOW = f"name it as FILE{_SUFFIX}:FUNCTION"
 
 
 @dataclass(frozen=True)
 class Pattern:
     """One pattern: its name, its target, and how weights are measured against it."""
 
-    id: str
-    """The name on the command line and in every table, such as `next-word`."""
-    letter: str
-    """Its mark in maps and narrow tables."""
+    id: str  # the name on the command line and in every table, such as `next-word`
+    letter: str  # its mark in maps and narrow tables
     target: TargetFunction | None
     """The function that gives the target; None if only the model itself can tell (`predictive`)."""
-    counts: str
-    """What the score counts, in a few words."""
-    even: bool = False
-    """Whether the spread matters: weight above the target's share of a key does not count."""
-    part_of: str | None = None
-    """The wider pattern that this is a part of: the two take one label between them."""
+    counts: str  # what the score counts, in a few words
+    even: bool = False  # whether the spread matters: weight above the target's share of a key does not count
+    part_of: str | None = None  # the wider pattern that this is a part of: the two take one label between them
     of_others: bool = False
     """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
-    code: str = ""
-    """What the file that it was read from hashes to, if it was: sums by other code do not add to its own."""
-    words: str = ""
-    """What words attend to by it, as screens say it; empty for its name."""
-    group: str = "own"
-    """Of which kinds it is on screens, such as `ahead` or `same`."""
+    code: str = ""  # what the file that it was read from hashes to, if it was: sums by other code do not add to its own
+    words: str = ""  # what words attend to by it, as screens say it; empty for its name
+    group: str = "own"  # of which kinds it is on screens, such as `ahead` or `same`
     color: str = ""
     """On screens, pages and pictures, as `#rrggbb`; patterns of one's own share a colour. Ours are after Okabe and Ito:
     colour-blind readers tell them apart, on dark and on light ground."""
     clause: str = ""
     """What a head that follows it does, as explanations say it; empty for `follows` and the pattern's name."""
-    queries: str = ""
-    """Which words are asked where they look: the eligible ones."""
-    keys: str = ""
-    """Which tokens they should look at."""
-    source: str = ""
-    """Where the pattern comes from."""
+    queries: str = ""  # which words are asked where they look: the eligible ones
+    keys: str = ""  # which tokens they should look at
+    source: str = ""  # where the pattern comes from
 
     @classmethod
     def of(cls, function: TargetFunction, **how: Any) -> Pattern:
@@ -354,15 +338,7 @@ def first_token(batch: EncodedBatch) -> Tensor:
 FIRST_TOKEN = shipped(first_token, "F", "#4d4d4d", "rest", "the first token")
 
 
-PATTERNS: tuple[Pattern, ...] = (
-    NEXT_WORD,
-    PREVIOUS_WORD,
-    IDENTICAL,
-    CROSS_SENTENCE,
-    PREDICTIVE,
-    DELIMITER,
-    BAG_OF_WORDS,
-)
+PATTERNS = (NEXT_WORD, PREVIOUS_WORD, IDENTICAL, CROSS_SENTENCE, PREDICTIVE, DELIMITER, BAG_OF_WORDS)
 """The seven patterns, in the order of every table."""
 CAUSAL_PATTERNS: tuple[Pattern, ...] = (INDUCTION, DUPLICATE_TOKEN, FIRST_TOKEN)
 """Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
@@ -429,7 +405,7 @@ def is_own(name: str) -> bool:
     >>> is_own("mine.py:two_back"), is_own("mine.py"), is_own("next-word")
     (True, True, False)
     """
-    return name.endswith(_SUFFIX) or name.rpartition(":")[0].endswith(_SUFFIX)
+    return name.endswith(".py") or name.rpartition(":")[0].endswith(".py")
 
 
 def with_own(
@@ -451,23 +427,20 @@ def own_pattern(name: str) -> Pattern:
     Raises: OptionError if the file cannot be read or run, or has no such function.
     """
     file, _, function = name.rpartition(":")
-    if not file.endswith(_SUFFIX) or not function:
-        raise OptionError(f"'{name}' names no function", _HOW)
+    if not file.endswith(".py") or not function:
+        raise OptionError(f"'{name}' names no function", "name it as FILE.py:FUNCTION")
     try:
         code = Path(file).read_bytes()
-    except FileNotFoundError:
-        raise OptionError(f"there is no file {file}", "check the path") from None
     except (OSError, ValueError) as error:
-        raise OptionError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "check it") from None
+        raise OptionError(
+            f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "check its path"
+        ) from None
     defined = _run(file)
     if not callable(defined.get(function)):
         there = [known for known, own in defined.items() if getattr(own, "__module__", None) == defined["__name__"]]
         remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
         raise OptionError(f"{file} has no function '{function}'", remedy)
-    try:
-        (pattern,) = chosen([defined[function]])
-    except AttnscanError as error:
-        raise OptionError(f"{name}: {error.what}", error.remedy) from None
+    (pattern,) = chosen([defined[function]])
     return replace(pattern, code=hashed(code))
 
 

@@ -31,8 +31,7 @@ from attnscan.model.running import check_finite, forward, head_sees_only, most_w
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
-Hidden = tuple[int, ...]
-"""The units to hide in a sequence."""
+Hidden = tuple[int, ...]  # the units to hide in a sequence
 _RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers
 _WORDS, _MANY_TOKENS = 32, 1024  # asked about by default, and from what length of an input on fewer
 _NEIGHBOURS = 8  # of many pairs, words of a pair that are asked about by the masked-LM head
@@ -50,8 +49,7 @@ class Questions:
 
     encoded: EncodedInput
     most_words: int | None = None
-    neighbours_from: int | None = None
-    """Ask about `_NEIGHBOURS` words alone, from this one of the input's words on."""
+    neighbours_from: int | None = None  # ask about `_NEIGHBOURS` words alone, from this one of the input's words on
 
     @cached_property
     def words(self) -> list[int]:

@@ -21,24 +21,18 @@ from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.targets import Targets
 from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact
 
-LEAST_SHARE = 1e-6
-"""A query with less weight than this on words has no row among words."""
+LEAST_SHARE = 1e-6  # A query with less weight than this on words has no row among words
 
 
 @dataclass(frozen=True)
 class _Layout:
     """The targets of some inputs under one mask: the columns that weights are measured on."""
 
-    words: Tensor
-    """0 or 1: which keys are. Shape: [batch, 1, 1, key]."""
-    cells: Tensor
-    """Places in [query, key] that targets use; filled up with the first. Shape: [input, cell]."""
-    queries: Tensor
-    """Of which query each is. Shape: [input, cell]."""
-    on_words: Tensor
-    """0 or 1: whether its key is a word. Shape: [input, 1, cell]."""
-    values: Tensor
-    """What each cell is to every column. Shape: [input, cell, column]."""
+    words: Tensor  # 0 or 1: which keys are. Shape: [batch, 1, 1, key]
+    cells: Tensor  # places in [query, key] that targets use; filled up with the first. Shape: [input, cell]
+    queries: Tensor  # of which query each is. Shape: [input, cell]
+    on_words: Tensor  # 0 or 1: whether its key is a word. Shape: [input, 1, cell]
+    values: Tensor  # what each cell is to every column. Shape: [input, cell, column]
     even: Mapping[int, tuple[Tensor, Tensor]]
     """The columns of even spreads, over every key and over words: what a key gets beyond its share does not count."""
     counted: Tensor

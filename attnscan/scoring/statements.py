@@ -52,8 +52,7 @@ class Shares:
         """A: over the heads that have one. Shape: [..., 1, 1, habit]."""
         with np.errstate(invalid="ignore"):
             known = (~np.isnan(self.share)).sum((-3, -2), keepdims=True)
-            average: FloatArray = np.nansum(self.share, (-3, -2), keepdims=True) / known
-            return average
+            return np.asarray(np.nansum(self.share, (-3, -2), keepdims=True) / known)
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -96,8 +95,7 @@ def beyond_doubt(shares: Shares, on: FloatArray, even: FloatArray, n: FloatArray
 
     def is_sure(difference: FloatArray, residual: FloatArray) -> BoolArray:
         with np.errstate(invalid="ignore"):
-            sure: BoolArray = difference - quantile * error(residual) > MARGIN
-            return sure
+            return np.asarray(difference - quantile * error(residual) > MARGIN)
 
     sure = is_sure(shares.share - shares.average, of_head - of_average)
     sure &= is_sure(shares.share - shares.chance, of_head - of_even)

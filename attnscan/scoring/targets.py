@@ -27,10 +27,8 @@ class Targets:
     patterns: Sequence[Pattern]
     helps: Sequence[Help] = ()
     """Of each input, for the pattern that only the model can tell; without them no query is eligible for it."""
-    only: Sequence[str] | None = None
-    """The patterns that count; None for all. For the others no query is eligible."""
-    by_query: bool = False
-    """Whether the queries of the batch's single input are measured one by one."""
+    only: Sequence[str] | None = None  # the patterns that count; None for all. For the others no query is eligible
+    by_query: bool = False  # whether the queries of the batch's single input are measured one by one
 
     @cached_property
     def units(self) -> Units:
@@ -47,11 +45,10 @@ class Targets:
     def of_layers(
         self, visible: NDArray[np.bool_], rows: Sequence[int] | None = None
     ) -> tuple[NDArray[np.float32], ...]:
-        """The targets of the batch's single input under each layer's mask; of some neighbouring `rows` if given.
+        """The targets of the batch's single input under each layer's mask, which layers of one mask share.
 
-        Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1];
-        layers with equal masks share the array.
-        Raises: OptionError as `under`.
+        Of some neighbouring `rows` alone if these are given.
+        Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1].
         """
         queries = slice(None) if rows is None else slice(rows[0], rows[-1] + 1)
         made: dict[bytes, NDArray[np.float32]] = {}
@@ -122,11 +119,10 @@ def _own_target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
             raise
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise OptionError(f"the function of pattern '{pattern.id}' fails: {why}", remedy) from error
-    if not isinstance(matrix, Tensor):
-        raise OptionError(f"pattern '{pattern.id}' gives a {type(matrix).__name__}", remedy)
-    shape = [len(batch.word), batch.word.shape[1], batch.word.shape[1]]
-    if list(matrix.shape) != shape:
-        raise OptionError(f"pattern '{pattern.id}' gives a target of shape {list(matrix.shape)}, not {shape}", remedy)
+    shape = [*batch.word.shape, batch.word.shape[1]]
+    if not isinstance(matrix, Tensor) or list(matrix.shape) != shape:
+        given = f"target of shape {list(matrix.shape)}" if isinstance(matrix, Tensor) else type(matrix).__name__
+        raise OptionError(f"pattern '{pattern.id}' gives a {given}, not one of shape {shape}", remedy)
     target = matrix.to(batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32)
     if not ((target >= 0) & (target <= 1)).all():
         raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)

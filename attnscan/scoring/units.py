@@ -23,8 +23,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.scores import FloatArray
 
 T = TypeVar("T")
-LEAST_LEFT = 1e-30
-"""Of a word's weight on words: less is not renormalised, and its row stays zero."""
+LEAST_LEFT = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
 MOST_WORDS = 512
 """Blocks of one input's words: with a block each, what is kept of 8,192 words and 264 heads would take 3 GB."""
 
@@ -33,15 +32,11 @@ MOST_WORDS = 512
 class UnitBlock:
     """A block of attention by units: some inputs of the batch and some heads of a layer, with whole rows."""
 
-    of_tokens: AttentionBlock
-    """These inputs' alone."""
-    batch: EncodedBatch
-    """These inputs by units under the block's mask, with the block's units for queries and keys."""
-    inputs: slice
-    """Their places in the whole batch."""
+    of_tokens: AttentionBlock  # these inputs' alone
+    batch: EncodedBatch  # these inputs by units under the block's mask, with the block's units for queries and keys
+    inputs: slice  # their places in the whole batch
     by_query: bool
-    kept: dict[str, Any]
-    """What is the same for all layers that have the mask."""
+    kept: dict[str, Any]  # what is the same for all layers that have the mask
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What `make` makes of the mask and these inputs, made once for all layers that have it."""

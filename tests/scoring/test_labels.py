@@ -98,6 +98,6 @@ def test_the_same_seed_gives_the_same() -> None:
 
 
 def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_HEADS", 5)
+    monkeypatch.setattr(module.behaviour, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
     assert labels.stays is None and not labels.unsure.any() and labels.follows.any()

@@ -152,11 +152,11 @@ def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
     [
         ("mine.py", "'mine.py' names no function; name it as FILE.py:FUNCTION"),
         ("mine.py:", "'mine.py:' names no function"),
-        ("none.py:two_back", "there is no file none.py; check the path"),
-        (".py:two_back", "there is no file .py"),
+        ("none.py:two_back", "cannot read none.py: No such file or directory; check its path"),
+        (".py:two_back", "cannot read .py: "),
         ("mine.py:two_bakc", "mine.py has no function 'two_bakc'; did you mean 'two_back'?"),
         ("mine.py:number", "mine.py has no function 'number'"),
-        ("mine.py:entropy", "mine.py:entropy: a pattern and a column of tables are called 'entropy'"),
+        ("mine.py:entropy", "a pattern and a column of tables are called 'entropy'"),
     ],
 )
 def test_what_names_no_function(name: str, message: str) -> None:
