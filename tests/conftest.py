@@ -16,7 +16,7 @@ import pytest
 # No test asks a hub, and screens have one width. One thread computes, here and in whatever a test starts: there are as
 # many workers as cores, and another number of threads rounds otherwise. Torch reads it once, when it is imported.
 # Models are asked each time: nothing is kept at home, and no test rests on another.
-os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80", OMP_NUM_THREADS="1", ATTNSCAN_CACHE="off")
+os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80", OMP_NUM_THREADS="1")
 for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 if "PYTEST_XDIST_WORKER" in os.environ or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

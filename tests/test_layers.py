@@ -152,7 +152,7 @@ def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
     running = {f"attnscan.model.{name}" for name in ("running", "tap", "loading")}
     loading = {"attnscan.model.in_memory"}
-    assert users <= running | loading | {"attnscan.scan.scanner", "attnscan.scan.answers"}
+    assert users <= running | loading | {"attnscan.scan.scanner"}
 
 
 def test_every_group_of_commands_is_a_module_of_its_name() -> None:

@@ -148,7 +148,7 @@ def scanned(
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
     reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
-    scanner = scanner.with_progress(_announcing(scanner, reached.seen.read, total or pairs.how_many()))
+    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many()))
     when = time.monotonic()
 
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:

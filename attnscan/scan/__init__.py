@@ -3,7 +3,6 @@
 options.py        what a scan computes, and what users are told meanwhile
 scanner.py        a model made ready: encode, run, score
 one_input.py      one input: its classification, its dependencies
-answers.py        what a model has said of predictive words before
 local.py          many pairs through a model: a stream of pairs to batches, and a scan that can stop and go on
 ray.py            the same by the workers of a Ray cluster
 trees.py          sentences with trees: checked, and summed batch by batch

@@ -18,9 +18,9 @@ from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import counted
-from attnscan.scan.options import note
+from attnscan.scan.options import ScanOptions, note
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.state import ScanState, ScanSums, Seen, half
+from attnscan.scan.state import NOTHING, ScanState, ScanSums, Seen, half
 from attnscan.scan.trees import tree_sums
 from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.classes import ClassScorer
@@ -33,99 +33,83 @@ _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up 
 _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
 
 OnBad = Callable[[InputError], None]
-Window = list[list[EncodedInput]]
+Batch = list[EncodedInput]
 Result = TypeVar("Result")
 
 
-class Stream:
-    """Pairs on their way through a model, and how far they are.
+def batches_of(
+    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen = NOTHING
+) -> Iterator[tuple[Batch, Seen | None]]:
+    """A stream of pairs in batches of like length, behind what has been `seen` of it.
 
-    A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none. `seen` is what has
-    been read by the end of the last window that is done; before the first, what was read of the same pairs earlier.
+    A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
+    end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
     """
+    options, room = scanner.options, scanner.loaded.room(scanner.options.batch_tokens)
+    fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
+    limit = min(most, max(fewest, _TOKENS_IN_WINDOW))
 
-    def __init__(
-        self, scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen | None = None
-    ) -> None:
-        self.scanner, self.records, self.on_bad = scanner, records, on_bad
-        self.seen = Seen() if seen is None else seen
-        self.done = self.seen.read
-        """How many pairs are: all that were read by the end of the last window, and those of later batches."""
+    def window() -> Iterator[tuple[Batch, Seen | None]]:
+        *others, last = list(batches(inputs, room)) or [[]]
+        yield from ((batch, None) for batch in others)
+        yield last, seen
 
-    def windows(self) -> Generator[Window, None, None]:
-        """A few batches at a time."""
-        for window, seen in self._windows():
-            yield window
-            self._count(sum(map(len, window)), seen)
+    inputs, tokens = Batch(), 0
+    for part in together(records):
+        for record, encoded in zip(part, scanner.encode_all([record.pair for record in part]), strict=True):
+            if isinstance(encoded, InputError):
+                skip(record, encoded, options, on_bad)
+                seen = seen.and_then(record, options, skipped=True)
+                continue
+            length = tokens_of(encoded)
+            seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
+            inputs.append(replace(encoded, number=seen.read, place=record.place))
+            tokens += length
+            if tokens >= limit:
+                yield from window()
+                inputs, tokens = [], 0
+    if inputs or seen.read:
+        yield from window()
 
-    def worked(
-        self, work: Callable[[Sequence[EncodedInput]], Result], *others: Scanner
-    ) -> Generator[tuple[list[Result], bool], None, None]:
-        """Do some work on each batch, side by side where that is faster.
 
-        `others` are further scanners that the work needs.
-        Yields in the order of the stream what came of each batch, and whether a window is done with it.
-        """
-        windows = self._windows()
-        first = next(windows, None)
-        if first is None:
-            return
-        longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
-        workers = min(scanner.workers(len(first[0]), longest) for scanner in (self.scanner, *others))
-        one_at_a_time = threading.Lock()
+def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad | None) -> None:
+    """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
+    is_long = isinstance(error, TooLongError)
+    if is_long and options.on_long == "skip":
+        return
+    remedy = "shorten it, or pass --on-long truncate or skip" if is_long else error.remedy
+    placed = type(error)(f"{record.where}: {error.what}", remedy)
+    if on_bad is None or is_long:
+        raise placed from None
+    on_bad(placed)
 
-        def on_piece(piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
-            batch, _ = piece
-            if not batch:
-                return []
-            with one_at_a_time if is_too_long(tokens_of(batch[0]), workers) else nullcontext():
-                return [work(batch)]
 
-        pieces = _pieces(itertools.chain([first], windows))
-        with closing(side_by_side(workers, pieces, on_piece)) as worked:
-            for (batch, seen), results in worked:
-                self._count(len(batch), seen)
-                yield results, seen is not None
+def worked(
+    scanner: Scanner,
+    work: Callable[[Batch], Result],
+    stream: Iterator[tuple[Batch, Seen | None]],
+    others: Sequence[Scanner] = (),
+) -> Generator[tuple[Batch, Seen | None, Result | None], None, None]:
+    """Do some work on each batch of `batches_of`, side by side where that is faster; None of an empty batch.
 
-    def _count(self, pairs: int, seen: Seen | None) -> None:
-        """So many more pairs are done and, with a `seen`, a window is."""
-        self.done += pairs
-        if seen is not None:
-            self.seen, self.done = seen, seen.read
+    `others` are further scanners that the work needs. Yields in the order of the stream.
+    """
+    first = next(stream, None)
+    if first is None:
+        return
+    longest = max(map(tokens_of, first[0]), default=1)
+    workers = min(own.workers(_BATCHES_IN_WINDOW[1], longest) for own in (scanner, *others))
+    one_at_a_time = threading.Lock()
 
-    def _windows(self) -> Iterator[tuple[Window, Seen]]:
-        """The stream's batches, a few at a time, with what has been seen by their end."""
-        options, room = self.scanner.options, self.scanner.loaded.room(self.scanner.options.batch_tokens)
-        fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
-        limit = min(most, max(fewest, _TOKENS_IN_WINDOW))
-        inputs, tokens, seen = list[EncodedInput](), 0, self.seen
-        for records in together(self.records):
-            inputs_read = self.scanner.encode_all([record.pair for record in records])
-            for record, encoded in zip(records, inputs_read, strict=True):
-                if isinstance(encoded, InputError):
-                    self.skip(record, encoded)
-                    seen = seen.and_then(record, options, skipped=True)
-                    continue
-                length = tokens_of(encoded)
-                seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
-                inputs.append(replace(encoded, number=seen.read, place=record.place))
-                tokens += length
-                if tokens >= limit:
-                    yield list(batches(inputs, room)), seen
-                    inputs, tokens = [], 0
-        if inputs or seen.read:
-            yield list(batches(inputs, room)), seen
+    def on_batch(item: tuple[Batch, Seen | None]) -> Result | None:
+        if not item[0]:
+            return None
+        with one_at_a_time if is_too_long(tokens_of(item[0][0]), workers) else nullcontext():
+            return work(item[0])
 
-    def skip(self, record: Record, error: InputError) -> None:
-        """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
-        is_long = isinstance(error, TooLongError)
-        if is_long and self.scanner.options.on_long == "skip":
-            return
-        remedy = "shorten it, or pass --on-long truncate or skip" if is_long else error.remedy
-        placed = type(error)(f"{record.where}: {error.what}", remedy)
-        if self.on_bad is None or is_long:
-            raise placed from None
-        self.on_bad(placed)
+    with closing(side_by_side(workers, itertools.chain([first], stream), on_batch)) as results:
+        for (batch, seen), result in results:
+            yield batch, seen, result
 
 
 def together(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -144,14 +128,6 @@ def together(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield run
     if stopped is not None:
         raise stopped
-
-
-def _pieces(windows: Iterable[tuple[Window, Seen]]) -> Iterator[tuple[list[EncodedInput], Seen | None]]:
-    """The batches of some windows one by one; the last of a window, which may be empty, with what has been seen."""
-    for window, seen in windows:
-        *others, last = window or [[]]
-        yield from ((batch, None) for batch in others)
-        yield last, seen
 
 
 def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
@@ -191,25 +167,25 @@ def scan(
 
     Raises: InputError, which says where the pair stands.
     """
-    state = start or ScanState(scanner.options)
-    stream, window = Stream(scanner, records, on_bad, state.seen), ScanSums()
+    state, sums = start or ScanState(scanner.options), ScanSums()
+    done = state.seen.read
 
-    def work(batch: Sequence[EncodedInput]) -> tuple[ScanSums, list[Any]]:
+    def work(batch: Batch) -> tuple[ScanSums, list[Any]]:
         own: list[Any] = []
-        take = None if on_pairs is None else lambda places, sums: own.append((places, sums))
+        take = None if on_pairs is None else lambda *of_pairs: own.append(of_pairs)
         return summed(scanner, batch, (), take), own
 
-    with closing(stream.worked(work)) as worked:
-        for results, window_done in worked:
-            for batch_sums, of_pairs in results:
-                for places, own in of_pairs:
-                    if on_pairs is not None:
-                        on_pairs(places, own)
-                window += batch_sums
-            scanner.tell(doing, stream.done, total)
-            if window_done:
-                state = ScanState(scanner.options, stream.seen, state.sums + window)
-                window = ScanSums()
+    stream = batches_of(scanner, records, on_bad, state.seen)
+    with closing(worked(scanner, work, stream)) as results:
+        for batch, seen, result in results:
+            if result is not None:
+                sums += result[0]
+                for of_pairs in result[1] if on_pairs is not None else ():
+                    on_pairs(*of_pairs)
+            done = done + len(batch) if seen is None else seen.read
+            scanner.tell(doing, done, total)
+            if seen is not None:
+                state, sums = ScanState(scanner.options, seen, state.sums + sums), ScanSums()
                 if keep is not None:
                     keep(state)
     return state
@@ -299,7 +275,7 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
         questions = [Questions(encoded, options.predictive_words) for encoded in inputs]
     words, pairs = sum(len(asked.queries) for asked in questions), len(questions)
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
-    helps = scanner.answering(questions, doing)
+    helps = scanner.answers(questions, doing)
     total = ScanSums()
     for asked, own in zip(questions, helps, strict=True):
         total += summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"])

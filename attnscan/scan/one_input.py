@@ -65,7 +65,7 @@ def classify(
         scanner.check_room(len(encoded.tokens), chosen, copies=2)
     else:
         scanner.check_room(len(encoded.tokens), copies=int(keep))
-    helps = scanner.asking([encoded])
+    helps = scanner.helps([encoded])
     reading = InputReading(scanner, pair, encoded, helps, keep=bool(keep), chosen=chosen)
     scanner.tap.run(reading.batch.model_inputs, reading.take)
     return reading.result()
@@ -157,7 +157,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
     """
     scanner = scanner.exact()
     encoded = encoded or scanner.encode(pair)
-    helps = scanner.asking([encoded])
+    helps = scanner.helps([encoded])
     if not helps:
         raise ModelError(
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",

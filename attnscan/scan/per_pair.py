@@ -51,14 +51,14 @@ def pair_frame(
     import pandas as pd
 
     pair, layer, head, pattern = rows = np.nonzero(sums["every_key.n"] > 0)
+    texts = {"file": [place.file for place in places]} | ({"id": [place.id for place in places]} if ids else {})
+    readable = {name: np.array([text and _readable(text) for text in own], object) for name, own in texts.items()}
     columns: dict[str, Any] = {
-        "file": pd.Categorical(np.array([_readable(place.file) for place in places], dtype=object)[pair]),
+        "file": pd.Categorical(readable["file"][pair]),
         "pair": np.array([place.row for place in places], dtype=np.int64)[pair],
     }
     if ids:
-        columns["id"] = np.array([None if place.id is None else _readable(place.id) for place in places], dtype=object)[
-            pair
-        ]
+        columns["id"] = readable["id"][pair]
     if options.kind is not AttentionKind.ONLY:
         columns["kind"] = pd.Categorical.from_codes(np.zeros_like(pair), pd.Index([options.kind.word]))
     columns["layer"] = (np.array(layers)[layer] if layers else layer).astype(np.int32)
@@ -76,8 +76,7 @@ def pair_frame(
 class PerPairWriter:
     """Writes the file as the pairs come; it gets its name when it is whole.
 
-    Raises: OutputError if it cannot be written, is no regular file or not called one of Parquet, or pyarrow is not
-    installed.
+    Raises: OutputError if it cannot be written, is no .parquet file, or pyarrow is not installed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,8 +86,7 @@ class PerPairWriter:
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
         check_writable(path)
-        self._path = path
-        self._writer: Any = None
+        self._path, self._writer = path, None
         with explained(path):
             self._beside = begun(path)
 
@@ -96,30 +94,28 @@ class PerPairWriter:
         return self
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Add the rows of some pairs, as `pair_frame` makes them."""
-        import pyarrow
-        import pyarrow.parquet
+        """Add the rows of some pairs, as `pair_frame` makes them, in 32 bits."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        small = {name: "float32" if kind == np.float64 else "int32" for name, kind in frame.dtypes.items()}
-        numbers = frame.select_dtypes("number").columns
-        frame = frame.astype({name: small[name] for name in numbers if name != "pair"})
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {"n": "int32", "words_n": "int32"}
+        table = pa.Table.from_pandas(frame.astype(small), preserve_index=False)
         with explained(self._path):
             if self._writer is None:
                 coded = [name for name in frame if name in _CODED]
-                how: Any = {"compression": "zstd", "use_dictionary": coded}
-                self._writer = pyarrow.parquet.ParquetWriter(self._beside, table.schema, **how)
+                self._writer = pq.ParquetWriter(self._beside, table.schema, compression="zstd", use_dictionary=coded)
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
         """Add what the file has to say of itself, and give it its name."""
+        if self._writer is None:
+            return
+        heads = grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape]
+        about = {"signature": asdict(signature), "patterns": patterns, "grid": heads}
         with explained(self._path):
-            if self._writer is not None:
-                heads = grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape]
-                about = {"signature": asdict(signature), "patterns": patterns, "grid": heads}
-                self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
-                self._writer.close()
-                settle(self._beside, self._path)
+            self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
+            self._writer.close()
+            settle(self._beside, self._path)
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # a full disk, which is then what ended the run

@@ -32,7 +32,6 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
-from attnscan.scan.answers import Answers
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scan.state import Seen, signed
 from attnscan.scoring.blocks import PairSums
@@ -110,17 +109,15 @@ class Scanner:
             )
         raise no_encoder_decoder(self.loaded.source.name, self.options.attention)
 
-    def with_options(self, **changes: Any) -> Scanner:
-        """A scanner of this model, under this tap, that reads by other options; closing is left to this one."""
+    def changed(self, **attributes: Any) -> Scanner:
+        """A scanner of this model, under this tap, with other attributes; closing is left to this one."""
         other = copy(self)
-        other.options = replace(self.options, **changes)
+        vars(other).update(attributes)
         return other
 
-    def with_progress(self, progress: OnProgress) -> Scanner:
-        """A scanner of this model, under this tap, that tells another of its progress."""
-        other = copy(self)
-        other.progress = progress
-        return other
+    def with_options(self, **changes: Any) -> Scanner:
+        """A scanner of this model, under this tap, that reads by other options."""
+        return self.changed(options=replace(self.options, **changes))
 
     def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
         """Tell what runs now, how much of it is done, and how much there is."""
@@ -128,10 +125,8 @@ class Scanner:
 
     def exact(self) -> Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
-        _ = self.relation  # made once, and shared by the copy
-        other = copy(self)
-        other.loaded, other.tap = replace(self.loaded, scored=self.loaded.model), self._exact_tap
-        return other
+        exact = replace(self.loaded, scored=self.loaded.model)
+        return self.changed(relation=self.relation, loaded=exact, tap=self._exact_tap)
 
     def workers(self, most: int, longest: int) -> int:
         """How many threads, at most so many, are to score inputs of that length at the same time."""
@@ -229,39 +224,20 @@ class Scanner:
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured."""
-        return self.with_progress(silent).asking(inputs)
-
-    def asking(self, inputs: Sequence[EncodedInput]) -> list[Help]:
-        """Which words of each input help to predict which; nothing if that is not measured.
-
-        Tells how many hidden sequences are done, of all inputs together.
-        """
         if self.measure is None:
             return []
-        return self.answering([Questions(encoded, self.options.predictive_words) for encoded in inputs])
+        return self.answers([Questions(encoded, self.options.predictive_words) for encoded in inputs])
 
-    def answering(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
+    def answers(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
-        known = {asked.digest: self.answers.get(asked, self.measure) for asked in questions}
-        rest = list({asked.digest: asked for asked in questions if known[asked.digest] is None}.values())
-        asking = help_between_words(self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens)
+        helps: dict[int, Help] = {}
+        asking = help_between_words(self.loaded, questions, self.measure, batch_tokens=self.options.batch_tokens)
         for done, total, complete in asking:
-            for index, answer in complete:
-                known[rest[index].digest] = answer
-                self.answers.put(rest[index], answer)
+            helps |= complete
             if total:
                 self.tell(doing or "predictive words: hidden sequences", done, total)
-        if rest:
-            self.answers.prune()
-        helps = [known[asked.digest] for asked in questions]
-        return [help_of_words for help_of_words in helps if help_of_words is not None]
-
-    @cached_property
-    def answers(self) -> Answers:
-        """What the model, as it was when this was first asked for, is known to say of predictive words."""
-        assert self.measure is not None
-        return Answers.of(self.loaded, self.measure)
+        return [helps[number] for number in range(len(questions))]
 
     def score(
         self,
@@ -359,9 +335,3 @@ class Scanner:
         if not self.options.related:
             return None
         return self.loaded.relatedness
-
-    def with_relation(self, relation: Relation | None) -> Scanner:
-        """A scanner of this model, under this tap, with other words related than by its own embeddings."""
-        other = copy(self)
-        other.relation = relation
-        return other

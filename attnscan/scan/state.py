@@ -7,7 +7,7 @@ numbers hang on: the model by its fingerprint, the options, the versions of what
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import Pair, Place, Record, Sentence
+from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
@@ -59,17 +59,9 @@ class Seen:
         }
 
     @classmethod
-    def of(
-        cls,
-        pair: Pair,
-        *,
-        truncated: bool = False,
-        skipped: bool = False,
-        tokens: int = 0,
-        sample: tuple[Drawn, ...] = (),
-    ) -> Seen:
-        """A single record."""
-        return cls(1, int(truncated), int(skipped), tokens, pair.key, sample)
+    def of(cls, pair: Pair, *, truncated: bool = False) -> Seen:
+        """A single pair."""
+        return cls(1, int(truncated), digest=pair.key)
 
     def and_then(
         self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
@@ -77,7 +69,7 @@ class Seen:
         """What has been read one record later."""
         pair = record.pair
         drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
-        later = Seen.of(pair, truncated=truncated, skipped=skipped, tokens=tokens, sample=drawn)
+        later = Seen(1, int(truncated), int(skipped), tokens, pair.key, drawn)
         return self.joined(later, options.sampled_pairs)
 
     def joined(self, other: Seen, most: int) -> Seen:
@@ -94,24 +86,8 @@ class Seen:
             sample=sample,
         )
 
-    def dumped(self) -> dict[str, Any]:
-        """What was read, as JSON holds it."""
-        drawn = [[key, *astuple(place), *map(_sentence_dumped, pair.sentences)] for key, place, pair in self.sample]
-        return {**asdict(self), "sample": drawn}
 
-    @classmethod
-    def loaded(cls, *, sample: list[list[Any]], **counts: Any) -> Seen:
-        """Read what `dumped` made."""
-        return cls(**counts, sample=tuple(_drawn(*dumped) for dumped in sample))
-
-
-def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
-    return sentence.text if sentence.words is None else [sentence.text, sentence.words, sentence.tags]
-
-
-def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | list[Any]) -> Drawn:
-    known = (Sentence(*dumped) if isinstance(dumped, list) else dumped for dumped in sentences)
-    return key, Place(file, row, name), Pair(*known)
+NOTHING = Seen()
 
 
 def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:

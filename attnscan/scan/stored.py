@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.errors import StateError
+from attnscan.inputs.sentence import Pair, Place, Sentence
 from attnscan.results.files import write_file
 from attnscan.results.signature import Signature
 from attnscan.scan.local import with_signature
@@ -24,7 +25,7 @@ from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.relation_sums import RelationSums
 
-_FORMAT = 19
+_FORMAT = 20
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",
@@ -42,7 +43,7 @@ def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
         "format": _FORMAT,
         "scan": _about(scanner),
         "signature": asdict(state.signature),
-        "seen": state.seen.dumped(),
+        "seen": asdict(state.seen),
     }
     arrays: dict[str, Any] = {"about": np.array(json.dumps(about))}
     of_trees = state.sums.relations
@@ -72,7 +73,11 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
         told, ranked, whole, documents = (_blocks(arrays, name) for name in ("told", "ranked", "whole", "documents"))
         relations = None if whole is None or documents is None else RelationSums(whole, documents)
         signature = Signature(**about["signature"], layers=layers)
-        seen = Seen.loaded(**about["seen"])
+        drawn = about["seen"].pop("sample")
+        sample = (
+            (key, Place(**place), Pair(*(Sentence(**one) for one in pair["sentences"]))) for key, place, pair in drawn
+        )
+        seen = Seen(**about["seen"], sample=tuple(sample))
         return ScanState(scanner.options, seen, ScanSums(told, ranked, relations), signature)
     except StateError:
         raise

@@ -12,7 +12,6 @@ of j. One sequence with both hidden serves both directions. Two measures:
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -24,7 +23,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
@@ -93,13 +91,6 @@ class Questions:
         by_length = by_default and len(self.chosen) < min(_WORDS, len(self.words))
         units = self.encoded.unit[-1] + 1
         return Help(values, measure, len(self.hidden), tuple(self.chosen), len(self.words), units, by_length)
-
-    @cached_property
-    def digest(self) -> str:
-        """A hash of all that is asked, and of what a model is given for it; no text is in it."""
-        sizes = [len(self.encoded.units), len(self.words)]
-        about = [self.encoded.model_inputs, self.chosen, self.encoded.unit, sorted(self.queries), sizes]
-        return hashed(json.dumps(about, sort_keys=True).encode())
 
 
 def _usual_words(length: int) -> int:

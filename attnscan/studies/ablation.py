@@ -27,7 +27,7 @@ from attnscan.results.behaviour import resting_on
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray, followed
 from attnscan.results.terms import RESTING
-from attnscan.scan.local import OnBad, Stream, finished, scan, tokens_of
+from attnscan.scan.local import OnBad, batches_of, finished, scan, tokens_of
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
@@ -70,14 +70,16 @@ def ablate(
     means = _means(words, measured(), on_bad) if request.replace == "mean" else None
     distinct = list(dict.fromkeys([(), *chain.from_iterable((own.heads, *own.controls) for own in sets)]))
     off = torch.tensor([[head in heads for head in grid] for heads in distinct]).view(-1, *grid.shape)
-    stream = Stream(words, measured(), on_bad, seen)
     parts: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in losses]
-    with closing(stream.windows()) as windows:
-        for window in windows:
-            inputs = sorted((encoded for batch in window for encoded in batch), key=lambda encoded: encoded.number)
-            for loss, of_loss in zip(losses, parts, strict=True):
-                of_loss.append(_lost(scanner, loss, inputs, off, means))
-    chose, read_in_all = (own.read - own.skipped for own in (seen, stream.seen))
+    window, all_seen = list[EncodedInput](), seen
+    for batch, now in batches_of(words, measured(), on_bad, seen):
+        window += batch
+        if now is None:
+            continue
+        inputs, window, all_seen = sorted(window, key=lambda encoded: encoded.number), [], now
+        for loss, of_loss in zip(losses, parts, strict=True):
+            of_loss.append(_lost(scanner, loss, inputs, off, means))
+    chose, read_in_all = (own.read - own.skipped for own in (seen, all_seen))
     if read_in_all == chose:
         raise InputError("no pair can be measured", _MORE)
     effects = list[Effect]()
@@ -88,7 +90,7 @@ def ablate(
                 numbers = [distinct.index(heads) for heads in ((), own.heads, *own.controls)]
                 effects.append(_effect(own, quantity, sums[:, row, numbers], n[:, row]))
     about = grid, request.replace, request.draws, chosen_by, chose, read_in_all - chose
-    return Ablation(tuple(effects), *about, scanner.signature(stream.seen))
+    return Ablation(tuple(effects), *about, scanner.signature(all_seen))
 
 
 def requested_sets(

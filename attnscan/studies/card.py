@@ -222,7 +222,7 @@ class _Measurer:
         asks = any(measure.name == "predictive" for measure in measures.values())
         names = {measure.name for measure in measures.values() if measure.labelled}
         patterns = [known for known in scanner.options.patterns if known.id in names]
-        self._targets = Targets(scanner.collate(inputs), patterns, scanner.asking(inputs) if asks else ())
+        self._targets = Targets(scanner.collate(inputs), patterns, scanner.helps(inputs) if asks else ())
         self.batch, self._measures, self._special = (
             self._targets.batch,
             measures,

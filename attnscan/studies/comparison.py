@@ -28,7 +28,7 @@ from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.signature import Reading
 from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match
-from attnscan.scan.local import OnBad, Stream, each
+from attnscan.scan.local import OnBad, each, skip
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, no_pair
 from attnscan.scoring.blocks import Blocks, PairSums, error, ratio, residuals
@@ -93,8 +93,8 @@ def compare(
     elif same_tokens:
         relation = Both(scanner_a.relation, scanner_b.relation)
         alike = "words are related where the embeddings of both models say so."
-    a, b = (own.with_options(labelled=True).exact().with_relation(relation) for own in (scanner_a, scanner_b))
-    options, stream_b, skipped = a.options, Stream(b, (), on_bad), Seen()
+    a, b = (own.with_options(labelled=True).exact().changed(relation=relation) for own in (scanner_a, scanner_b))
+    options, skipped = a.options, Seen()
 
     def read_by_b() -> Iterator[Record]:
         nonlocal skipped
@@ -106,7 +106,7 @@ def compare(
             if not isinstance(encoded, InputError):
                 yield record
                 continue
-            stream_b.skip(record, encoded)
+            skip(record, encoded, b.options, on_bad)
             skipped = skipped.and_then(record, options, skipped=True)
 
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def explain(
     """
     scanner = scanner.exact()
     study = _Study(positions_of(scanner), heads, pattern)
-    work = partial(_measure, study, scanner.with_progress(silent))
+    work = partial(_measure, study, scanner.changed(progress=silent))
     sums, seen = sums_over(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
         raise no_pair("to explain by")
@@ -105,7 +105,7 @@ def _measure(
     With a `keeper` of its one input, labels are told to be sure by words in place of pairs.
     """
     batch, seed, single = scanner.collate(inputs), scanner.options.seed, keeper is not None
-    targets = Targets(batch, scanner.options.patterns, scanner.asking(inputs), by_query=single)
+    targets = Targets(batch, scanner.options.patterns, scanner.helps(inputs), by_query=single)
     scorer, classes = Scorer(targets), ClassScorer(targets.units, special=False)
     neurons = NeuronScorer(targets, seed, study.heads, study.pattern)
     consumers: list[Consumer] = [classes, scorer, neurons]

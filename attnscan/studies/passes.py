@@ -14,7 +14,7 @@ import numpy as np
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.scan.local import OnBad, Stream
+from attnscan.scan.local import OnBad, batches_of, worked
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.scoring.blocks import added
@@ -29,13 +29,13 @@ def sums_over(
     others: Sequence[Scanner] = (),
 ) -> tuple[Any, Seen]:
     """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
-    total, stream = None, Stream(scanner, records, on_bad)
-    with closing(stream.worked(work, *others)) as worked:
-        for of_batches, _ in worked:
-            for of_batch in of_batches:
-                total = added(total, of_batch)
-            scanner.tell(doing, stream.done)
-    return total, stream.seen
+    total, seen, done = None, Seen(), 0
+    with closing(worked(scanner, work, batches_of(scanner, records, on_bad), others)) as results:
+        for batch, now, result in results:
+            total = total if result is None else added(total, result)
+            seen, done = (seen, done + len(batch)) if now is None else (now, now.read)
+            scanner.tell(doing, done)
+    return total, seen
 
 
 def generator(seed: int, *numbers: int) -> np.random.Generator:

@@ -132,11 +132,13 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
 ) -> None:
     pairs = [Pair("the cat sat", "a dog ran"), Pair("i bought a cat", "the mat ran"), Pair("a dog went to the store")]
     with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
-        ours = one.with_relation(_told("cat dog", "sat ran", "bought mat"))
-        theirs = other.with_relation(_told("cat dog", "bought ran"))
+        ours = one.changed(relation=_told("cat dog", "sat ran", "bought mat"))
+        theirs = other.changed(relation=_told("cat dog", "bought ran"))
         found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
-        with_one = compare(one.with_relation(_told("cat dog")), other.with_relation(_told("cat dog")), _read(pairs))
-        without = compare(one.with_relation(None), other.with_relation(None), _read(pairs))
+        with_one = compare(
+            one.changed(relation=_told("cat dog")), other.changed(relation=_told("cat dog")), _read(pairs)
+        )
+        without = compare(one.changed(relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
     for labels in found.of_models:
         assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
@@ -159,7 +161,7 @@ def test_where_two_models_read_other_tokens_identical_words_alone_count(before: 
     pairs = [Pair("the cat sat", "a dog ran")]
     with Scanner(_options(before)) as one, Scanner(_options(smaller)) as other:
         relation = _told("cat dog")
-        found = compare(one.with_relation(relation), other.with_relation(relation), _read(pairs))
+        found = compare(one.changed(relation=relation), other.changed(relation=relation), _read(pairs))
     assert found.alike == "only identical words count: the two models use different tokens."
     assert (found.of("cross-sentence")["n"] == 0).all()
 

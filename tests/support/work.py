@@ -22,4 +22,4 @@ Told = tuple[str, int | None, int | None]
 def heard(scanner: Scanner, work: Callable[[Scanner], Found]) -> tuple[Found, list[Told]]:
     """What work comes to, and how far it said that it was."""
     told: list[Told] = []
-    return work(scanner.with_progress(lambda *step: told.append(step))), told
+    return work(scanner.changed(progress=lambda *step: told.append(step))), told

@@ -31,7 +31,6 @@ def test_they_say_what_the_program_says(
     made: Callable[[], dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this fails: run `make readme`, and look at what changed."""
-    monkeypatch.setenv("ATTNSCAN_CACHE", str(tmp_path))
     for name, picture in made().items():
         assert texts(picture) == texts(MADE[name]), name
 
