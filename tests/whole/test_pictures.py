@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -27,9 +26,7 @@ def texts(svg: bytes) -> list[str]:
 @pytest.mark.parametrize(
     "made", [pictures, pytest.param(studies, marks=pytest.mark.long), pytest.param(screens, marks=pytest.mark.long)]
 )
-def test_they_say_what_the_program_says(
-    made: Callable[[], dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     for name, picture in made().items():
         assert texts(picture) == texts(MADE[name]), name
