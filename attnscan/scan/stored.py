@@ -75,7 +75,7 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
         signature = Signature(**about["signature"], layers=layers)
         drawn = about["seen"].pop("sample")
         sample = (
-            (key, Place(**place), Pair(*(Sentence(**one) for one in pair["sentences"]))) for key, place, pair in drawn
+            (key, Place(**place), Pair(*(Sentence(**text) for text in pair["sentences"]))) for key, place, pair in drawn
         )
         seen = Seen(**about["seen"], sample=tuple(sample))
         return ScanState(scanner.options, seen, ScanSums(told, ranked, relations), signature)
