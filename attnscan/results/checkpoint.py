@@ -24,7 +24,7 @@ class Checkpoint:
         """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
         import pandas as pd
 
-        values = {"model": self.model, **self.facts, **answers(self.patterns), **answers(self.measures)}
+        values: dict[str, Any] = {"model": self.model, **self.facts, **answers(self.patterns), **answers(self.measures)}
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
 
@@ -34,7 +34,7 @@ class Checkpoint:
 
         rows = [(name, why is None, why or "") for name, why in self.patterns.items()]
         frame = pd.DataFrame(rows, columns=["pattern", "scored", "why"])
-        frame.attrs = {"model": self.model, **self.facts, "measures": answers(self.measures)}
+        frame.attrs |= {"model": self.model, **self.facts, "measures": answers(self.measures)}
         return frame
 
 

@@ -70,7 +70,7 @@ class Similarity:
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
-        numbers, columns = np.arange(len(self.grid)), {}
+        numbers, columns = range(len(self.grid)), dict[str, Any]()
         for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1):
             columns[f"nearest_{rank}"] = [self.grid[other].name for other in others]
             columns[f"divergence_{rank}"] = self.divergence[numbers, others]
@@ -202,13 +202,14 @@ class Comparison:
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
         rows = self.of(self.patterns[0]).query("label_a != label_b")
-        by_labels = rows.groupby(["label_a", "label_b"], sort=False).groups
+        by_labels: dict[Any, Any] = rows.groupby(["label_a", "label_b"], sort=False).groups
         changed = {labels: [self.grid[number] for number in numbers] for labels, numbers in by_labels.items()}
         return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
-        return float(self.of(pattern)[["score_a", "score_b"]].corr("spearman").iloc[0, 1])
+        rho: Any = self.of(pattern)[["score_a", "score_b"]].corr("spearman").iloc[0, 1]
+        return float(rho)
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, heads: Heads | None = None, top: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class Dependencies:
         import pandas as pd
 
         asked = np.nonzero(~np.isnan(self.help.values))
-        columns = {"model": self.signature.model}
+        columns: dict[str, Any] = {"model": self.signature.model}
         for name, numbers in zip(("query", "key"), asked, strict=True):
             places = np.array(self.help.places, dtype=np.int64)[numbers]
             columns |= {name: places, f"{name}_token": [self.units[place] for place in places]}

@@ -243,7 +243,8 @@ class Syntax:
 
         row, number = np.array(places, dtype=np.int64).reshape(-1, 2).T
         of_rows, heads = self.of_rows, len(self.grid)
-        rule = np.where(of_rows.sentences >= FEWEST, of_rows.rule.astype(object), None)
+        rule = of_rows.rule.astype(object)
+        rule[of_rows.sentences < FEWEST] = None
         columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(number)}
         columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
         columns |= {"n": of_rows.n[row], "sentences": of_rows.sentences[row]}
@@ -257,9 +258,9 @@ class Syntax:
         add(**{f"held_{name}": self.of_held(name) for name in ("gain", "p_holm", "holds")}, stated=self.stated)
         said = pd.DataFrame([self.said_of(head) for head in self.grid]).iloc[number].reset_index(drop=True)
         frame = pd.concat([pd.DataFrame(columns), said], axis=1).astype({"held_holds": "boolean"})
-        about = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
+        about: dict[str, Any] = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
         about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
-        frame.attrs = {"signature": asdict(self.signature), **about, "gains_that_hold": int(self.holds.sum())}
+        frame.attrs |= {"signature": asdict(self.signature), **about, "gains_that_hold": int(self.holds.sum())}
         if self.held is not None:
             frame.attrs["held_signature"] = asdict(self.held.signature)
         return frame

@@ -37,6 +37,7 @@ from attnscan.studies.losses import QUANTITIES, Loss, measures_of
 from attnscan.studies.passes import generator, sums_over
 
 _CHOOSES, _MEASURES = 0, 1
+_ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
 _MORE = "give more pairs, or name heads with --heads"
 Piece = tuple[list[EncodedInput], dict[str, Tensor], range]
 """A batch, and which of its rows run together: an input without a set of heads."""
@@ -120,7 +121,7 @@ def requested_sets(
         p = patterns.index(pattern)
         above = np.fmax(table.above_chance[..., p].ravel(), 0)  # 0 for NaN
         best = np.argsort(-above, kind="stable")[:top]
-        numbers = best[above[best] > 0] if top is not None else np.flatnonzero((follows == p) | (rests == p))
+        numbers = best[above[best] > _ROUNDING] if top is not None else np.flatnonzero((follows == p) | (rests == p))
         # Heads that follow another pattern do work, and are no controls
         barred = [head for head, label in zip(grid, labels, strict=True) if label not in (pattern, *RESTING, "")]
         if not request.patterns or pattern in request.patterns:

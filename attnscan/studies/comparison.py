@@ -110,7 +110,7 @@ def compare(
             skipped = skipped.and_then(record, options, skipped=True)
 
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
-        sums, keepers = {}, list[RowKeeper]()
+        sums, keepers = dict[str, Any](), list[RowKeeper]()
         for model, scanner in zip("ab", (a, b), strict=True):
             own = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
             keepers.append(RowKeeper(own, QUERIES if match == "nearest" else 0, options.seed, options.reading))

@@ -21,7 +21,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
 from attnscan.studies import ablation
-from attnscan.studies.ablation import _effect, with_controls
+from attnscan.studies.ablation import _effect
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -67,16 +67,6 @@ def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ab
 
 def test_the_ranks_of_the_head_that_carries_the_answer_and_of_those_that_do_not(worth: Ablation) -> None:
     assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
-
-
-def test_controls_that_differ_make_the_effect_less_certain(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
-    seed = next(
-        seed for seed in range(9) if (CARRIER,) in with_controls("", [Head(0, 1)], toy.grid(), 2, seed).controls
-    )
-    found = ablate(toy.with_options(seed=seed), chain, AblationRequest(heads="0-1", draws=2)).effects[0]
-    assert len(found.set.controls) == 2 and found.set.possible == 3
-    variance = (LOSS_WITHOUT - LOSS) ** 2 / 2
-    assert found.se == pytest.approx((variance / 2) ** 0.5, abs=1e-4)
 
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:

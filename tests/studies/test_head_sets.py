@@ -157,38 +157,12 @@ def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, what: st
     assert ablate(planted, reader_of(*pairs), AblationRequest(heads="0-0")).measured_pairs == len(pairs)
 
 
-def test_an_ablation_by_asked_is_that_of_the_sets_which_it_describes(planted: Scanner) -> None:
-    request = AblationRequest(("next-word",), draws=2, replace="mean", measures=("cls",))
-    found = ablate(planted, READ, request)
-    sets, chosen_by, _ = requested_sets(planted, READ, request)
-    assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in sets]
-    assert (found.chosen_by, found.replace, found.draws) == (chosen_by, "mean", 2)
-    assert found.effects[0].set.heads == (Head(0, 1), Head(1, 2))
-
-
-def test_controls_are_as_many_heads_of_the_same_layers() -> None:
-    heads = [Head(0, 1), Head(0, 2), Head(2, 0)]
-    grid = Grid((3, 12))
-    found = with_controls("x", heads, grid, 20, 0)
-    for control in found.controls:
-        assert [head.layer for head in control] == [0, 0, 2] and len(set(control)) == 3
-        assert not set(control) & set(heads)
-    assert found.overlap == 0 and len(set(found.controls)) == 20
-    assert found.possible == math.comb(10, 2) * 11
-    assert with_controls("x", heads, grid, 20, 0) == found != with_controls("x", heads, grid, 20, 1)
-
-
 def test_of_few_possible_controls_all_are_taken() -> None:
     found = with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 60, 0)
     pairs = itertools.combinations([Head(0, head) for head in range(2, 6)], 2)
     assert set(found.controls) == {(*pair, Head(1, head)) for pair in pairs for head in range(5)}
     assert len(found.controls) == found.possible == 30
     assert len(with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 29, 0).controls) == 29
-
-
-def test_barred_heads_are_no_controls() -> None:
-    found = with_controls("x", [Head(0, 0)], Grid((2, 6)), 20, 0, barred={Head(0, 1), Head(0, 4), Head(1, 2)})
-    assert found.controls == ((Head(0, 2),), (Head(0, 3),), (Head(0, 5),))
 
 
 def test_controls_of_crowded_layers_share_heads_with_the_set_and_say_so() -> None:

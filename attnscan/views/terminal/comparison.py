@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -59,10 +60,10 @@ def _table(comparison: Comparison, patterns: Sequence[str]) -> Table:
     cells = []
     for pattern in patterns:
         rows = comparison.of(pattern)
-        differences = rows["difference"].where(rows["survives"], 0)
+        differences = rows["difference"].where(rows["survives"], 0).to_numpy()
         extremes = [
             f"{comparison.grid[at].name} {differences[at]:+.3f}" if differences[at] * sign > 0 else "–"
-            for at, sign in ((differences.idxmax(), 1), (differences.idxmin(), -1))
+            for at, sign in ((differences.argmax(), 1), (differences.argmin(), -1))
         ]
         counts = [(rows[name] == pattern).sum() for name in ("label_a", "label_b")]
         cells.append([named(pattern), *counts, comparison.correlation(pattern), rows["survives"].sum(), *extremes])
@@ -74,16 +75,17 @@ def _differences(
     comparison: Comparison, patterns: Sequence[str], heads: Heads | None, top: int | None
 ) -> Iterator[RenderableType]:
     """Some heads' differences, pattern by pattern; those that survive are bold."""
-    cells = []
+    cells: list[list[Any]] = []
     for pattern in patterns:
-        for number, row in comparison.of(pattern, heads, top).iterrows():
-            title = "" if cells and row["pattern"] == cells[-1][-1] else named(pattern)
-            difference = Text(f"{row['difference']:+.3f}", "bold" if row["survives"] else "")
-            name = comparison.grid[number].name
-            cells.append([title, name, row["score_a"], row["score_b"], difference, row["se"], pattern])
+        rows = comparison.of(pattern, heads, top)
+        for i, row in enumerate(rows.to_dict(orient="records")):
+            known = not np.isnan(row["difference"])
+            difference = Text(f"{row['difference']:+.3f}" if known else "", "bold" if row["survives"] else "")
+            scores = row["score_a"], row["score_b"], difference, row["se"]
+            cells.append(["" if i else named(pattern), comparison.grid[rows.index[i]].name, *scores])
     columns = [Column("pattern"), Column("head"), Column("A", ">.3f"), Column("B", ">.3f"), Column("B − A", ">")]
     yield Text("Head by head; bold: the difference survives", style="bold")
-    yield Table([*columns, Column("± se", ">.3f")], [own[:-1] for own in cells]).screen(80)
+    yield Table([*columns, Column("± se", ">.3f")], cells).screen(80)
 
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:

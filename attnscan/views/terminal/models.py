@@ -41,9 +41,7 @@ def models_view(catalog: Catalog) -> RenderableType:
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
     of, grid = checkpoint.facts, Grid((checkpoint.facts["layers"], checkpoint.facts["heads"]))
-    heads = {
-        name: of[f"{name.replace('-', '_').lower()}_head"] for name in ("masked-LM", "next-sentence", "classifier")
-    }
+    heads = {"masked-LM": "masked_lm_head", "next-sentence": "next_sentence_head", "classifier": "classifier_head"}
     where = f", attention in layers {', '.join(map(str, of['attention_in']))}" if "attention_in" in of else ""
     facts = {
         "family": f"{of['family']} ({of['architecture']})",
