@@ -46,7 +46,7 @@ NO_TORCH = {
             *("library_calls", "weights", "tokens"),
         )
     ),
-    *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
+    *(f"attnscan.model.{name}" for name in ("sources",)),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "blocks", "statements")),
     *(
         f"attnscan.scan.{name}"
@@ -118,7 +118,7 @@ def test_arrows_that_do_not_are_found() -> None:
 
 def test_views_look_at_results_alone() -> None:
     patterns = {f"attnscan.scoring.{name}" for name in ("patterns", "cross")}
-    below = patterns | {"attnscan.model.catalog"}  # the last for typing
+    below = patterns | {"attnscan.model.sources"}  # the last for typing
     for name in (name for name in SOURCES if _room(name) == "views"):
         for other in arrows()[name] - below:
             assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
@@ -151,8 +151,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
     running = {f"attnscan.model.{name}" for name in ("running", "tap", "loading")}
-    loading = {"attnscan.model.in_memory"}
-    assert users <= running | loading | {"attnscan.scan.scanner"}
+    assert users <= running | {"attnscan.scan.scanner"}
 
 
 def test_every_group_of_commands_is_a_module_of_its_name() -> None:

@@ -225,8 +225,8 @@ def _found(call: Call, step: OnProgress) -> Any:
         source = choose(call.options.model)
         note(source.note)
         return source
-    from attnscan.model.in_memory import adopted, in_place
     from attnscan.model.loaded import LoadedModel
+    from attnscan.model.loading import adopted, in_place
 
     options, is_loaded = call.options, isinstance(call.model, LoadedModel)
     languages = options.source_language, options.target_language

@@ -17,8 +17,7 @@ from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.tokens import token_named
-from attnscan.model.catalog import Catalog
-from attnscan.model.sources import Device
+from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.card import Card, Cards, measure_of
 from attnscan.results.checkpoint import Checkpoint

@@ -1,11 +1,8 @@
 """Somebody else's model: find it, load it, run it, look inside.
 
-sources.py          what a model's name means; a model of the hub at one commit, on all machines the same
-catalog.py          which models can run now
-loading.py          a source to a loaded model: from safetensors alone, with no code of its own; its task heads
-loaded.py           that model, its tokenizer and its device
-in_memory.py        a model that a program holds already, run in place
-fingerprint.py      what tells a model from another of its name: weights, config, modules as they print, tokenizer
+sources.py          what a model's name means; which models can run now
+loading.py          a source, or a caller's model, to a loaded model; its task heads; languages; adapters
+loaded.py           that model, its tokenizer and its device, and what tells it from another of its name
 running.py          somebody else's model: run and put back, its failures, what memory allows, work side by side
 attention_block.py  what a consumer is shown: a part of one layer's attention; a consumer that keeps one input's
 tap.py              attention, layer by layer, to a consumer; which calls are of which layer, learnt from a probe run

@@ -77,9 +77,8 @@ Consumer = Callable[[AttentionBlock], None]
 
 
 def of_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
-    """Which tokens see which, where a target's tokens are counted behind its source's.
+    """Which tokens see which, where a target's tokens are counted behind its source's; `sizes` are of both.
 
-    `sizes` says how many tokens the target and the source of each input have.
     Shape: `visible` [batch, target token, source token], bool -> [batch, token, token].
     """
     width = max(map(sum, sizes))
@@ -151,21 +150,18 @@ class AttentionKeeper:
         """All of it, once every block has come."""
         assert self._grid is not None
         kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
+        known = {name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")}
         return Attention(
-            tokens=encoded.tokens,
-            sentence=encoded.sentence,
-            segments=encoded.segments,
+            **known,
             weights=kept["weights"],
             visible=self._visible,
             query=kept.get("query"),
             key=kept.get("key"),
             scaling=tuple(self._scaling) if "key" in kept else (),
-            unit=encoded.unit,
             norms=kept.get("norms"),
             chosen=self._chosen,
             kind=self._grid.kind,
             layers=self._grid.layers,
-            source=encoded.source,
         )
 
 

@@ -35,10 +35,7 @@ class OutputProjections:
     hidden state is narrower than a head."""
 
     def norms(self, block: AttentionBlock, values: Tensor | None) -> Tensor:
-        """How long vectors of a block's heads are behind the projection, without its bias.
-
-        Shape: `values` [batch, head, token, value] -> [batch, head, token], float32.
-        """
+        """How long a block's vectors are behind the projection. Shape: [batch, head, token, value] -> [..., token]."""
         assert values is not None
         norms: Tensor = torch.linalg.vector_norm(values.float() @ self.triangles[block.layer][block.heads], dim=-1)
         return norms
@@ -53,10 +50,7 @@ class OutputProjections:
         return self.norms(block, block.weights @ block.value.float() if block.output is None else block.output)
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
-        """A block with what heads carry in place of weights, each row a share of its sum.
-
-        A row that carries nothing at all is zero throughout, and `idle` tells which are.
-        """
+        """A block with what heads carry in place of weights; `idle` tells which rows carry nothing, and are zero."""
         assert block.logits is not None
         norms, idle = self.of_values(block), None
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
@@ -100,8 +94,7 @@ class _Finder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._random = torch.Generator().manual_seed(0)
-        self.given: list[Tensor] = []
-        """Of each layer. Shape: [batch, token, head, dimension]."""
+        self.given: list[Tensor] = []  # of each layer [batch, token, head, dimension]
         self.weights: list[list[tuple[Tensor, Tensor]]] = []
         """Of each layer the parameters in such products, and each as [head and dimension, hidden]."""
 

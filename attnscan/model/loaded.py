@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -12,39 +14,35 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import DeviceError, InputError, ModelError
+from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
 from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
-from attnscan.model.fingerprint import fingerprint
 from attnscan.model.sources import Device, Source
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
 """In a batch: what stays in a CPU's last cache beside the weights, or keeps another device busy."""
+_OF_THE_RUN = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "output_attentions"}
+"""What a config says of where it comes from and of one run."""
 
 
 @dataclass(frozen=True)
 class LoadedModel:
     """A model and its tokenizer, ready to run."""
 
-    source: Source
-    """What was found by its name."""
-    model: Any
-    """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
-    masked_lm: Any | None
-    """A model of this encoder with a trained masked-LM head; None if the checkpoint has none."""
-    tokenizer: Any
-    """A tokenizer of transformers."""
+    source: Source  # what was found by its name
+    model: Any  # the encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode
+    masked_lm: Any | None  # a model of this encoder with a trained masked-LM head; None if the checkpoint has none
+    tokenizer: Any  # of transformers
     device: torch.device
-    """Where it runs."""
     scored: Any
     """The model by which heads are scored: `model`, or on a CPU a copy in the half precision that was asked for."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
-    note: str = ""
-    """What to tell a user of how it was loaded; empty if there is nothing."""
+    note: str = ""  # what to tell a user of how it was loaded
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
 
@@ -136,3 +134,41 @@ def chosen_device(name: Device) -> torch.device:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
     return torch.device(kind)
+
+
+def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
+    """SHA-256 of each part of a model as it runs, its task head included; of modules, of what they print."""
+    parts = []
+    for name, values in sorted(model.state_dict().items()):
+        if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
+            content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+            parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
+    config = json.dumps(model.config.to_dict(), default=str)
+    rules = getattr(tokenizer, "backend_tokenizer", None)
+    if rules is not None:  # each call sets how long inputs are cut and filled up
+        decides: Any = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
+    else:  # one that is written in Python reads files, and its settings say which
+        decides = [
+            hashed(Path(value).read_bytes()) if name.endswith("_file") and Path(str(value)).is_file() else value
+            for name, value in sorted(tokenizer.init_kwargs.items())
+            if name.endswith("_file") or isinstance(value, bool | int)
+        ]
+    about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
+    settings, printed = json.loads(config, object_hook=_own), repr(model)
+    whole = {"weights": parts, "config": settings, "modules": printed, "tokenizer": (about, decides)}
+    return {name: _hash_of(part) for name, part in whole.items()}
+
+
+def short(fingerprint: dict[str, str]) -> str:
+    """All parts as one: what results carry."""
+    return hashed(*(part.encode() for part in fingerprint.values()))[:16]
+
+
+def _hash_of(settings: Any) -> str:
+    """A hash of settings as JSON, in one order."""
+    return hashed(json.dumps(settings, sort_keys=True, default=str).encode())
+
+
+def _own(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without those of a run."""
+    return {name: value for name, value in settings.items() if name not in _OF_THE_RUN}

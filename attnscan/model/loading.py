@@ -1,6 +1,7 @@
-"""From a model's source to the model itself, on a device, ready to run.
+"""From a model's source to the model itself, on a device, ready to run; or a model that a program holds in memory.
 
-Weights are read as safetensors alone, and no code of the model's is run.
+Weights are read as safetensors alone, and no code of the model's is run. While a caller's model is read, it is in
+evaluation mode; its weights, its hooks and its modules are its own.
 """
 
 from __future__ import annotations
@@ -12,20 +13,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 
-from attnscan.errors import AttnscanError, MemoryFullError, ModelError, nearest, out_of_memory
+from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, nearest, out_of_memory
 from attnscan.inputs.library_calls import is_panic
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source
+from attnscan.model.writing import writes_text
+from attnscan.results.signature import IN_MEMORY
 from attnscan.results.terms import AttentionName, counted
 from attnscan.safe_text import plain
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 BLOCK_SPARSE = "block_sparse"
 """What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
+Model: TypeAlias = "str | os.PathLike[str] | LoadedModel | PreTrainedModel | None"
+"""A hub id, a directory, `bundled`, None for the default, what `load` returns, or a model that is in memory."""
+Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"  # of a model that is in memory
+_in_use: WeakKeyDictionary[torch.nn.Module, Any] = WeakKeyDictionary()
+"""Held by whoever runs a caller's model, which is in one mode and has one attention at a time."""
 TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
 """How names end that older versions of transformers saved, and that are no weights."""
@@ -95,10 +108,7 @@ def _explained(source: Source) -> Iterator[None]:
 
 
 def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, bool]:
-    """The model with its masked-LM head where the family has one, and whether that head was trained.
-
-    A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
-    """
+    """The model with its masked-LM head where the family has one, and whether that was trained, not made up."""
     import transformers as t
 
     kind, writes = t.AutoModel, config.is_encoder_decoder and type(config) in t.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
@@ -209,10 +219,7 @@ def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
 
 
 def set_languages(tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool) -> None:
-    """Set the languages of a model's source and, if its decoder is read too, target; never guessed.
-
-    Raises: ModelError if they are neither, are not known, or the tokenizer has none.
-    """
+    """Set the languages of sources and, if the decoder is read too, targets. Raises: ModelError; none is guessed."""
     if not hasattr(type(tokenizer), "src_lang"):
         if source or target:
             raise ModelError(f"the tokenizer of {name} has no languages", "leave --source-language and the like out")
@@ -273,3 +280,61 @@ def has_own_head(model: Any, mapping: Any) -> bool:
     config = model.config
     known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
     return known and type(model).forward.__module__.startswith("transformers.")
+
+
+def adopted(
+    model: Any,
+    tokenizer: Any,
+    attention: AttentionName = "encoder",
+    languages: tuple[str | None, str | None] = (None, None),
+) -> LoadedModel:
+    """A caller's model and a copy of its tokenizer, to be run in place, on the model's device and in its number format.
+
+    Of an encoder-decoder, the encoder is taken, or for another `attention` the whole.
+    Raises: ModelError if they are no model and tokenizer of transformers; DeviceError if it is not on one device.
+    """
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    kinds = ("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)
+    for what, given, kind in kinds:
+        if not isinstance(given, kind):
+            raise ModelError(
+                f"{what} is of the class {type(given).__name__}, which is not a {what} of transformers",
+                "give a model, not wrapped (model.module), and tokenizer=AutoTokenizer.from_pretrained(...)",
+            )
+    tokenizer = copy.deepcopy(tokenizer)
+    name = model.config._name_or_path or type(model).__name__
+    set_languages(tokenizer, name, *languages, writes=attention != "encoder")
+    return in_place(model, tokenizer, attention)
+
+
+def in_place(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
+    """A caller's model as it is now: it may have been trained or changed since it was adopted. Raises: as `adopted`."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    name = f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}"
+    if attention != "encoder" and not writes_text(model):
+        raise no_encoder_decoder(name, attention)
+    for module in model.modules():
+        if type(module).__module__.startswith("torch.ao."):
+            what = "the model is quantized, and rounds an input by those beside it in a batch"
+            raise ModelError(what, "give the model as from_pretrained() returns it")
+        if getattr(module, "attention_type", "") == BLOCK_SPARSE:
+            what = "the model's attention is of blocks (block_sparse), where no row is whole"
+            raise ModelError(what, "turn to full attention: set_attention_type('original_full')")
+    encoder = encoder_of(model, name) if attention == "encoder" else model
+    devices = {weights.device for weights in encoder.parameters()}
+    if len(devices) != 1 or devices == {torch.device("meta")}:
+        where = ", ".join(sorted(map(str, devices))) or "nowhere"
+        raise DeviceError(f"the model's weights are not on one device, but on {where}", "move them: model.to('cpu')")
+    has_head = attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING)
+    return LoadedModel(
+        source=Source(name, ""),
+        model=encoder,
+        masked_lm=model if has_head else None,
+        tokenizer=tokenizer,
+        device=devices.pop(),
+        scored=encoder,
+        given=model,
+        in_use=_in_use.setdefault(model, RLock()),
+    )

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 
-ATTENTION = "attnscan"
-"""The name of our attention function among those of transformers."""
+ATTENTION = "attnscan"  # the name of our attention function among those of transformers
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
 _MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
@@ -125,10 +124,8 @@ def first_line(error: BaseException) -> str:
 
 def refused(model: Any, why: str) -> CaptureError:
     """The error for a model whose architecture is not to be read."""
-    return CaptureError(
-        f"the architecture {type(model).__name__} {why}",
-        "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
-    )
+    remedy = "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT"
+    return CaptureError(f"the architecture {type(model).__name__} {why}", remedy)
 
 
 def check_finite(values: Tensor, what: str) -> None:
@@ -139,10 +136,8 @@ def check_finite(values: Tensor, what: str) -> None:
 
 def not_finite(what: str, where: str = "") -> CaptureError:
     """The error for a model whose numbers are not all finite."""
-    return CaptureError(
-        f"{what} are not finite{where}",
-        "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
-    )
+    remedy = "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32"
+    return CaptureError(f"{what} are not finite{where}", remedy)
 
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -166,10 +161,7 @@ def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
 
 @contextmanager
 def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
-    """Let a task head work on some places alone, as one sequence of them, in this thread's runs.
-
-    Shape: `places` are rows and columns of the batch, each [place].
-    """
+    """Let a task head work on some [row, column] `places` alone, as one sequence of them, in this thread's runs."""
     thread = threading.get_ident()
 
     def keep(_module: Any, _arguments: Any, output: Any) -> Any:
@@ -205,7 +197,7 @@ def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
     )
     if loaded.device.type != "cpu" or growing:
         return 1
-    tokens = max(loaded.room(batch_tokens).tokens, longest)
+    tokens: int = max(loaded.room(batch_tokens).tokens, longest)
     return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // tokens, _MOST_CELLS // longest**2))
 
 

@@ -13,9 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnscan.errors import ModelError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -28,6 +31,9 @@ _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 _AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a JSON file raises that is missing, damaged, or of another shape."""
+# The same two numbers under the names that different families give them
+_LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
@@ -36,16 +42,11 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 class Source:
     """A model's place."""
 
-    name: str
-    """As results carry it: a hub id, a directory as it was typed, or `bundled`."""
-    location: str
-    """What to load: a directory, or a hub id that is to be fetched."""
-    revision: str | None = None
-    """The commit of the hub's repository, where known; nothing of another one is loaded then."""
-    note: str = ""
-    """One line that the user should read: why it is not the model they may expect."""
-    adapter: str = ""
-    """The directory of an adapter (LoRA) that is merged into the model; empty if there is none."""
+    name: str  # as results carry it: a hub id, a directory as it was typed, or `bundled`
+    location: str  # what to load: a directory, or a hub id that is to be fetched
+    revision: str | None = None  # the commit of the hub, where known; nothing of another one is loaded then
+    note: str = ""  # one line that the user should read: why it is not the model they may expect
+    adapter: str = ""  # the directory of an adapter (LoRA) that is merged into the model; empty if there is none
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -57,8 +58,7 @@ class Source:
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
-    `hub` says whether the hub answers, if somebody knows.
-    Raises: ModelError if there is none: a model that is named is never replaced by another.
+    `hub` says whether the hub answers. Raises: ModelError; a model that is named is never replaced by another.
     """
     hub, name = hub or hub_answers, name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
     if name is not None:
@@ -75,7 +75,7 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
 
 
 def _named(name: str, hub: Callable[[], bool]) -> Source:
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub.utils._validators import validate_repo_id
 
     if name == BUNDLED:
         return bundled()
@@ -91,7 +91,7 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
     try:
         validate_repo_id(name)
-    except HFValidationError:
+    except ValueError:
         raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'") from None
     if source := cached(name):
         return source
@@ -147,10 +147,7 @@ def fault_of(path: Path) -> tuple[str, str] | None:
 
 
 def cached(hub_id: str) -> Source | None:
-    """A model of the hub that the local cache holds whole, with safe weights; None if it does not.
-
-    It is at the commit that the hub's main was at when it was last asked.
-    """
+    """A model of the hub that the local cache holds whole, with safe weights, at the last known commit; else None."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(hub_id, "config.json")
@@ -175,3 +172,61 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
         thread.start()
         thread.join(patience)
     return bool(answers)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All models found, what a run without --model would take, and whether others can be fetched."""
+
+    entries: list[dict[str, Any]]
+    """Of each, what to give as --model, `family`, `layers`, `heads`, `where` it is, and if it is `ready` or why not."""
+    default: str  # the model that a run takes where none is named, or why there is none
+    hub: bool  # whether the hub answered, so that others can be fetched
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a model."""
+        import pandas as pd
+
+        entries = pd.DataFrame(self.entries)
+        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
+
+    @property
+    def ready(self) -> list[str]:
+        """The models that can run now without the hub."""
+        return [entry["model"] for entry in self.entries if entry["state"] == "ready"]
+
+    @classmethod
+    def now(cls, *, ask_hub: bool = True) -> Catalog:
+        """Look around on this machine, and ask the hub once, for at most two seconds."""
+        from huggingface_hub import CacheNotFound, scan_cache_dir
+
+        hub = ask_hub and hub_answers()
+        try:
+            default = choose(None, lambda: hub).name
+        except ModelError as error:
+            default = f"none: {error.what}"
+        entries = [_entry(BUNDLED, bundled_directory(), f"package {BUNDLED_PACKAGE}")]
+        try:
+            repositories = sorted(scan_cache_dir().repos, key=lambda repository: repository.repo_id)
+        except (CacheNotFound, ValueError):
+            repositories = []
+        for repository in repositories:  # each at the commit that runs: its main's
+            main = repository.refs.get("main")
+            if main is not None and repository.repo_type == "model" and (main.snapshot_path / "config.json").is_file():
+                entries.append(_entry(repository.repo_id, main.snapshot_path, f"cache {main.commit_hash[:8]}"))
+        return cls(entries, default, hub)
+
+
+def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
+    """What config.json says of a model, and whether its files are all there and can be read."""
+    entry = {"model": name, "family": "unknown", "layers": None, "heads": None, "state": "ready", "where": where}
+    if directory is None:
+        return entry | {"state": "not installed: pip install 'attnscan[bundled]'"}
+    if fault := fault_of(directory):
+        entry["state"] = f"cannot run: it has {fault[0]}"
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        layers, heads = (next((config[key] for key in keys if key in config), None) for keys in (_LAYERS, _HEADS))
+        return entry | {"family": config.get("model_type", "unknown"), "layers": layers, "heads": heads}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return entry | {"state": "cannot run: config.json cannot be read"}

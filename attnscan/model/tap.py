@@ -5,9 +5,8 @@ that stay in the processor's last cache, so that no more than one layer's weight
 weights the forward pass ends. Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) run
 with their eager attention under a `Watch`, which sees the same, layer by layer.
 
-Which calls of attention are of which kind and layer is learnt from a probe run, on a source of 5 tokens and, of an
-encoder-decoder, a target of 3: the shapes of queries and keys say what a call is, where `is_decoder` and `is_causal`
-are wrong in several families. Calls come in the same order in every later run. A layer's number is that of its module:
+Which calls are of which kind and layer is learnt from a probe run, on a source of 5 tokens and a target of 3: their
+shapes say it, where `is_decoder` and `is_causal` are wrong in several families. A layer's number is that of its module:
 in Jamba or Qwen3-Next only some layers have attention.
 
 Any number of threads may read one model at once: what a run is for is known by its thread.
@@ -28,17 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
+from attnscan.model import running
 from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts
-from attnscan.model.running import (
-    ATTENTION,
-    accepted,
-    attended_by,
-    attention_of,
-    failed,
-    fused,
-    quiet_transformers,
-    refused,
-)
 from attnscan.model.watch import Call, Watch
 from attnscan.results.grid import AttentionKind, Grid
 
@@ -49,42 +39,28 @@ _HIDDEN = -9e3  # a key to which less than this is added is not to be seen: olde
 _LEAST = torch.finfo(torch.float32).min
 _TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
 """Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
-_SOURCE, _TARGET, _TOKEN = 5, 3, 5  # how many tokens the probe has, and which: of any vocabulary, and padding in none
-_SHAPES = {
-    AttentionKind.ONLY: (_SOURCE, _SOURCE),
-    AttentionKind.ENCODER: (_SOURCE, _SOURCE),
-    AttentionKind.DECODER: (_TARGET, _TARGET),
-    AttentionKind.CROSS: (_TARGET, _SOURCE),
-}
+_TOKEN = 5  # of which the probe is: of any vocabulary, and padding in none
+_SHAPES = dict(zip(AttentionKind, ((5, 5), (5, 5), (3, 3), (3, 5)), strict=True))
 """How many queries and keys each kind of attention has in the probe."""
 _MODIFIERS = ("s_aux", "softcap")  # what eager attention can add to the logits, and the tap does not
 _TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
 
 class Tap:
-    """Reads the attention of one model while it is open. Afterwards the model is as it was.
-
-    With a `kind`, the model is a whole encoder-decoder.
-
-    >>> with Tap(model) as tap:                                              # doctest: +SKIP
-    ...     tap.run(batch.model_inputs, consumer)
-    """
+    """Reads the attention of one model while it is open; of a `kind`, that of a whole encoder-decoder."""
 
     def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
         self.model, self.kind = model, kind
 
     @cached_property
     def calls(self) -> Calls:
-        """How the model computes its attention, found out by running it on a few tokens.
-
-        Raises: CaptureError if it has none that can be read.
-        """
+        """How the model computes its attention. Raises: CaptureError if it has none that can be read."""
         return calls_of(self.model, self.kind)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(quiet_transformers())  # no advice, from tokenizers either
-            stack.enter_context(attention_of(self.model, ATTENTION if self.calls.tapped else "eager"))
+            stack.enter_context(running.quiet_transformers())  # no advice, from tokenizers either
+            stack.enter_context(running.attention_of(self.model, running.ATTENTION if self.calls.tapped else "eager"))
             self._open = stack.pop_all()
         return self
 
@@ -94,10 +70,9 @@ class Tap:
     def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
         """Run the model on one batch as far as its last layer's weights; `on_output` may change what layers put out.
 
-        Shape: `inputs` are the model's, each [batch, token], of source or target.
-        Raises: CaptureError if the architecture shows no attention, or fails on this input.
+        Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
-        taken, on_cpu = accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
+        taken, on_cpu = running.accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
         tensors = {name: values for name, values in taken.items() if isinstance(values, Tensor)}
         lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
         queries, keys = _TEXTS.get(self.kind, ("", ""))
@@ -123,26 +98,25 @@ class Tap:
     def output(self, inputs: dict[str, Tensor], on_output: OnOutput, whole: Any = None) -> Any:
         """The output of the model, or of a `whole` one around it, with every layer's heads shown on the way.
 
-        Shape: `inputs` are the model's, each [batch, token].
-        Raises: CaptureError if it fails on this input.
+        Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
         whole = self.model if whole is None else whole
-        return self._forward(whole, accepted(whole, inputs), _Run(self, [], None, on_output))
+        return self._forward(whole, running.accepted(whole, inputs), _Run(self, [], None, on_output))
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
         watch = nullcontext() if self.calls.tapped else Watch(run.watch, len(inputs["input_ids"]))
         try:
-            with torch.inference_mode(), attended_by(run.attend), watch:
+            with torch.inference_mode(), running.attended_by(run.attend), watch:
                 output = model(**inputs)
         except _Finished:
             return None
         except Exception as error:
             if run.consuming or isinstance(error, CaptureError):
                 raise
-            raise failed(model, error) from error
+            raise running.failed(model, error) from error
         if run.count != self.calls.count:
-            raise refused(self.model, "computes its attention otherwise on this input than on a short one")
+            raise running.refused(self.model, "computes its attention otherwise on this input than on a short one")
         return output
 
 
@@ -170,7 +144,7 @@ class _Run:
         """Compute one layer's attention. Shape: [batch, head, token, dimension] each -> [batch, token, head, d]."""
         layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is None or self.consume is None:
-            output = fused(module, query, key, value, mask, **rest)
+            output = running.fused(module, query, key, value, mask, **rest)
         else:
             of_heads = query.new_zeros((*query.shape[:-1], value.shape[-1]))  # also of padding, which no block reaches
             for block in self._marked(layer, self._computed(layer, of_heads, query, key, value, mask, **rest)):
@@ -201,10 +175,7 @@ class _Run:
     def _computed(
         self, layer: int, output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
     ) -> Iterator[AttentionBlock]:
-        """Compute one layer's attention block by block, in the order of eager attention: equal to the last bits.
-
-        Writes the `output` of all layers but the last. Shape: [batch, head, token, dimension].
-        """
+        """Compute one layer's attention, and all but the last's `output`, as eager attention does: to the last bits."""
         groups, on_cpu = query.shape[1] // key.shape[1], query.device.type == "cpu"
         last = layer == self.tap.calls.grid.shape[0] - 1
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
@@ -236,7 +207,6 @@ class _Run:
     def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
         """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
 
-        Worked out once for all layers that share it.
         Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key] -> [batch, head or 1, query, key].
         """
         if id(mask) not in self.masks:
@@ -258,7 +228,7 @@ class _Run:
         """Cut one call of a watched model into blocks."""
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
-            raise refused(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
+            raise running.refused(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
         seen = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
         seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
         seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
@@ -304,8 +274,7 @@ class Calls:
     """By the number of a call, where its layer stands in the grid; those of other kinds are not read."""
     count: int  # of all kinds
     grid: Grid  # the heads of the kind that is read
-    tapped: bool
-    """Whether the model calls the registered attention function; else it is watched."""
+    tapped: bool  # whether the model calls the registered attention function; else it is watched
 
 
 @dataclass(frozen=True)
@@ -320,8 +289,8 @@ class _Call:
 
 def calls_of(model: Any, kind: AttentionKind) -> Calls:
     """Find out how a kind of a model's attention is read: by the tap, if it shows as many layers as there are."""
-    ids = torch.full((1, _SOURCE), _TOKEN, device=next(model.parameters()).device)
-    inputs, layers = accepted(model, {"input_ids": ids, "decoder_input_ids": ids[:, :_TARGET]}), None
+    ids = torch.full((1, 5), _TOKEN, device=next(model.parameters()).device)
+    inputs, layers = running.accepted(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}), None
     if kind is AttentionKind.ONLY:
         inputs.pop("decoder_input_ids", None)
         layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
@@ -330,7 +299,7 @@ def calls_of(model: Any, kind: AttentionKind) -> Calls:
         return tapped
     watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
     if isinstance(watched, str):
-        raise refused(model, watched)
+        raise running.refused(model, watched)
     return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
 
 
@@ -341,7 +310,7 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
         is_plain = all(rest.get(name) is None for name in _MODIFIERS)
         calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
-        return fused(module, query, key, value, mask, **rest)
+        return running.fused(module, query, key, value, mask, **rest)
 
     def note(call: Call) -> None:
         (_, heads, *shape), weights = call.weights.shape, call.weights.float()
@@ -354,17 +323,17 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
 
     numbered = ((module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules())
     hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in numbered if number]
-    name, watch = ("eager", Watch(note, 1)) if watched else (ATTENTION, nullcontext())
+    name, watch = ("eager", Watch(note, 1)) if watched else (running.ATTENTION, nullcontext())
     try:
-        with attention_of(model, name) as took, attended_by(attend), torch.inference_mode(), watch:
+        with running.attention_of(model, name) as took, running.attended_by(attend), torch.inference_mode(), watch:
             model(**inputs)
     except Exception as error:
-        raise failed(model, error) from error
+        raise running.failed(model, error) from error
     finally:
         for hook in hooks:
             hook.remove()
     if watched and not took:
-        raise refused(model, "cannot be turned to eager attention once it is loaded")
+        raise running.refused(model, "cannot be turned to eager attention once it is loaded")
     return calls
 
 
@@ -376,7 +345,7 @@ def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> C
     if others and (tapped or is_only or not own):
         if own[:1] == [0]:
             return "pools its tokens: not all layers have as many as the input"
-        return f"computes weights of shape {list(others[0])}, where each of {_SOURCE} tokens should look at each"
+        return f"computes weights of shape {list(others[0])}, where each of 5 tokens should look at each"
     if not own:
         return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
     heads, layers = {calls[number].heads for number in own}, tuple(calls[number].layer for number in own)
@@ -388,5 +357,5 @@ def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> C
     if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(own) > len(set(layers)):
         return "computes several attentions in a layer"
     # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
-    grid = Grid((len(own), *heads), kind, layers if is_only and rising else ())
+    grid = Grid((len(own), calls[own[0]].heads), kind, layers if is_only and rising else ())
     return Calls({number: layer for layer, number in enumerate(own)}, len(calls), grid, tapped)

@@ -41,11 +41,7 @@ def shifted(model: Any, ids: list[int]) -> list[int]:
 
 
 def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:
-    """A source with the target that the model writes, word by word the likeliest, of at most so many tokens.
-
-    Neither is longer than what the model reads: the start token and the end of a target count, too.
-    Raises: CaptureError if the model fails.
-    """
+    """A source with the target that the model writes greedily, of at most so many tokens; both are cut to its limit."""
     encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
     if getattr(tokenizer, "tgt_lang", None):
@@ -70,13 +66,7 @@ def _beginning(model: Any, tokenizer: Any) -> list[int]:
 
 
 def encode_translations(
-    tokenizer: Any,
-    pairs: Sequence[Pair],
-    unit: Unit,
-    limit: int,
-    truncate: bool,
-    shift: Shift,
-    query: QuerySide | None,
+    tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool, shift: Shift, query: QuerySide | None
 ) -> Iterator[EncodedInput | InputError]:
     """Tokenize sources and targets for cross attention or, without a `query`, targets as the decoder reads them.
 
@@ -105,7 +95,7 @@ def encode_translations(
 
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
     """The target's tokens behind the source's. What is not known of both is known of neither."""
-    both = {
+    both: dict[str, Any] = {
         name: first + second if (first := getattr(source, name)) and (second := getattr(target, name)) else ()
         for name in ("tokens", "sentence", "punctuation", "units", "spans", "words")
     }
@@ -122,7 +112,9 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
         )
     start, unit = token_texts(tokenizer, read[:1])[0], (0, *(number + 1 for number in target.unit[:-1]))
     first = {"tokens": start, "sentence": SPECIAL, "punctuation": False, "spans": (0, 0), "words": NO_WORD}
-    moved = {name: (own, *values[:-1]) for name, own in first.items() if (values := getattr(target, name))}
+    moved: dict[str, Any] = {
+        name: (own, *values[:-1]) for name, own in first.items() if (values := getattr(target, name))
+    }
     units = (start, *target.units)[: unit[-1] + 1]
     return replace(target, **moved, unit=unit, units=units)
 

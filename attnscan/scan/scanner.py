@@ -19,8 +19,7 @@ from attnscan.inputs.sentence import Pair, Place
 from attnscan.inputs.tokens import QuerySide, Unit
 from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.fingerprint import short
-from attnscan.model.loaded import LoadedModel
+from attnscan.model.loaded import LoadedModel, short
 from attnscan.model.loading import load, no_encoder_decoder
 from attnscan.model.running import at_rest, check_memory, most_workers
 from attnscan.model.sources import Source, choose

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hub_cache import in_cache
 
-from attnscan.model import catalog, sources
-from attnscan.model.catalog import Catalog
+from attnscan.model import sources
+from attnscan.model.sources import Catalog
 
 pytestmark = pytest.mark.usefixtures("cache", "nothing_else")
 
@@ -20,7 +20,7 @@ class TestCatalog:
     def silent(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from huggingface_hub import scan_cache_dir
 
-        monkeypatch.setattr(catalog, "hub_answers", lambda: False)
+        monkeypatch.setattr(sources, "hub_answers", lambda: False)
         monkeypatch.setattr("huggingface_hub.scan_cache_dir", partial(scan_cache_dir, cache))
 
     def test_without_a_cache_it_is_the_bundled_model(self) -> None:
@@ -50,8 +50,7 @@ class TestCatalog:
         assert broken["state"] == "cannot run: config.json cannot be read"
 
     def test_without_any_model_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (sources, catalog):
-            monkeypatch.setattr(module, "bundled_directory", lambda: None)
+        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
         now = Catalog.now()
         assert now.default.startswith("none: there is no model to load")
         assert "pip install" in now.entries[0]["state"]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SMALL, configured, loaded, save
 from transformers import BertConfig, BertForMaskedLM, BertModel, ByT5Tokenizer
 
-from attnscan.model.fingerprint import fingerprint, short
+from attnscan.model.loaded import fingerprint, short
 
 
 @pytest.fixture

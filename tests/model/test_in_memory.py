@@ -27,9 +27,8 @@ from work import classify
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
-from attnscan.model.in_memory import adopted
 from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import TaskHead, task_head
+from attnscan.model.loading import TaskHead, adopted, task_head
 from attnscan.model.running import at_rest
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores

@@ -16,7 +16,7 @@ from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
 
 if TYPE_CHECKING:
-    from attnscan.model.catalog import Catalog
+    from attnscan.model.sources import Catalog
     from attnscan.results.checkpoint import Checkpoint
 
 _READ_BY = {
