@@ -19,7 +19,7 @@ from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.tokens import token_named
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
-from attnscan.results.card import Card, Cards, measure_of
+from attnscan.results.card import Cards
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
@@ -75,7 +75,7 @@ def explain(
             return result
         encoded = scanner.encode(pair)
         query = None if token is None else encoded.source + token_named(token, encoded.tokens[encoded.source :])
-        result = explanation.explain_input(scanner, Record(pair, "the input"), selected, name, encoded)
+        result = explanation.explain_input(scanner, Record(pair, "the input"), encoded, selected, name)
         call.note(scanner, result.signature, encoded)
         return replace(result, query=query)
 
@@ -106,16 +106,16 @@ def head(
     with call.opened(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
         ranking = _of_all_heads(scanner, call)
-        from attnscan.studies.card import looks
+        from attnscan.studies.card import cards
 
-        measures = {own: measure_of(ranking, own) for own in selected}
-        of_heads = looks(scanner, call.pairs.read(), measures, call.pairs.skips)
-        lost = {own: _ablated(scanner, call, AblationRequest(heads=own.name)) for own in selected if ablate}
+        made = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
+        if ablate:
+            losses = (_ablated(scanner, call, AblationRequest(heads=card.head.name)) for card in made)
+            made = tuple(replace(card, ablation=lost) for card, lost in zip(made, losses, strict=True))
         syntax = None
         if trees is not None:
             syntax = _against_trees(scanner.with_options(**vars(scanner.options.of_trees())).exact(), *trees)
-        cards = tuple(Card(own, ranking, of_heads[own], lost.get(own), syntax) for own in selected)
-    return Cards(cards, html=cards_html)
+    return Cards(tuple(replace(card, syntax=syntax) for card in made), html=cards_html)
 
 
 def _of_all_heads(scanner: Scanner, call: Call) -> HeadScores:

@@ -2,188 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.behaviour import Numbers
-from attnscan.results.explanation import CAUSES, HeadExplanation
+from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DISTANCES = tuple(range(-8, 9))
-"""Distances in words of the own sentence at which a card tells the share of attention; 0 is the word itself.
-
-In cross attention they are told from the source word at the same place, as the pattern `same-place` has it."""
-
-
-_TOLD = ("name", "label", "label_stays", "among_words", "share", "average")
+_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
 """The columns that a card has in common with the table of all heads."""
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What a card tells a head by: a pattern's score, or a habit's share of attention."""
-
-    name: str
-    """A pattern or a habit, as in the column `among_words`."""
-    labelled: bool
-    """Whether it is a pattern."""
-    own: bool
-    """Whether the head does it; else it has no distinct habit, and this is the one that it comes nearest to."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """Two words that a head links, by their texts."""
-
-    query: str
-    """The word that attends."""
-    key: str
-    """The word that it attends to."""
-    share: float
-    """The head's mean share of attention, in [0, 1]."""
-    average: float
-    """The average head's."""
-    count: int
-    """How often the two words stand in one input."""
 
 
 @dataclass(frozen=True)
 class Example:
     """An input in which a head does what its card says, and the words that it links most there."""
 
-    units: tuple[str, ...]
-    """The words or tokens of the input, without special tokens."""
-    second: int
-    """Which of them is the first of sentence B, in cross attention of the target; their number if there is no B."""
-    query: int
-    """The place of the word that attends."""
-    key: int
-    """The place of the word that it attends to."""
     share: float
     """The head's score or share over this input."""
+    query: int
+    """Which of the units attends."""
+    key: int
+    """Which it attends to."""
+    units: tuple[str, ...]
+    """The input's words or tokens; in cross attention, the target's behind the source's."""
     sentences: tuple[str, ...]
-    """The one or two sentences as they were read."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """A closer look at a head: its attention, word by word, over the first pairs."""
-
-    measure: Measure
-    """What the head is told by."""
-    distance: FloatArray
-    """Mean share of attention at each of `DISTANCES`, over all words. Shape: [distance]."""
-    average_distance: FloatArray
-    """That of the average head."""
-    links: tuple[Link, ...]
-    """The pairs of words that it links most beyond the average head, the strongest first."""
-    examples: tuple[Example, ...]
-    """Inputs in which the head does it most, the strongest first."""
-    alike: tuple[tuple[Head, float], ...]
-    """The heads that attend most alike, with the Jensen-Shannon divergence in nats; nearest first."""
-    why: HeadExplanation
-    """What the measure falls to when positions are shuffled or segment ids changed, over fewer pairs."""
-    not_available: Mapping[str, str]
-    """What could not be changed, and why."""
-    pairs: int
-    """How many pairs were looked at."""
-
-    @property
-    def reason(self) -> str:
-        """What the head goes by, in one sentence: position, segments or content, as far as these could be changed."""
-        why, effects = self.why, self.why.effects
-        names = " and ".join(self.not_available).capitalize()
-        missing = f" {names} cannot be changed in this model." if names else ""
-        by = why.by or ("not sure" if "uncertain" in effects.values() else "not known")
-        if not effects:
-            return f"Why: {by}.{missing}"
-        told = []
-        for cause in effects:
-            error = "" if np.isnan(why.fall_se[cause]) else f" ± {why.fall_se[cause]:.2f}"
-            told.append(f"{why.causes[cause]:.2f}{error} {CAUSES[cause]}")
-        errors = ", ± standard errors of the change" if why.pairs > 1 else ""
-        return f"Why: {by}. {why.score:.2f} becomes {', '.join(told)} ({counted(why.pairs, 'pair')}{errors}).{missing}"
+    """As they were read."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """Everything about one head over many pairs."""
+    """Everything about one head: scores and labels over all pairs, and a closer look at the first of them."""
 
     __repr__ = shaped
 
     head: Head
-    """Which one."""
     ranking: HeadScores
     """Every head's scores, labels and statements, by all pairs."""
-    look: Look
-    """Its attention by what it carries among words, or its attention weights where that is not known."""
+    told_by: str
+    """The pattern or habit that the head is told by."""
+    links: pd.DataFrame
+    """The words that it links most beyond the average head: both texts, both mean shares, and how often they occur."""
+    examples: tuple[Example, ...]
+    """Inputs in which the head does it most, the strongest first."""
+    alike: tuple[tuple[Head, float], ...]
+    """The heads that attend most alike, with the Jensen-Shannon divergence in nats; nearest first."""
+    why: pd.Series[Any]
+    """What the number that it is told by becomes when positions are shuffled or segment ids changed: a row of
+    `explain`, over fewer pairs."""
+    pairs: int
+    """How many pairs were looked at word by word."""
     ablation: Ablation | None = None
     """What the model loses without it, if that was asked for."""
     syntax: Syntax | None = None
     """Every head against a treebank, if one was named."""
 
     @property
-    def looked_at(self) -> str:
-        """How many pairs were looked at word by word, if these are not all; else empty."""
-        signature = self.ranking.signature
-        every = signature.pairs_read - signature.pairs_skipped
-        return f" (the first {self.look.pairs:,} of {every:,} pairs)" if self.look.pairs < every else ""
-
-    @property
-    def numbers(self) -> Numbers:
-        """The number of what the head is told by, and what it stands beside."""
-        return self.ranking.labels.numbers(self.look.measure.name, self.head)
+    def patterns(self) -> dict[str, dict[str, Any]]:
+        """Its score on each pattern, with chance, 95 % interval, and rank among all heads, None without a score."""
+        ranking, patterns = self.ranking, dict[str, dict[str, Any]]()
+        low, high = ranking.table.interval
+        columns = {"score": ranking.table.score, "chance": ranking.table.chance, "low": low, "high": high}
+        for p, name in enumerate(ranking.scores.patterns):
+            patterns[name] = {what: float(values[(*self.head.place, p)]) for what, values in columns.items()}
+            rank = ranking.labels.numbers(name, self.head).rank
+            patterns[name]["rank"] = None if np.isnan(patterns[name]["score"]) else rank
+        return patterns
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        number, why, alike = self.ranking.scores.grid.index(self.head), self.look.why, self.look.alike
-        columns = self.ranking.labels.columns(())
-        row = {**self.head.columns, **{name: columns[name][number] for name in _TOLD if name in columns}}
-        row |= {"chance": self.numbers.chance, "rank": self.numbers.rank}
-        row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(alike, 1)}
-        row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(alike, 1)}
-        row |= {"as_it_is": why.score, **why.causes}
-        row |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
+        labels, why, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
+        columns, numbers = labels.columns(()), labels.numbers(self.told_by, self.head)
+        row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS if name in columns}}
+        row |= {"chance": numbers.chance, "rank": numbers.rank}
+        row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
+        row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)}
+        row |= {"as_it_is": why["score"], **why[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]]}
         return row if self.syntax is None else row | self.syntax.said_of(self.head)
 
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
-        look, table, profile = self.look, self.ranking.table, self.ranking.profile
-        numbers = {"score": table.score, "chance": table.chance, "low": table.interval[0], "high": table.interval[1]}
-        patterns: dict[str, dict[str, float | None]] = {}
-        for p, pattern in enumerate(self.ranking.scores.patterns):
-            told = {name: float(values[(*self.head.place, p)]) for name, values in numbers.items()}
-            patterns[pattern] = {**told, "rank": self.rank(pattern)}
+        profile, place = self.ranking.profile, self.head.place
         return {
             **self.row(),
-            "patterns": patterns,
-            "profile": dict(zip(profile.classes, profile.share[self.head.place].tolist(), strict=True)),
-            "profile_se": dict(zip(profile.classes, profile.se[self.head.place].tolist(), strict=True)),
-            "distance": dict(zip(DISTANCES, look.distance.tolist(), strict=True)),
-            "average_distance": dict(zip(DISTANCES, look.average_distance.tolist(), strict=True)),
-            "links": [asdict(link) for link in look.links],
-            "examples": [asdict(example) for example in look.examples],
-            "ablation": [] if self.ablation is None else self.ablation.to_frame().to_dict(orient="records"),
-            "syntax": [] if self.syntax is None else self.syntax.of_head(self.head).to_dict(orient="records"),
+            "patterns": self.patterns,
+            "profile": dict(zip(profile.classes, profile.share[place].tolist(), strict=True)),
+            "profile_se": dict(zip(profile.classes, profile.se[place].tolist(), strict=True)),
+            "links": self.links.to_dict("records"),
+            "examples": [asdict(example) for example in self.examples],
+            "ablation": [] if self.ablation is None else self.ablation.to_frame().to_dict("records"),
+            "syntax": [] if self.syntax is None else self.syntax.of_head(self.head).to_dict("records"),
         }
-
-    def rank(self, pattern: str) -> int | None:
-        """The head's rank among all by its score on a pattern, from 1; None without a score."""
-        order = self.ranking.order(pattern).tolist()
-        number = self.ranking.scores.grid.index(self.head)
-        return order.index(number) + 1 if number in order else None
 
 
 @dataclass(frozen=True)
@@ -202,22 +119,12 @@ class Cards:
 
     def __getitem__(self, named: HeadLike) -> Card:
         """One head's. Raises: SelectionError if the model has no such head; KeyError if it has no card."""
-        head = self.ranking.scores.grid.head(named)
-        return {card.head: card for card in self.cards}[head]
-
-    def __iter__(self) -> Iterator[Card]:
-        return iter(self.cards)
-
-    def __len__(self) -> int:
-        return len(self.cards)
+        return {card.head: card for card in self.cards}[self.ranking.grid.head(named)]
 
     def __repr__(self) -> str:
-        told = []
-        for card in self.cards:
-            syntax = "" if card.syntax is None else card.syntax.statements.get(card.head, "")
-            said = f"{card.head.name}: {card.look.measure.name} {card.numbers.share:.2f}"
-            told.append(f"{said}; {syntax}" if syntax else said)
-        return lines(self, self.ranking.signature, self.ranking.scores.grid, *told)
+        numbers = [(card, self.ranking.labels.numbers(card.told_by, card.head)) for card in self.cards]
+        told = [f"{card.head.name}: {card.told_by} {number.share:.2f}" for card, number in numbers]
+        return lines(self, self.ranking.signature, self.ranking.grid, *told)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; without `html`, that is the plain text."""
@@ -239,18 +146,13 @@ class Cards:
         return {**signatures, "heads": [card.document() for card in self.cards]}
 
 
-def measure_of(ranking: HeadScores, head: Head) -> Measure:
-    """What a head's card tells it by: its pattern, else its habit, else the habit that it comes nearest to.
-
-    Raises: OptionError if the ranking has no labels.
-    """
+def told_by(ranking: HeadScores, head: Head) -> str:
+    """What a head's card tells it by: its pattern, else its habit, else what it comes nearest to."""
     labels = ranking.labels
-    name = str(labels.among_words[head.place])
-    if name:
-        return Measure(name, labelled=bool(labels.follows[head.place]) or name in ranking.scores.patterns, own=True)
+    if name := str(labels.among_words[head.place]):
+        return name
     if labels.statements is None:
         above = np.nan_to_num(labels.table.above_chance[head.place], nan=-np.inf)
-        return Measure(ranking.scores.patterns[int(above.argmax())], labelled=True, own=False)
+        return ranking.scores.patterns[int(above.argmax())]
     beyond = np.nan_to_num(labels.statements.share[head.place] - labels.statements.average, nan=-np.inf)
-    name = labels.statements.names[int(beyond.argmax())]
-    return Measure(name, labelled=name in ranking.scores.patterns, own=False)
+    return labels.statements.names[int(beyond.argmax())]

@@ -13,9 +13,7 @@ from typing import Any
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import linked_as
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Prediction
 from attnscan.results.grid import Head
-from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
@@ -61,21 +59,13 @@ class Loaded:
         return self.kinds.get(question.attention, self.trials).run(pair, question.change)
 
 
-@dataclass(frozen=True)
-class _Held:
-    result: HeadScores
-    predictions: tuple[Prediction, ...]
-    tokens: tuple[str, ...]
-    """Of the input, before any was hidden."""
-
-
 class Session:
     """What a server answers from; every method may be called by any thread."""
 
     def __init__(self, models: Sequence[Loaded], first: Question) -> None:
         self.models, self.first = tuple(models), first
         self._worker = ThreadPoolExecutor(1, "attnscan-model")  # the one thread that runs models
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._held: OrderedDict[str, Trial] = OrderedDict()
         self._lock = threading.Lock()
 
     def signatures(self) -> list[Signature]:
@@ -129,20 +119,19 @@ class Session:
         """Begin nothing more; what runs is not waited for."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _get(self, name: str) -> _Held:
+    def _get(self, name: str) -> Trial:
         with self._lock:
             if name not in self._held:
                 raise Gone
             self._held.move_to_end(name)
             return self._held[name]
 
-    def _answered(self, question: Question) -> _Held:
+    def _answered(self, question: Question) -> Trial:
         """The answer, by the model if it is not held. To be called by the worker alone."""
         with self._lock:
             held = self._held.get(question.id)
         if held is None:
-            trial = self.models[question.model].run(question)
-            held = _Held(*trial.finished(), trial.tokens)
+            held = self.models[question.model].run(question)
         with self._lock:
             self._held[question.id] = held
             self._held.move_to_end(question.id)

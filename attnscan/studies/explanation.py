@@ -5,42 +5,35 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
+import numpy as np
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionKeeper, Consumer
-from attnscan.results.attention import Attention, Chosen
-from attnscan.results.explanation import CAUSES, Explanations, NeuronTable
+from attnscan.results.attention import Chosen
+from attnscan.results.behaviour import Labels
+from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.grid import Head
-from attnscan.results.signature import USUAL
-from attnscan.results.terms import SHUFFLES, THRESHOLD
+from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Reading
 from attnscan.scan.local import OnBad, each
+from attnscan.scan.one_input import classify
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, no_pair
-from attnscan.scoring.blocks import Blocks, PairSums
+from attnscan.scan.state import no_pair
+from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import (
-    SEGMENTS,
-    SHUFFLED,
-    Positions,
-    cause_sums,
-    positions_of,
-    scores_after,
-    shuffled,
-    under_changes,
-    why_not_changed,
-)
-from attnscan.studies.neurons import NeuronScorer, neuron_table
+from attnscan.studies.interventions import Positions, changeable, changed_runs
+from attnscan.studies.neurons import NeuronScorer
 from attnscan.studies.passes import sums_over
 
 
@@ -50,113 +43,120 @@ def explain(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     on_bad: OnBad | None = None,
+    *,
+    labels: Labels | None = None,
+    neurons: bool = True,
 ) -> Explanations:
     """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
 
-    Raises: InputError if there is no pair, or one cannot be read.
+    They are called as `labels` have it or, without, by the same pairs. Raises: InputError if no pair can be read.
     """
     scanner = scanner.exact()
-    study = _Study(positions_of(scanner), heads, pattern)
-    work = partial(_measure, study, scanner.changed(progress=silent))
+    options, grid, (positions, not_available) = scanner.options, scanner.grid(), changeable(scanner)
+    work = partial(_measure, scanner.changed(progress=silent), positions, (heads or tuple(grid)) if neurons else ())
     sums, seen = sums_over(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
         raise no_pair("to explain by")
-    return _finish(study, scanner, sums, seen)
+    if not sums["moved"]:
+        not_available = {SHUFFLED: "there are no two words to shuffle", **not_available}
+    if sums["neurons"] is None and neurons:
+        not_available["neurons"] = "this architecture shows no queries and keys"
+    scored = [pattern.scored for pattern in options.patterns]
+    names = (*(known.id for known in scored), *habits_of(special=not options.reading.among_words)[0])
+    if labels is None:
+        pairs = sums["pairs"].sums
+        scores = scores_of(pairs, scored, options.kind, grid.layers)
+        labels = labels_of(scores, units_of(pairs, options.reading), options.reading, options.threshold, options.seed)
+    means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
+    if sums["neurons"] is not None:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = sums["neurons"][::2] / sums["neurons"][1::2]
+    return Explanations(
+        labels=labels,
+        names=names,
+        **_numbers(sums["changes"].sums, not_available),
+        neurons=means,
+        not_available=not_available,
+        signature=scanner.signature(seen),
+        heads=tuple(heads or grid),
+        pattern=pattern,
+    )
 
 
 def explain_input(
-    scanner: Scanner,
-    record: Record,
-    heads: Sequence[Head] | None = None,
-    pattern: str | None = None,
-    encoded: EncodedInput | None = None,
+    scanner: Scanner, record: Record, encoded: EncodedInput, heads: Sequence[Head], pattern: str | None = None
 ) -> Explanations:
-    """Explain heads by one input, of which their attention is kept; `encoded` if the scanner has encoded it already.
-
-    Raises: InputError if it cannot be read.
-    """
+    """Explain heads by one input, of which their attention is kept; their labels are those of `classify`."""
     scanner = scanner.exact()
-    encoded = encoded or scanner.encode(record.pair)
-    chosen = None
-    if heads is not None:
-        chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
+    chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
-    study, keeper = _Study(positions_of(scanner), heads, pattern), AttentionKeeper(chosen=chosen)
-    sums = _measure(study, scanner, [encoded], keeper)
-    seen = Seen.of(record.pair, truncated=encoded.truncated)
-    return _finish(study, scanner, sums, seen, keeper.attention(encoded))
-
-
-@dataclass(frozen=True)
-class _Study:
-    """What is explained, and by what."""
-
-    positions: Positions | str
-    """The way to the model's positions; or why there is none."""
-    heads: Sequence[Head] | None
-    pattern: str | None
+    labels, keeper = classify(scanner, record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
+    scanner.run(scanner.collate([encoded]).model_inputs, keeper)
+    explained = explain(scanner, [record], heads, pattern, labels=labels)
+    return replace(explained, attention=keeper.attention(encoded))
 
 
 def _measure(
-    study: _Study, scanner: Scanner, inputs: Sequence[EncodedInput], keeper: AttentionKeeper | None = None
+    scanner: Scanner, positions: Positions | None, heads: Sequence[Head], inputs: Sequence[EncodedInput]
 ) -> dict[str, Any]:
-    """Score a batch as it is, and with everything changed that can be: sums that add.
+    """Score a batch as it is, and with everything changed that can be, and some heads' neurons: sums that add."""
+    batch, options = scanner.collate(inputs), scanner.options
+    targets = Targets(batch, options.patterns, scanner.helps(inputs))
+    neurons = [NeuronScorer(targets, options.seed, heads)] if heads else []
+    unchanged = pair_sums(targets, options.reading, partial(scanner.run, batch.model_inputs), neurons)
+    sums, draws = columns_of(unchanged, options.reading), dict[str, list[FloatArray]]()
+    for cause, run in changed_runs(scanner, batch, positions):
+        again = pair_sums(targets, options.reading, run)
+        draws.setdefault(cause, []).append(columns_of(again, options.reading)["weight"])
+    for cause, drawn in draws.items():
+        sums[cause] = np.mean(drawn, axis=0)
+        variance = np.var(drawn, axis=0, ddof=1) / len(drawn) if len(drawn) > 1 else np.full_like(drawn[0], np.nan)
+        sums[f"{cause} error"] = np.sqrt(variance)
+    keys = [encoded.known_pair.key for encoded in inputs]
+    return {
+        "pairs": Blocks.of(keys, unchanged),
+        "changes": Blocks.of(keys, sums),
+        "neurons": neurons[0].sums() if neurons else None,
+        "moved": sum(sum(s >= 0 for s in encoded.sentence[: encoded.source or None]) > 1 for encoded in inputs),
+    }
 
-    With a `keeper` of its one input, labels are told to be sure by words in place of pairs.
+
+def pair_sums(
+    targets: Targets, reading: Reading, run: Callable[[Consumer], None], beside: Sequence[Consumer] = ()
+) -> dict[str, FloatArray]:
+    """Each pair's sums for scores and for habits, from a run that is shown to `beside` as well."""
+    scorer = Scorer(targets)
+    classes = ClassScorer(targets.units, special=not reading.among_words)
+    run(partial(each, (scorer, classes, *beside)))
+    return scorer.sums() | classes.sums()
+
+
+def columns_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
+    """Each pair's `weight` on patterns and behind them on habits, `n` words that count, and weight by `chance`.
+
+    Shape: each [pair, layer, head, pattern or habit]; `pairs` is 1 where any word counts.
     """
-    batch, seed, single = scanner.collate(inputs), scanner.options.seed, keeper is not None
-    targets = Targets(batch, scanner.options.patterns, scanner.helps(inputs), by_query=single)
-    scorer, classes = Scorer(targets), ClassScorer(targets.units, special=False)
-    neurons = NeuronScorer(targets, seed, study.heads, study.pattern)
-    consumers: list[Consumer] = [classes, scorer, neurons]
-    scanner.tell("neurons of queries and keys")
-    scanner.run(batch.model_inputs, partial(each, consumers if keeper is None else [*consumers, keeper]))
-
-    def measure_again(run: Callable[[Consumer], None]) -> PairSums:
-        again = Scorer(targets)
-        run(again)
-        return again.sums()
-
-    scanner.tell("positions and segments changed")
-    keys, width = [encoded.known_pair.key for encoded in inputs], batch.word.shape[1]
-    unchanged = scorer.sums()
-    changed = under_changes(scanner, batch, study.positions, SHUFFLES, measure_again)
-    orders = (shuffled(inputs, width, seed, number) for number in range(len(changed.get(SHUFFLED, ()))))
-    sums = {
-        "pairs": Blocks.of(keys, unchanged | ({} if single else classes.sums())),
-        "neurons": neurons.sums(),
-        "causes": {name: cause_sums(keys, unchanged, drawn) for name, drawn in changed.items()},
-        "moved": sum(bool((order != torch.arange(width)).any()) for order in orders),
-    }
-    return sums | ({"words": units_of(scorer.word_sums() | classes.sums(), USUAL)} if single else {})
+    kind, (_, members) = KINDS[reading.among_words], habits_of(special=not reading.among_words)
+    habits = {"weight": sums["on"] @ members, "n": sums["n"] * members.any(0), "chance": sums["even"] @ members}
+    columns = {name: np.concatenate([sums[f"{kind}.{name}"], of_habits], -1) for name, of_habits in habits.items()}
+    return columns | {"pairs": (columns["n"] > 0).astype(float)}
 
 
-def _finish(
-    study: _Study, scanner: Scanner, sums: dict[str, Any], seen: Seen, attention: Attention | None = None
-) -> Explanations:
-    """What all batches together say."""
-    scored, pairs = [pattern.scored for pattern in scanner.options.patterns], sums["pairs"].sums
-    scores = scores_of(pairs, scored, scanner.options.kind, scanner.grid().layers)
-    causes = {name: scores_after(blocks.sums, scored) for name, blocks in sums["causes"].items()}
-    fixed = why_not_changed(scanner, study.positions)
-    not_available = {
-        cause: why for what, why in fixed.items() for cause in (SEGMENTS if what == "segments" else [SHUFFLED])
-    }
-    if SHUFFLED in causes and not sums["moved"]:
-        del causes[SHUFFLED]
-        not_available[SHUFFLED] = "there are no two words to shuffle"
-    if sums["neurons"] is None:
-        not_available["neurons"] = "this architecture shows no queries and keys"
-    words, seed = sums.get("words"), scanner.options.seed
-    shape = (2, *scores.grid.shape, len(scores.patterns))
-    return Explanations(
-        labels=labels_of(scores, words or units_of(pairs, USUAL), USUAL, THRESHOLD, seed, of_pairs=words is None),
-        neurons=NeuronTable.unknown(shape) if sums["neurons"] is None else neuron_table(sums["neurons"]),
-        causes={name: causes[name][0] for name in CAUSES if name in causes},
-        fall_se={name: causes[name][1] for name in CAUSES if name in causes},
-        not_available=not_available,
-        signature=scanner.signature(seen),
-        heads=tuple(study.heads or scores.grid),
-        pattern=study.pattern,
-        attention=attention,
-    )
+def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]:
+    """The scores as they are and after each of `CAUSES`, with errors, as `Explanations` has them.
+
+    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws. Words that
+    count are those that do without the change: a change may leave some no weight on words.
+    """
+    weight, n, pairs = sums["weight"], sums["n"], sums["pairs"].sum(0)
+    unknown = np.full(pairs.shape, np.nan)
+    rows = [[ratio(weight, n), error(residuals(weight, n)), unknown]]
+    for cause in CAUSES:
+        rows.append([unknown] * 3)
+        if cause not in not_available:
+            after, of_draws = sums[cause], ratio(sums[f"{cause} error"], n)
+            errors = [error(residuals(values, n)) for values in (after, weight - after)]
+            rows[-1] = [ratio(after, n), *(np.where(pairs == 1, of_draws, of_pairs) for of_pairs in errors)]
+    score, se, fall_se = np.stack(rows, axis=1)
+    counts = {"n": n.sum(0).astype(np.int64), "pairs": pairs.astype(np.int64)}
+    return {"score": score, "se": se, "fall_se": fall_se, "chance": ratio(sums["chance"], n), **counts}

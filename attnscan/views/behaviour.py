@@ -55,8 +55,8 @@ def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
     labels, head = card.ranking.labels, card.head
     said = statement(labels, head)
-    if not card.look.measure.own:
-        said += f"; it comes nearest to {_numbers(labels, card.look.measure.name, head)}"
+    if not labels.among_words[head.place]:
+        said += f"; it comes nearest to {_numbers(labels, card.told_by, head)}"
     if labels.rests[head.place]:
         what = "what it carries comes from" if labels.reading.carried else "its attention is on"
         name = str(labels.label[head.place])

@@ -119,4 +119,4 @@ def test_one_input_is_explained_with_the_labels_of_classify() -> None:
     frame = explained.to_frame()
     assert alone.stays is not None and frame["label"].tolist() == alone.label.ravel().tolist()
     assert_allclose(frame["label_stays"], alone.stays.ravel(), equal_nan=True, atol=1e-3)
-    assert [explained[head].unsure for head in explained.heads] == alone.unsure.ravel().tolist()
+    assert explained.labels.unsure.tolist() == alone.unsure.tolist()

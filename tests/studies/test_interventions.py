@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,11 @@ from written import input_of
 
 from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
-from attnscan.results.scores import Scores
-from attnscan.results.terms import Scored
-from attnscan.scoring.blocks import PAIR_SUMS, Blocks, error, residuals
-from attnscan.studies.interventions import Positions, Restore, as_it_comes, cause_sums, scores_after, shuffled
-
-N = np.array([3.0, 5.0, 2.0])
-PLAIN = np.array([2.4, 3.5, 1.9])
-DRAWS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0.7, 0.5, 0.1]])
+from attnscan.results.grid import AttentionKind
+from attnscan.scoring.blocks import Blocks, error, residuals
+from attnscan.studies import interventions
+from attnscan.studies.explanation import _numbers
+from attnscan.studies.interventions import Positions, Restore, as_it_comes, positions_of, shuffled
 
 
 def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
@@ -48,20 +46,27 @@ IN_ORDER = torch.arange(12)[None]
 OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]], 1)
 
 
+def _found(tap: Tap, monkeypatch: pytest.MonkeyPatch, probe: dict[str, torch.Tensor] = SMALL) -> Positions:
+    """How a model is read at other positions, tried on a probe without a tokenizer."""
+    monkeypatch.setattr(interventions, "_probe", lambda _: probe)
+    options, loaded = SimpleNamespace(kind=AttentionKind.ONLY), SimpleNamespace(model=tap.model)
+    scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap)
+    return positions_of(scanner)
+
+
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
-def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
+def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The order that things stand in changes nothing; another changes the weights of models that have positions."""
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         if family in NOT_MOVED:
             with pytest.raises(ModelError):
-                Positions(tap.model, tap.run, SMALL)
+                _found(tap, monkeypatch)
             return
-        positions, plain = Positions(tap.model, tap.run, SMALL), _weights(tap, SMALL)
-        with positions.moved(SMALL, IN_ORDER) as (same, restore):
-            assert_allclose(_weights(tap, same, restore), plain, atol=1e-6)
-        with positions.moved(SMALL, OTHER) as (changed, restore):
-            moved = _weights(tap, changed, restore)
-        assert torch.equal(_weights(tap, SMALL), plain)  # nothing is left behind
+        positions, plain = _found(tap, monkeypatch), _weights(tap, SMALL)
+        assert_allclose(_weights(tap, *positions.moved(SMALL, IN_ORDER)), plain, atol=1e-6)
+        moved = _weights(tap, *positions.moved(SMALL, OTHER))
     assert (moved - plain).abs().max() > 1e-5
     assert positions.by_words == (family not in BY_POSITIONS)
 
@@ -72,8 +77,7 @@ def test_words_in_another_order_are_positions_in_another_order(family: str) -> N
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         plain = _weights(tap, SMALL)
         elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
-        with Positions(tap.model, tap.run, SMALL).moved(elsewhere, OTHER) as (inputs, restore):
-            again = _weights(tap, inputs, restore)
+        again = _weights(tap, *Positions(by_words=True).moved(elsewhere, OTHER))
     assert_allclose(again, plain[:, :, OTHER[0]][..., OTHER[0]], atol=1e-6)
 
 
@@ -84,58 +88,55 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["attention_mask"][1, 3:] = 0
     orders = torch.tensor([[0, 2, 1, 3, 4], [0, 2, 1, 3, 4], [0, 3, 2, 1, 4]])[: len(inputs["input_ids"])]
+    positions = Positions(by_words=family in ("bert", "mpnet"))
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
-        positions, found = Positions(tap.model, tap.run, {k: v[:1] for k, v in inputs.items()}), Collected()
-        with positions.moved(inputs, orders) as (changed, restore):
-            tap.run(changed, restore(found))
+        found = Collected()
+        changed, restore = positions.moved(inputs, orders)
+        tap.run(changed, restore(found))
         for row in range(len(orders)):
             length = int(inputs["attention_mask"][row].sum())
             alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
-            with positions.moved(alone, orders[row : row + 1, :length]) as (changed, restore):
-                own = _weights(tap, changed, restore)
+            own = _weights(tap, *positions.moved(alone, orders[row : row + 1, :length]))
             assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 
-def test_positions_that_are_told_twice_are_not_half_changed() -> None:
+def test_positions_that_are_told_twice_are_not_half_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A causal model with position embeddings whose second layer is biased by distance as well."""
     model = tiny_model("gpt2", TAPPED["gpt2"])
 
-    def closer(_: Any, __: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def closer(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         mask = named["attention_mask"]
-        return (), {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
+        return given, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
 
     with Tap(model) as tap:
-        assert not Positions(model, tap.run, SMALL).by_words
-        model.h[1].attn.register_forward_pre_hook(
-            lambda module, given, named: (given, closer(module, given, named)[1]), with_kwargs=True
-        )
-        with pytest.raises(ModelError, match="more than embeddings"):
-            Positions(model, tap.run, SMALL)
+        assert not _found(tap, monkeypatch).by_words
+        model.h[1].attn.register_forward_pre_hook(closer, with_kwargs=True)
+        with pytest.raises(ModelError, match="more than position ids"):
+            _found(tap, monkeypatch)
 
 
-def test_a_model_without_positions_is_said_to_have_none() -> None:
+def test_a_model_without_positions_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("bert", TAPPED["bert"])
     torch.nn.init.zeros_(model.embeddings.position_embeddings.weight)
     with Tap(model) as tap, pytest.raises(ModelError, match="stays the same wherever words stand"):
-        Positions(model, tap.run, SMALL)
+        _found(tap, monkeypatch)
 
 
-def _scored(weight: np.ndarray[Any, Any], pairs: slice) -> dict[str, Any]:
-    """What a scorer says that has seen one head and one pattern on some pairs. Shape: `weight` is [pair]."""
-    n, weight = N[pairs], weight[pairs]
-    values = (weight, n, 0.1 * n, weight, 0 * n, 1.0 * (n > 0))
-    of_pairs = {name: value[:, None, None, None] for name, value in zip((*PAIR_SUMS, "pairs"), values, strict=True)}
-    sums = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
-    return sums | {"entropy": 2 * np.ones((len(n), 1, 1, 1)), "rows": 4 * np.ones((len(n), 1, 1, 1))}
+N = np.array([3.0, 5.0, 2.0])
+PLAIN = np.array([2.4, 3.5, 1.9])
+DRAWS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0.7, 0.5, 0.1]])
 
 
-def _sums(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> Blocks:
+def _after(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> np.ndarray[Any, Any]:
+    """The score after a change, its error, and that of the fall, of one head and pattern on some pairs."""
     keys = [f"{number:016x}" for number in range(len(N))][pairs]
-    return cause_sums(keys, _scored(PLAIN, pairs), [_scored(draw, pairs) for draw in draws])
-
-
-def _after(sums: Blocks) -> tuple[Scores, np.ndarray[Any, Any]]:
-    return scores_after(sums.sums, [Scored("next-word")])
+    own, n = draws[:, pairs], N[pairs]
+    spread = own.std(0, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.full(len(n), np.nan)
+    sums = {"weight": PLAIN[pairs], "n": n, "chance": 0.1 * n, "pairs": 1.0 * (n > 0), "segments_zeroed": own.mean(0)}
+    sums["segments_zeroed error"] = spread
+    blocks = Blocks.of(keys, {name: values[:, None, None, None] for name, values in sums.items()})
+    numbers = _numbers(blocks.sums, {"positions_shuffled": "", "segments_swapped": ""})
+    return np.array([numbers[name][2].item() for name in ("score", "se", "fall_se")])
 
 
 def _se(total: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -144,31 +145,12 @@ def _se(total: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> np.ndarray[Any,
 
 def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     """Four draws of one pair are no four pairs."""
-    scores, fall_se = _after(_sums(slice(3)))
-    mean, table = DRAWS.mean(0), scores.words_only
-    assert table.pairs.item() == 3 and table.n.item() == N.sum()
-    assert_allclose(table.score.item(), mean.sum() / N.sum())
-    assert_allclose(table.se.item(), _se(mean, N))
-    assert_allclose(fall_se.item(), _se(PLAIN - mean, N))
-    assert scores.entropy.item() == pytest.approx(0.5)
-    of_draws_as_pairs = _se(DRAWS.ravel(), np.tile(N, len(DRAWS)))
-    assert of_draws_as_pairs > 1.4 * table.se.item()  # what it had been, and was wrong
+    mean, found = DRAWS.mean(0), _after(slice(3))
+    assert_allclose(found, [mean.sum() / N.sum(), _se(mean, N), _se(PLAIN - mean, N)])
+    assert _se(DRAWS.ravel(), np.tile(N, len(DRAWS))) > 1.4 * found[1]
 
 
-def test_the_error_of_one_pair_is_that_over_its_draws() -> None:
-    scores, fall_se = _after(_sums(slice(1)))
+def test_the_error_of_one_pair_is_that_over_its_draws_and_of_one_draw_there_is_none() -> None:
     expected = (DRAWS[:, 0] / N[0]).std(ddof=1) / len(DRAWS) ** 0.5
-    assert_allclose([scores.words_only.se.item(), fall_se.item()], expected)
-
-
-def test_of_one_pair_and_one_draw_there_is_no_error() -> None:
-    scores, fall_se = _after(_sums(slice(1), DRAWS[:1]))
-    assert np.isnan([scores.words_only.se.item(), fall_se.item()]).all()
-    assert scores.words_only.score.item() == pytest.approx(0.1)
-
-
-def test_batches_add_to_what_they_are_together() -> None:
-    (whole, fall_se), (added, added_fall_se) = _after(_sums(slice(3))), _after(_sums(slice(1)) + _sums(slice(1, 3)))
-    for name in ("score", "se", "n", "pairs"):
-        assert_allclose(getattr(added.words_only, name), getattr(whole.words_only, name))
-    assert_allclose(added_fall_se, fall_se)
+    assert_allclose(_after(slice(1))[1:], [expected, expected])
+    assert_allclose(_after(slice(1), DRAWS[:1]), [0.1, np.nan, np.nan])

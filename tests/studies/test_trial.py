@@ -30,13 +30,13 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change
+from attnscan.results.change import Change, Prediction
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled
-from attnscan.studies.trial import Trials
+from attnscan.studies.trial import Trial, Trials
 
 PAIR = Pair("the cat sat on the mat .", "a dog ran to the store")
 OFF = (Head(0, 1), Head(1, 0), Head(1, 3))
@@ -141,6 +141,10 @@ def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
         yield Trials(scanner)
 
 
+def _both(trial: Trial) -> tuple[HeadScores, tuple[Prediction, ...]]:
+    return trial.result, trial.predictions
+
+
 def weights_of(result: HeadScores) -> np.ndarray:
     assert result.attention is not None
     return result.attention.weights
@@ -192,7 +196,7 @@ def _equals_classify(directory: Path | str, unit: Any) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
     with Scanner(ScanOptions(model=str(directory), predictive="off", unit=unit)) as scanner:
         expected = work.classify(scanner, pair, keep=True)
-        result, _ = Trials(scanner).run(pair).finished()
+        result, _ = _both(Trials(scanner).run(pair))
         _same(result, expected)
 
 
@@ -205,7 +209,7 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
     hand.inputs["input_ids"][0, list(places)] = tokenizer.mask_token_id
     with trials_of(directories[family]) as trials:
         trial = trials.run(PAIR, Change(hidden=places))
-        result, (prediction,) = trial.finished()
+        result, (prediction,) = _both(trial)
     assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
     assert [result.units[place] for place in places] == [tokenizer.mask_token] * 2
     assert trial.tokens[2] != tokenizer.mask_token and len(trial.tokens) == len(result.units)
@@ -229,7 +233,7 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories
     hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
     intact, before = hand.weights(), hand.puts(3)
     with trials_of(directories[family]) as trials:
-        result, (prediction,) = trials.run(PAIR, Change(hidden=(3,), off=OFF)).finished()
+        result, (prediction,) = _both(trials.run(PAIR, Change(hidden=(3,), off=OFF)))
         again = trials.run(PAIR, Change(hidden=(3,))).result
     projection = CASES[family].projection
     with hand.without(OFF, projection):
@@ -251,7 +255,7 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
     hand = ByHand.of(directories[family])
     plain = hand.weights()
     with trials_of(directories[family], seed=3) as trials:
-        result, (prediction,) = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).finished()
+        result, (prediction,) = _both(trials.run(PAIR, Change(hidden=(4,), positions="shuffled")))
         again = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).result
         encoded = trials._scanner.encode(PAIR)
         order = shuffled([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
@@ -283,7 +287,7 @@ def test_all_changes_at_once(directories: dict[str, Path]) -> None:
     hand, mask = ByHand.of(directories["bert"]), 4
     change = Change(hidden=(2, 5), positions="shuffled", segments="swapped", off=OFF)
     with trials_of(directories["bert"]) as trials:
-        result, (prediction,) = trials.run(PAIR, change).finished()
+        result, (prediction,) = _both(trials.run(PAIR, change))
         encoded = trials._scanner.encode(PAIR)
     hand.inputs["input_ids"][0, [2, 5]] = mask
     before = hand.puts(5)
@@ -300,19 +304,15 @@ def test_all_changes_at_once(directories: dict[str, Path]) -> None:
 def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
     with trials_of(directories["bert"]) as trials:
         plain = trials.run(PAIR).result
-        changed = trials.run(PAIR, Change(hidden=(2,), off=(Head(0, 1),)))
-        results = [changed.result, changed.finished()[0]]
-    for result in results:
-        assert result.notes == ("hidden behind the mask token: cat (2)", "heads switched off: 0-1", *plain.notes)
-        assert result.signature.input_hash == results[0].signature.input_hash != plain.signature.input_hash
+        result = trials.run(PAIR, Change(hidden=(2,), off=(Head(0, 1),))).result
+    assert result.notes == ("hidden behind the mask token: cat (2)", "heads switched off: 0-1", *plain.notes)
 
 
 def test_the_head_that_carries_the_answer_is_missed_and_no_other(tmp_path: Path) -> None:
     pair = Pair(sentence(6))
     with trials_of(save_toy_mlm(tmp_path)) as trials:
         other, carrier = (
-            trials.run(pair, Change(hidden=(3,), off=(head,))).finished()[1][0].words[0]
-            for head in (Head(0, 1), CARRIER)
+            trials.run(pair, Change(hidden=(3,), off=(head,))).predictions[0].words[0] for head in (Head(0, 1), CARRIER)
         )
     assert other.before[0][0] == other.truth == other.after[0][0]
     assert carrier.truth_before == pytest.approx(other.truth_after) and carrier.truth_before > 0.8
@@ -339,9 +339,9 @@ def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
     with hand.without(OFF, _BERTS):
         after = hand.run().logits[0].double().softmax(-1)
     with trials_of(directory) as trials:
-        _, (prediction,) = trials.run(PAIR, Change(off=OFF)).finished()
+        _, (prediction,) = _both(trials.run(PAIR, Change(off=OFF)))
         encoded = trials._scanner.encode(PAIR)
-        _, (moved,) = trials.run(PAIR, Change(positions="shuffled")).finished()
+        _, (moved,) = _both(trials.run(PAIR, Change(positions="shuffled")))
     assert prediction.kind == "classes"
     assert [name for name, _, _ in prediction.classes] == ["no", "perhaps", "yes"]
     assert_allclose([[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5)
@@ -355,8 +355,8 @@ def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Pa
     with torch.no_grad():
         expected = hand.model(**hand.inputs).seq_relationship_logits[0].double().softmax(-1)
     with trials_of(directory) as trials:
-        _, (words, follows) = trials.run(PAIR).finished()
-        _, (_, alone) = trials.run(Pair(PAIR.a)).finished()
+        _, (words, follows) = _both(trials.run(PAIR))
+        _, (_, alone) = _both(trials.run(Pair(PAIR.a)))
     assert (words.kind, words.words) == ("words", ()) and "hide a word" in words.why_none
     assert follows.kind == "next-sentence" and not follows.why_none
     assert_allclose([after for _, _, after in follows.classes], expected, atol=1e-5)
@@ -370,8 +370,8 @@ def test_a_bare_encoder_says_how_far_its_vectors_turn(tmp_path: Path) -> None:
     with hand.without(OFF, _BERTS):
         changed = hand.run().last_hidden_state[0].double()
     with trials_of(directory) as trials:
-        _, (prediction,) = trials.run(PAIR, Change(off=OFF)).finished()
-        _, (nothing,) = trials.run(PAIR, Change(hidden=(2,))).finished()
+        _, (prediction,) = _both(trials.run(PAIR, Change(off=OFF)))
+        _, (nothing,) = _both(trials.run(PAIR, Change(hidden=(2,))))
     assert prediction.kind == "vectors"
     expected = 1 - (intact * changed).sum(-1) / intact.norm(dim=-1) / changed.norm(dim=-1)
     assert_allclose(prediction.turned, expected, atol=1e-5)
@@ -386,8 +386,8 @@ def _bare(config: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        (Change(hidden=(0,)), InputError, r"the special token \[CLS\] \(0\) cannot be hidden"),
-        (Change(hidden=(2, 99)), InputError, "there is no token 99 to hide: the input has 17"),
+        (Change(hidden=(0,)), InputError, "there is no word at token 0 that could be hidden"),
+        (Change(hidden=(2, 99)), InputError, "there is no word at token 99 that could be hidden"),
         (Change(off=(Head(3, 0),)), SelectionError, "this model has layers 0 to 2"),
         (Change(off=(Head(0, 4),)), SelectionError, "this model has heads 0 to 3"),
     ],
@@ -424,8 +424,9 @@ def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[s
     with trials_of(directories["roberta"], unit="word") as trials:
         pair = Pair("the cat buys strawberries")
         plain = trials.run(pair)
-        place = next(i for i, unit in enumerate(plain._written.unit) if plain._written.unit.count(unit) > 1)
-        unit = plain._written.unit[place]
+        unit_of = trials._scanner.encode(pair).unit
+        place = next(i for i, unit in enumerate(unit_of) if unit_of.count(unit) > 1)
+        unit = unit_of[place]
         result = trials.run(pair, Change(hidden=(place,))).result
     assert len(result.units) == len(plain.result.units)
     assert "<mask>" in result.units[unit]

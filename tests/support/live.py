@@ -19,6 +19,7 @@ from attnscan.results.change import Change
 from attnscan.results.heads import HeadScores
 from attnscan.server.app import app_of, listening, served
 from attnscan.server.session import Loaded, Session
+from attnscan.studies.trial import Trial
 
 TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321
 HOST = f"127.0.0.1:{PORT}"
@@ -36,7 +37,7 @@ class StandIn:
         self.let, self.begun = threading.Event(), threading.Event()
         self.let.set()
 
-    def run(self, pair: Pair, change: Change) -> Any:
+    def run(self, pair: Pair, change: Change) -> Trial:
         """As `Trials.run`. Raises: InputError for a sentence that asks for it."""
         self.asked.append((pair, change))
         self.begun.set()
@@ -47,28 +48,7 @@ class StandIn:
             raise ValueError("a bug of ours, with \x1b[31m")
         if pair.a == "no memory":
             raise RuntimeError("std::bad_alloc")
-        return Trial(self)
-
-
-@dataclass
-class Trial:
-    """What a stand-in has run."""
-
-    model: StandIn
-
-    @property
-    def result(self) -> HeadScores:
-        """The same as ever."""
-        return self.model.result
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Of the same input as ever."""
-        return self.result.kept_attention().tokens
-
-    def finished(self) -> tuple[HeadScores, tuple[Any, ...]]:
-        """As `Trial.finished`."""
-        return self.result, ()
+        return Trial(self.result, (), self.result.kept_attention().tokens)
 
 
 @dataclass

@@ -186,7 +186,7 @@ def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> N
 
 def test_heads_are_explained(toy: str) -> None:
     by_name = attnscan.explain("0-0,1-1", A, B, model=toy)
-    assert by_name[0, 0].pattern == "next-word" and by_name[0, 0].causes["positions_shuffled"] < 0.3
+    assert by_name[0, 0].pattern == "next-word" and by_name[0, 0]["positions_shuffled"] < 0.3
     assert list(by_name.to_frame()["head"]) == [0, 1]
     over = attnscan.explain([(0, 0)], pairs=[(A, B), A], pattern="previous-word", model=toy)
     assert over[0, 0].pattern == "previous-word" and over[0, 0].pairs == 2

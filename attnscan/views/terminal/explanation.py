@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.explanation import CAUSES, NEURON_MEASURES, Explanations, HeadExplanation, InBases
-from attnscan.results.grid import AttentionKind, Head
+from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, Explanations, sign
+from attnscan.results.grid import Head
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import NOT_MEASURED
@@ -17,143 +18,101 @@ from attnscan.views.palette import COLORS
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import beyond, decimals, model_line, named, number, wrapped
 
-_BAR = 20
-_SHOWN_KEYS = 12
-_BEFORE_NEURONS = 39  # columns of a key, its weight and its logit
-_NEURON = len("123 +12.3 ▇▇▇▇ ")
-_UP, _DOWN = COLORS["next-word"], COLORS["bag-of-words"]
-_MEANINGS = {
-    "effective_neurons": "separate targets from other keys",
-    "stability": "overlap of the four strongest",
-    "sign_agreement": "equal within, opposite across",
-}
-_SHUFFLED_AMONG = {AttentionKind.DECODER: "the target's words", AttentionKind.CROSS: "the source's words"}
-_NOTE = (
-    "(In brackets): the nearest pattern of a head without a label. neurons, stable, signs: in the model's own basis, "
-    "then the mean in rotated bases; ≈ in their range, which says nothing of the own basis, < below it, > above it. "
-    "?: the label changed in more than 5 % of bootstrap resamples. {shuffled} ±: one standard error."
-)
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN_KEYS, _SHOWN_NEURONS = 12, 4
+_SIGNS = "≈ within what rotated bases give, which says nothing of the model's own neurons, < below it, > above it."
+_MANY = f"(In brackets): the nearest pattern of a head without a label. neurons, stable, signs: own basis, {_SIGNS}"
+_SHUFFLED = f"Positions: the mean of {SHUFFLES} shuffles of words; special tokens keep theirs. ±: one standard error."
 
 
 def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     """One head in full, what it comes to first; several as a list; if a token was asked about, what they make of it."""
-    counts = f"  {explanations.signature.pairs_read:,} pairs" if explanations.signature.pairs_read > 1 else ""
-    blocks: list[RenderableType] = [model_line(explanations.signature, counts), ""]
-    single = explanations[explanations.heads[0]] if len(explanations.heads) == 1 else None
-    if single is not None:
-        blocks += [*wrapped(single.conclusion, width, style="bold"), ""]
-    if explanations.query is not None:
-        for head in explanations.heads:
-            blocks += [*_keys(explanations, head, explanations.query, width), ""]
-    if single is not None:
-        blocks += _one(explanations, single, width)
-    elif explanations.query is None:
+    signature, heads, query = explanations.signature, explanations.heads, explanations.query
+    counts = f"  {signature.pairs_read:,} pairs" if signature.pairs_read > 1 else ""
+    blocks: list[RenderableType] = [model_line(signature, counts), ""]
+    if len(heads) == 1:
+        blocks += [*wrapped(explanations[heads[0]]["conclusion"], width, style="bold"), ""]
+    if query is not None:
+        for head in heads:
+            blocks += [*_keys(explanations, head, query, width), ""]
+    if len(heads) == 1:
+        blocks += _one(explanations, width)
+    elif query is None:
         blocks += _many(explanations, width)
+    blocks += wrapped(_SHUFFLED, width) if SHUFFLED not in explanations.not_available else []
     for name, why in explanations.not_available.items():
         blocks.append(Text(plain(f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}"), style="dim"))
     return Group(*blocks)
 
 
-def _shuffled(kind: AttentionKind) -> str:
-    among = _SHUFFLED_AMONG.get(kind, "all words, across both sentences")
-    return f"Positions are shuffled among {among}; special tokens keep theirs."
-
-
-def _one(explanations: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
-    yield Text.assemble(
-        (f"{head.head.name}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
-    ).append_text(named(head.pattern))
-    attention, rows = explanations.attention, []
-    for name, measure in head.neurons.items():
+def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
+    """One head's neurons, and its score beside chance and with each thing changed; bars are what is above chance."""
+    (head,), labels = explanations.heads, explanations.labels
+    row = explanations[head]
+    label = named(row["label"], unsure=bool(labels.unsure[head.place]))
+    yield Text.assemble((f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"]))
+    rows: list[list[Any]] = []
+    for name in NEURONS:
         written = number if name == "effective_neurons" else decimals
-        own = written(measure.own) or NOT_MEASURED
-        if name == "effective_neurons" and measure.own == measure.own and attention and attention.query is not None:
-            own += f" of {attention.query.shape[-1]}"
-        rotated = f"{written(measure.rotated)} ± {written(measure.rotated_sd)}" if measure.sign else ""
-        rows.append([NEURON_MEASURES[name], own, rotated, Text(_MEANINGS[name], style="dim")])
-    columns = Column(""), Column("own basis", ">"), Column("rotated bases", "", 1), Column("", "", 2)
-    yield Table(columns, rows).screen(width)
-    if said := head.neurons_conclusion:
-        yield from wrapped(f"Queries and keys that are rotated together give the same weights. {said}", width)
-    yield Text("")
-    yield from _causes(head, width)
-    if not np.isnan(head.causes["positions_shuffled"]):
-        note = f"{_shuffled(head.head.kind)} The mean of {SHUFFLES} shuffles. ±: one standard error."
-        yield from wrapped(note, width)
-
-
-def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
-    """The score, chance, and the score again with each thing changed, each with its error.
-
-    Bars show how far they are above chance: 0 at chance, 1 at perfect.
-    """
-    rows = [("unchanged", head.score, head.se), ("chance", head.chance, np.nan)]
-    rows += [(name.replace("_", " "), head.causes[name], head.cause_se[name]) for name in CAUSES]
-    errors = ["" if np.isnan(se) else f" ± {decimals(se)}" for _, _, se in rows]
-    wide, longest = max(map(len, errors)), max(len(name) for name, _, _ in rows)
-    room = min(_BAR, width - longest - wide - 9)
-    for (name, score, se), error in zip(rows, errors, strict=True):
-        line = Text(f"{name.ljust(longest)}  {decimals(score).rjust(5)}{error.ljust(wide)} ")
-        if np.isnan(score):
-            line.append(NOT_MEASURED, "dim")
-        elif score > head.chance and (np.isnan(se) or beyond(score - head.chance, se)):
-            line.append("█" * round(room * (score - head.chance) / (1 - head.chance)), _UP)
-        yield line
+        rotated = f"{written(row[f'{name}_rotated'])} ± {written(row[f'{name}_rotated_sd'])}"
+        rotated = f"{sign(row, name)} {rotated}" if sign(row, name) else ""
+        rows.append([name.replace("_", " "), written(row[name]) or NOT_MEASURED, rotated])
+    yield Table([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows).screen(width)
+    yield from wrapped(f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width)
+    yield ""
+    scores = {"unchanged": (row["score"], row["se"]), "chance": (row["chance"], np.nan)}
+    scores |= {name.replace("_", " "): (row[name], row[f"{name}_se"]) for name in CAUSES}
+    rows = []
+    for name, (score, se) in scores.items():
+        error = "" if np.isnan(se) else f" ± {se:.3f}"
+        above = (score - row["chance"]) / (1 - row["chance"])
+        sure = above > 0 and (np.isnan(se) or beyond(score - row["chance"], se))
+        rows.append([name, (decimals(score) or NOT_MEASURED) + error, (above if sure else 0.0, COLORS["next-word"])])
+    yield Table([Column(""), Column("score"), Column("above chance", "bar")], rows).screen(width)
 
 
 def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     """A row a head: own and rotated values side by side, and what stands between them says how they compare."""
     rows = []
     for head in explanations.heads:
-        row = explanations[head]
-        follows = row.label == row.pattern
-        mark = named(row.pattern, unsure=row.unsure) if follows else Text(f"({plain(row.pattern)})", style="dim")
-        effective, stable, signs = row.neurons.values()
-        neurons = _beside(effective, 0 if effective.own >= 100 else 1), _beside(stable, 2), _beside(signs, 2)
-        shuffled, zeroed, swapped = (number(value) for value in row.causes.values())
-        se = row.cause_se["positions_shuffled"]
-        shuffled += "" if np.isnan(se) else f"±{_short(f'{se:.2f}')}"
-        rows.append([head.name, mark, number(row.score), *neurons, shuffled, zeroed, swapped])
+        row, unsure = explanations[head], bool(explanations.labels.unsure[head.place])
+        own, pattern = row["label"] == row["pattern"], row["pattern"]
+        mark = named(pattern, unsure=unsure) if own else Text(f"({plain(pattern)})", style="dim")
+        shuffled, *segments = (number(row[name]) for name in CAUSES)
+        if not np.isnan(se := row[f"{SHUFFLED}_se"]):
+            shuffled += f"±{se:.2f}".replace("±0", "±")
+        neurons = (_beside(row, name) for name in NEURONS)
+        rows.append([head.name, mark, number(row["score"]), *neurons, shuffled, *segments])
     drops = {"score": 0, "neurons": 1, "stable": 4, "signs": 5, "shuffled": 0, "zeroed": 2, "swapped": 3}
     columns = [Column("head"), Column("pattern"), *(Column(name, ">", drop) for name, drop in drops.items())]
     yield Table(columns, rows).screen(width, apart=1)
-    yield from wrapped(_NOTE.format(shuffled=_shuffled(explanations.heads[0].kind)), width)
+    yield from wrapped(_MANY, width)
 
 
-def _beside(measure: InBases, places: int) -> str:
-    """The own value and that of rotated bases: `11.4<13.2`; nothing for NaN."""
-    if np.isnan(measure.own):
+def _beside(row: pd.Series[Any], measure: str) -> str:
+    """The own value and that of rotated bases: `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN."""
+    both = row[measure], row[f"{measure}_rotated"]
+    places = 1 if max(both) > 1 else 2
+    if not (between := sign(row, measure)):
         return ""
-    own, rotated = (f"{value:.{places}f}" for value in (measure.own, measure.rotated))
-    return f"{own}{measure.sign}{rotated}" if places < 2 else f"{_short(own)}{measure.sign}{_short(rotated)}"
-
-
-def _short(text: str) -> str:
-    """A number below 1 without its zero, as in `.09`."""
-    return text.removeprefix("0")
+    return between.join(f"{value:.{places}f}".removeprefix("0" if places == 2 else "") for value in both)
 
 
 def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
-    """The keys of one query, by weight, each with its logit and the neurons that carry it."""
-    attention = explanations.attention
-    assert attention is not None
-    weights = attention.rows_of(head, [query])[0, : attention.keys]
-    name = plain(attention.tokens[query]).strip()
-    yield Text.assemble((f"{head.name}  {name}", "bold"), (f"  token {query - attention.source}", "dim"))
-    products = None if attention.query is None else attention.products(head, query)
-    rows = []
-    for key in np.argsort(-weights, kind="stable")[:_SHOWN_KEYS]:
-        label = Text.assemble((f"{key:>3} ", "dim"), plain(attention.tokens[key]).strip()[:14] or "␣")
-        logit, neurons = NOT_MEASURED, Text()
-        if products is not None:
-            row, most = products[key], float(np.abs(products).max())
-            logit = f"{row.sum():.2f}"
-            for neuron in np.argsort(-np.abs(row), kind="stable")[: (width - _BEFORE_NEURONS) // _NEURON]:
-                style = _UP if row[neuron] > 0 else _DOWN
-                bar = "▇" * max(1, round(4 * abs(float(row[neuron])) / most)) if most else ""
-                neurons.append(f"{neuron:>3} ", "dim").append(f"{row[neuron]:+.1f} {bar:<4} ", style)
-        rows.append([label, weights[key], logit, neurons])
-    columns = Column("key"), Column("weight", ">.3f"), Column("q·k/√d", ">"), Column("neurons")
+    """The keys of one query, by weight, each with its logit and the neurons that add most to it."""
+    frame = explanations.keys(head, query).sort_values("weight", ascending=False, kind="stable")
+    first = frame.iloc[0]
+    title = (f"{head.name}  {plain(first['query_token']).strip()}", "bold"), (f"  token {first['query']}", "dim")
+    yield Text.assemble(*title)
+    rows, products = [], frame.filter(like="neuron_").to_numpy()
+    for key, added in zip(frame[:_SHOWN_KEYS].to_dict("records"), products, strict=False):
+        token = Text.assemble((f"{key['key']:>3} ", "dim"), plain(key["key_token"]).strip()[:14] or "␣")
+        most = np.argsort(-np.abs(added), kind="stable")[:_SHOWN_NEURONS]
+        neurons = "  ".join(f"{neuron:>3} {added[neuron]:+.1f}" for neuron in most)
+        rows.append([token, key["weight"], key.get("logit"), neurons])
+    columns = Column("key"), Column("weight", ">.3f"), Column("q·k/√d", ">.2f"), Column("neurons", "", 1)
     yield Table(columns, rows).screen(width)
-    if len(weights) > _SHOWN_KEYS:
-        yield Text(f"and {counted(len(weights) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")
+    if len(frame) > _SHOWN_KEYS:
+        yield Text(f"and {counted(len(frame) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")
