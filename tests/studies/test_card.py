@@ -109,7 +109,7 @@ def test_alike_and_why_are_those_of_similar_and_explain(scanner: Scanner, seen: 
     found, explained = similar(scanner, records), explain(scanner, records, pattern="next-word")
     for head, made in seen.items():
         for other, divergence in made.alike:
-            place = found.scores.grid.index(head), found.scores.grid.index(other)
+            place = scanner.grid().index(head), scanner.grid().index(other)
             assert divergence == pytest.approx(found.divergence[place], abs=1e-9)
     (nearest, divergence), *others = seen[NEXT].alike
     assert nearest == Head(1, 0) and divergence == pytest.approx(0, abs=1e-5)  # of the same weights
