@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
@@ -180,8 +180,8 @@ def scan(
         for batch, seen, result in results:
             if result is not None:
                 sums += result[0]
-                for of_pairs in result[1] if on_pairs is not None else ():
-                    on_pairs(*of_pairs)
+                for of_pairs in result[1]:
+                    cast(OnPairs, on_pairs)(*of_pairs)
             done = done + len(batch) if seen is None else seen.read
             scanner.tell(doing, done, total)
             if seen is not None:

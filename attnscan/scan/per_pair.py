@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class PerPairWriter:
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
         check_writable(path)
-        self._path, self._writer = path, None
+        self._path, self._writer = path, cast(Any, None)
         with explained(path):
             self._beside = begun(path)
 
