@@ -51,4 +51,5 @@ def _page(result: HeadScores) -> str:
 
     made = page(result, PageOptions(size=_PAGE_SIZE))
     allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:680px;border:0"'
-    return Markup(f'<iframe {allowed} onload="{{}}" srcdoc="{{}}"></iframe>').format(_FOLLOW, made.html)
+    frame = Markup(f'<iframe {allowed} onload="{{}}" srcdoc="{{}}"></iframe>').format(_FOLLOW, made.html)
+    return str(frame)  # else it would escape the screen that it is added to
