@@ -48,6 +48,9 @@ def heads(
     state: File | None = None,
     per_pair: File | None = None,
     on_pairs: OnFrame | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> HeadScores | OfKinds[HeadScores]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
@@ -59,6 +62,7 @@ def heads(
 
     Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     kinds = of_kinds(options)
     if pattern and "threshold" in options:
         raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
@@ -189,6 +193,9 @@ def profile(
     weights: Weights | None = None,
     pattern: Patterns = (),
     state: File | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Profile:
     """Where every head's attention goes, on one input, by saved `weights` or over many pairs: `to_frame()` has a row
@@ -199,6 +206,7 @@ def profile(
 
     Raises: as `heads`.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if state is not None and (a is not None or weights is not None):
         raise OptionError("--state is for many pairs", "leave it out")
     if weights is not None:
@@ -231,7 +239,15 @@ def load(
         return scanner.loaded
 
 
-def shard(pairs: Pairs, *, pattern: Patterns = (), **options: Any) -> ScanState:
+def shard(
+    pairs: Pairs,
+    *,
+    pattern: Patterns = (),
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
+    **options: Any,
+) -> ScanState:
     """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
 
     Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
@@ -240,6 +256,7 @@ def shard(pairs: Pairs, *, pattern: Patterns = (), **options: Any) -> ScanState:
 
     Raises: as `heads`; EngineError when shards of different models, options or versions are added.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("shard", options, pairs=pairs, pattern=pattern).of_patterns()
     with call.opened() as scanner:
         from attnscan.scan.local import scan, with_signature

@@ -20,6 +20,7 @@ from attnscan.results.grid import Heads
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.terms import Side
+from attnscan.scan.options import OnProgress
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def classify(
     pattern: Patterns = (),
     keep_attention: bool | Selection = True,
     save_weights: str | os.PathLike[str] | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> HeadScores | Iterator[HeadScores] | OfKinds[HeadScores]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
@@ -63,6 +67,7 @@ def classify(
     entry a token.
     Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if tokens is not None and weights is None:
         weights = ()  # as models without attention show it
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
@@ -152,6 +157,9 @@ def show(
     from_sentence: Side | None = None,
     to_sentence: Side | None = None,
     window: Sequence[int] | str | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> HeadWeights:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
@@ -161,6 +169,7 @@ def show(
 
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     options = {"predictive": "off", **options}
     call = Call("show", options, a, b, many=False, heads=heads)
     selection = Selection(call.heads, token, from_sentence, to_sentence, window_of(window))
@@ -168,11 +177,20 @@ def show(
     return selection.of(classify(a, b, weights=weights, **options), average=average)
 
 
-def predictive(a: Text, b: Text | None = None, **options: Any) -> Dependencies:
+def predictive(
+    a: Text,
+    b: Text | None = None,
+    *,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
+    **options: Any,
+) -> Dependencies:
     """Which words of one sentence, or of a pair, help the model to predict which others.
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("predictive", options, a, b)
     if call.options.predictive == "off":
         raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")

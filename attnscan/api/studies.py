@@ -45,6 +45,9 @@ def explain(
     pairs: Pairs = None,
     token: str | None = None,
     pattern: PatternLike | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Explanations:
     """How heads make their patterns, by one sentence or pair, or by many pairs. `to_frame()` has a row a head.
@@ -54,6 +57,7 @@ def explain(
 
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     wanted, many = () if pattern is None else (pattern,), a is None
     call = Call("explain", {"predictive": "off", **options}, a, b, pairs, heads=heads, pattern=wanted)
     name, pair = call.names[0] if call.names else None, call.pairs.single
@@ -88,6 +92,9 @@ def head(
     pairs: Pairs = None,
     ablate: bool = False,
     treebank: Pairs = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Cards:
     """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a head.
@@ -97,6 +104,7 @@ def head(
 
     Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("head", {"predictive": "off", **options}, a, b, pairs, heads=heads, labelled=True)
     if a is not None and ablate:
         raise OptionError("--ablate needs more than one input", "name --pairs, or leave out the sentences")
@@ -142,6 +150,9 @@ def ablate(
     draws: int = DRAWS,
     measure: Sequence[str] = (),
     labels: Iterable[str] = (),
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Ablation:
     """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
@@ -154,6 +165,7 @@ def ablate(
 
     Raises: as `heads`; InputError if no pair is left; CaptureError if heads cannot be switched off.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     for name in (measures := tuple(dict.fromkeys(listed("measure", measure)))):
         check_known("measure", name, (*MEASURES, OF_TARGETS))
     call = Call("ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels})
@@ -177,7 +189,15 @@ def _ablated(scanner: Scanner, call: Call, sets: AblationRequest) -> Ablation:
 
 
 def similar(
-    pairs: Pairs = None, *, heads: Heads | None = None, queries: int = QUERIES, within: float = WITHIN, **options: Any
+    pairs: Pairs = None,
+    *,
+    heads: Heads | None = None,
+    queries: int = QUERIES,
+    within: float = WITHIN,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
+    **options: Any,
 ) -> Similarity:
     """Which heads attend alike over many sentences or pairs, by at most `queries` words of each.
 
@@ -186,6 +206,7 @@ def similar(
 
     Raises: as `heads`.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
     call = Call("similar", options, pairs=pairs, heads=heads, predictive="off")
@@ -248,6 +269,9 @@ def syntax(
     relation: str | None = None,
     subtypes: bool = False,
     state: File | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Syntax:
     """Which heads follow which relations of a treebank, beside rules of distance. `to_frame()` has all numbers.
@@ -258,6 +282,7 @@ def syntax(
 
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where tokens stand.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")
     call = Call("syntax", {"on_long": "error", **options}, predictive="off")

@@ -18,7 +18,7 @@ from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
-from attnscan.scan.options import progress_of
+from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ def report(
     size: float | None = None,
     window: Sequence[int] | str | None = None,
     output: str | os.PathLike[str] | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Page:
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
@@ -50,6 +53,7 @@ def report(
 
     Raises: as `heads`; OptionError if a result's attention was not kept, or a ranking has no labels.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
     path = _place(output)
@@ -89,6 +93,9 @@ def plot(
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> bytes:
     """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
@@ -101,6 +108,7 @@ def plot(
     Raises: as `heads`; OptionError if there is no such picture; OutputError if matplotlib is not installed;
     SelectionError for heads that are not there, or too many for the width.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     path = _place(output)
     look = PictureFile(format or ("svg" if path is None else path.suffix.lower()[1:]), width)  # type: ignore[arg-type]
     is_result = a is not None and not isinstance(a, str | Sentence)

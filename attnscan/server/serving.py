@@ -15,7 +15,7 @@ from attnscan.api.pairs import alignments_of
 from attnscan.errors import needs
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Text
-from attnscan.scan.options import LOG, note_inputs, progress_of
+from attnscan.scan.options import LOG, OnProgress, note_inputs, progress_of
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 PACKAGES = ("pydantic", "starlette", "uvicorn")
@@ -45,6 +45,9 @@ def serve(
     against: Any = None,
     port: int | None = None,
     on_bug: Callable[[Exception], None] | None = None,
+    model: Any = None,
+    tokenizer: Any = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> Server:
     """A page that answers as you type, on this machine alone: open the `url` of the result, and `close()` it after.
@@ -54,6 +57,7 @@ def serve(
 
     Raises: as `classify`; OutputError if the port is taken, or what serves is not installed.
     """
+    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     for package in PACKAGES:
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
