@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
+from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import is_too_long, side_by_side
@@ -30,6 +31,7 @@ from attnscan.scoring.targets import Targets
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 
+_NOTED = 16  # pairs, of how their words are read
 _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
 
 OnBad = Callable[[InputError], None]
@@ -178,6 +180,8 @@ def scan(
     stream = batches_of(scanner, records, on_bad, state.seen)
     with closing(worked(scanner, work, stream)) as results:
         for batch, seen, result in results:
+            if not done:
+                note_words(scanner, batch[:_NOTED])
             if result is not None:
                 sums += result[0]
                 for of_pairs in result[1]:
@@ -189,6 +193,14 @@ def scan(
                 if keep is not None:
                     keep(state)
     return state
+
+
+def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
+    """Say how words of some inputs are read: special tokens that were typed, and words that no space divides."""
+    options = scanner.options
+    if options.relations is None and options.attention == "encoder" and options.words == "tokenizer":
+        for line in notes_of(scanner.loaded.tokenizer, inputs):
+            note(line)
 
 
 def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
