@@ -43,7 +43,7 @@ NO_TORCH = {
         f"attnscan.inputs.{name}"
         for name in (
             *("files", "read", "frames", "conllu", "sentence"),
-            *("library_calls", "weights", "tokens"),
+            *("weights", "tokens"),
         )
     ),
     *(f"attnscan.model.{name}" for name in ("sources",)),
@@ -164,7 +164,6 @@ def test_every_group_of_commands_is_a_module_of_its_name() -> None:
             "cli.messages",
             "cli.options",  # inside the functions that read and help with options
             "cli.output",  # inside the function that runs a command
-            "inputs.library_calls",
             "safe_text",
             "__version__",
         )

@@ -14,7 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import reported
-from attnscan.inputs.library_calls import leave
 
 _EITHER = "Give one input or --pairs; without either it reads the 102 pairs that ship with attnscan."
 LISTED: dict[str, dict[str, str]] = {
@@ -149,9 +148,6 @@ def main() -> None:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
-    except SystemExit as ended:
-        leave(ended.code)
-        raise
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
         gc.freeze()  # nothing is searched through at the end: the system takes back all memory at once

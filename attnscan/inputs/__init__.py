@@ -8,7 +8,6 @@ conllu.py           treebanks in CoNLL-U
 frames.py           objects of Python and data frames of any library -> records
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens; which are whole words, and which of these are frequent
-library_calls.py    other libraries: their panics, how they are left when the process ends
 encode.py           what tokenizers make of pairs, one by one or many at once, and which tokens make a word
 alignments.py       files of gold alignments, and the links of a pair's words
 batch.py            encoded inputs to batches

@@ -1,6 +1,6 @@
 """Gold alignments of words, as Pharaoh writes them: a line a pair, such as `0-0 1-2`, source word to target word.
 
-Links are kept as a tag of the target's words, so that they travel, and are hashed, with the pair.
+Links are kept as a tag of the target's words.
 """
 
 from __future__ import annotations
@@ -43,28 +43,19 @@ class Alignments:
         return record.pair
 
     def linked(self, records: Iterator[Record], *, to_the_end: bool = True) -> Iterator[Record]:
-        """Records whose targets know their links, which stand in the line of the record's number.
-
-        Raises: PairsError if there are fewer lines than records, or `to_the_end` of a file more; for records of several
-        files; for a line that is no alignment of its pair.
-        """
-        number, file = 0, None
+        """Records whose targets know their links, those in the line of the record's number. Raises: PairsError."""
+        number, files = 0, set[str]()
         for record in records:
             number = record.place.row
-            if number > len(self.lines) or file not in (None, record.place.file):
-                there = (
-                    f"there is a pair {number}"
-                    if file in (None, record.place.file)
-                    else "the pairs are in several files"
-                )
+            files.add(record.place.file)
+            if number > len(self.lines) or len(files) > 1:
+                there = "the pairs are in several files" if len(files) > 1 else f"there is a pair {number}"
                 remedy = "give one file of pairs, and a line of links for each of its pairs"
                 raise PairsError(f"{self.path} has {len(self.lines)} lines, and {there}", remedy)
-            file = record.place.file
             try:
-                pair = linked(record.pair, self.lines[number - 1])
+                yield replace(record, pair=linked(record.pair, self.lines[number - 1]))
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
-            yield replace(record, pair=pair)
         if to_the_end and number < len(self.lines):
             what = f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}"
             raise PairsError(what, "give one line of links for each pair")
@@ -81,30 +72,24 @@ def linked(pair: Pair, line: str) -> Pair:
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
     source, target = pair.by_spaces.sentences
-    counts = {"source": len(source.words or ()), "target": len(target.words or ())}
-    links: list[set[int]] = [set() for _ in target.words or ()]
+    sources, targets = len(source.words or ()), len(target.words or ())
+    links: list[set[int]] = [set() for _ in range(targets)]
     for link in line.split():
-        if not re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", link):
-            raise InputError(f"'{link[:40]}' is no link", "write links as 0-0 1-2, source word to target word")
-        ends = list(map(int, link.split("-")))
-        for end, (side, count) in zip(ends, counts.items(), strict=True):
-            if end >= count:
-                what = f"the link {link} names word {end} of the {side}, whose last is word {count - 1}"
-                raise InputError(what, "count words from 0, by the spaces between them")
-        links[ends[1]].add(ends[0])
+        ends = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", link)
+        if ends is None or int(ends[1]) >= sources or int(ends[2]) >= targets:
+            what = f"'{link[:40]}' links no words of {sources} in the source and {targets} in the target"
+            raise InputError(what, "write links as 0-0 1-2, source word to target word, counted from 0 between spaces")
+        links[int(ends[2])].add(int(ends[1]))
     tags = {**target.tags, _TAG: [" ".join(map(str, sorted(words))) or None for words in links]}
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
 def linked_as(pair: Pair, other: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
-    if len(pair.sentences) < 2:
+    sentences = pair.by_spaces.sentences
+    if [len(own.words or ()) for own in sentences] != [len(own.words or ()) for own in other.sentences]:
         return pair
-    source, target = pair.by_spaces.sentences
-    counts = [
-        [len(sentence.words or ()) for sentence in sentences] for sentences in ((source, target), other.sentences)
-    ]
-    return Pair(source, replace(target, tags=other.sentences[1].tags)) if counts[0] == counts[1] else pair
+    return Pair(sentences[0], replace(sentences[1], tags=other.sentences[1].tags))
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:

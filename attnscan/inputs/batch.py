@@ -1,7 +1,7 @@
 """Tokenized inputs, one by one and side by side: what the patterns and the model read.
 
-A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole
-word with its pieces merged. Every special token is a unit of its own.
+A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
+pieces merged. Every special token is a unit of its own.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class EncodedInput:
     spans: tuple[Span, ...] = ()
     """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
     words: tuple[int, ...] = ()
-    """The number of the given word that each token belongs to, from 0 in each sentence, or NO_WORD; empty where no
-    words were given."""
+    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
     units: tuple[str, ...] = ()
     """The text of each unit; where it is not given, its tokens' texts joined."""
     source: int = 0
@@ -97,10 +96,7 @@ class EncodedInput:
         return tuple(segments)
 
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
-        """The units with any of the characters from `start` up to `end` of sentence 0 or 1; none if they were cut off.
-
-        Raises: InputError if the tokenizer does not tell what its tokens stand for.
-        """
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
         if not self.spans:
             what = "the characters of tokens are unknown: the tokenizer gives no offsets"
             raise InputError(what, "use a model with a fast tokenizer")
@@ -108,10 +104,7 @@ class EncodedInput:
         return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
 
     def tags(self, name: str) -> list[Tag]:
-        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
-
-        Raises: InputError if the words of a sentence have no such tag.
-        """
+        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
         sentences = self.pair.sentences if self.pair else (Sentence(""),)
         for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
@@ -122,10 +115,7 @@ class EncodedInput:
         return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
-        """The input with the mask token, of that number and text, at some tokens' places.
-
-        Raises: InputError if one of them is no word's.
-        """
+        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
         tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
         for place in places:
             if not 0 <= place < len(tokens) or self.sentence[place] < 0:
@@ -245,8 +235,7 @@ class EncodedBatch:
     def tags(self, name: str) -> list[list[Tag]]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
 
-        Shape: [batch][unit].
-        Raises: InputError if the words of a sentence have no such tag.
+        Shape: [batch][unit]. Raises: InputError if the words of a sentence have no such tag.
         """
         rows = [encoded.tags(name) for encoded in self.inputs]
         return [[*row, *[None] * (self.word.shape[1] - len(row))] for row in rows]
@@ -281,10 +270,7 @@ class EncodedBatch:
         return replace(self, **own, queries=queries, keys=keys)
 
     def _by_units(self, cells: Tensor, inputs: slice, tokens: slice) -> tuple[Tensor, slice]:
-        """Whether any cell of a unit's tokens is true, and the range of these units.
-
-        Shape: [input, any, token] -> [input, any, unit].
-        """
+        """Whether any cell of a unit's tokens is true. Shape: [input, any, token] -> [input, any, unit]."""
         assert self.unit is not None
         unit, width = self.unit[inputs, tokens], self.word.shape[1]
         units = slice(None) if tokens == slice(None) else slice(int(unit[0, 0]), int(unit.max()) + 1)

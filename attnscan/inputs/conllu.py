@@ -24,27 +24,18 @@ _Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel dep
 """A line of a word or of a multiword token: the file and the number of the line, and its cells."""
 
 
-def is_conllu(line: str) -> bool:
-    r"""Whether a file begins as treebanks do.
-
-    >>> is_conllu("# newdoc id = weblog"), is_conllu("1\tI\tI\tPRON\t_\t_\t2\tnsubj\t_\t_"), is_conllu("a\tb")
-    (True, True, False)
-    """
-    return _COMMENT.match(line) is not None or (line.startswith("1\t") and line.count("\t") == _COLUMNS - 1)
-
-
 def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
     """The sentences of a file, with blank lines between; a PairsError in the place of a bad one."""
     document = None
-    numbered = ((number, line.strip("\r\n")) for number, line in enumerate(lines, 1))
+    numbered = ((f"{name}:{number}", line.strip("\r\n")) for number, line in enumerate(lines, 1))
     blocks = (list(block) for is_full, block in groupby(numbered, lambda line: line[1] != "") if is_full)
     for number, block in enumerate(blocks, 1):
-        where = f"{name}:{block[0][0]}"
+        where = block[0][0]
         comments = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
         if "newdoc" in comments:  # one without an id goes by its first sentence, wherever the file lies
             document = comments["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
         try:
-            pair = Pair(_sentence(block, name, comments.get("text"), document))
+            pair = Pair(_sentence(block, comments.get("text"), document))
             yield Record(pair, where, place=Place(name, number, comments.get("sent_id")))
         except PairsError as error:
             yield error
@@ -52,37 +43,31 @@ def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
             yield bad_record(where, error.what)
 
 
-def _sentence(block: Sequence[tuple[int, str]], name: str, text: str | None, document: str | None) -> Sentence:
+def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str | None) -> Sentence:
     """Raises: PairsError with the line of what is wrong."""
     words: list[_Line] = []
     surface: list[tuple[_Line, int]] = []  # what stands in the text: words and multiword tokens, with their last words
-    for number, content in block:
-        if content.startswith("#"):
-            continue
+    for where, content in block:
         cells = content.split("\t")
-        if len(cells) != _COLUMNS:
-            raise bad_record(f"{name}:{number}", f"its number of columns is {len(cells)}, where CoNLL-U has {_COLUMNS}")
-        line = _Line(f"{name}:{number}", *cells)
-        covered = surface[-1][1] if surface else 0
-        if re.fullmatch(r"\d+\.\d+", line.id):
+        if content.startswith("#") or re.fullmatch(r"\d+\.\d+", cells[0]):
             continue
-        if token := re.fullmatch(r"(\d{1,6})-(\d{1,6})", line.id):
-            if int(token[1]) != len(words) + 1 or not covered < int(token[1]) <= int(token[2]):
-                raise bad_record(line.where, f"the token {line.id} does not stand before its words")
+        if len(cells) != _COLUMNS:
+            raise bad_record(where, f"its number of columns is {len(cells)}, where CoNLL-U has {_COLUMNS}")
+        line, covered = _Line(where, *cells), surface[-1][1] if surface else 0
+        token = re.fullmatch(r"(\d{1,6})-(\d{1,6})", line.id)
+        if token and int(token[1]) == len(words) + 1 > covered and int(token[1]) <= int(token[2]):
             surface.append((line, int(token[2])))
-        elif line.id != str(len(words) + 1):
-            raise bad_record(line.where, f"the word {line.id!r:.20}, where {len(words) + 1} follows")
-        else:
+        elif line.id == str(len(words) + 1):
             words.append(line)
             if covered < len(words):
                 surface.append((line, len(words)))
-    if not words:
-        raise bad_record(f"{name}:{block[0][0]}", "a sentence without words")
-    if surface[-1][1] > len(words):
-        raise bad_record(surface[-1][0].where, f"the token {surface[-1][0].id} has words that are not there")
+        else:
+            raise bad_record(where, f"its number is {line.id!r:.20}, where word {len(words) + 1} follows")
+    if not words or surface[-1][1] > len(words):
+        raise bad_record(block[-1][0], "the sentence ends without words, or without those of its last token")
     if text is None:
-        glued = ["SpaceAfter=No" in line.misc.split("|") for line, _ in surface]
-        text = "".join(line.form + " " * (not glue) for (line, _), glue in zip(surface, glued, strict=True)).strip()
+        parts = (line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface)
+        text = "".join(parts).strip()
     tags: dict[str, Sequence[Tag]] = {
         "upos": [word.upos for word in words],
         "deprel": [word.deprel for word in words],
@@ -96,14 +81,9 @@ def _heads(words: Sequence[_Line]) -> list[int | None]:
     """Of each word the number of its head, from 0; None at the root. Raises: PairsError for what is no tree."""
     heads: list[int] = []
     for word in words:
-        if word.head == "_":
-            what = f"{word.where}: word {word.id} ({word.form!r:.30}) has no head"
-            raise PairsError(what, "give a treebank with trees, not tagged text alone")
         if not re.fullmatch("[0-9]{1,6}", word.head) or int(word.head) > len(words):
-            what = (
-                f"the head of word {word.id} ({word.form!r:.30}) is {word.head!r:.20}, and words are 1 to {len(words)}"
-            )
-            raise bad_record(word.where, what)
+            what = f"the head of word {word.id} ({word.form!r:.30}) is {word.head!r:.20}, and words are 1 to"
+            raise bad_record(word.where, f"{what} {len(words)}: only treebanks with trees can be read")
         heads.append(int(word.head) - 1)
     roots = [word for word, head in enumerate(heads) if head < 0]
     if len(roots) != 1:

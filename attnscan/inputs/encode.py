@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Any
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.library_calls import is_panic
 from attnscan.inputs.sentence import NO_WORD, Pair, Span
 from attnscan.inputs.tokens import (
     WORD_END,
@@ -29,10 +29,10 @@ from attnscan.inputs.weights import SavedWeights
 # Scripts that put no space between words: Thai to Khmer, kana, Han.
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _NAMED = 5  # words in a note, at most
+_LONG_WORD = 50  # characters of a token, at most
 
 Tokenized = tuple[dict[str, list[int]], Any]
-"""What a tokenizer gives the model of one input, `input_ids` and more; and what a fast tokenizer tells of the tokens,
-None of one that is written in Python."""
+"""What a tokenizer gives the model of one input, and what a fast one tells of the tokens (None: written in Python)."""
 
 
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
@@ -40,7 +40,8 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     try:
         return tokenizer(*texts, verbose=False, **options)
     except BaseException as error:
-        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic(error)):
+        is_panic = type(error).__module__ == "pyo3_runtime"  # of Rust; its class cannot be imported
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic):
             raise
         reason = f"{type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0][:200]}"
         what = f"the tokenizer {type(tokenizer).__name__} fails on this input: {reason}"
@@ -48,11 +49,7 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
-    """Tokenize one input for a model that reads at most `limit` tokens.
-
-    Raises: InputError if a sentence has no token, or the tokenizer fails on it; TooLongError if the input is too long
-    and not to be cut.
-    """
+    """Tokenize one input for a model that reads at most `limit` tokens. Raises: InputError, TooLongError."""
     (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
     if isinstance(encoded, InputError):
         raise encoded
@@ -70,7 +67,9 @@ def encode_pairs(
                 if not truncate:
                     what = f"the input is {length} tokens long and the model reads at most {limit}"
                     raise TooLongError(what, "shorten it, or pass --on-long truncate to cut it")
-                tokenized = _tokenized(tokenizer, _start_of(pair, tokenized, limit), limit)
+                # a fast tokenizer pairs every piece that it cuts off A with each off B: most must be cut before
+                start = Pair(*(known.start(limit * _LONG_WORD) for known in pair.sentences))
+                tokenized = _tokenized(tokenizer, start, limit)
             yield replace(_encoded(tokenizer, pair, unit, tokenized), truncated=truncated)
         except InputError as error:
             yield error
@@ -85,36 +84,13 @@ def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tok
 
 
 def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:
-    """Some inputs in one call, those with two sentences and those with one; None in place of each to be read alone.
-
-    That is all of them where the call fails, or if the tokenizer is written in Python.
-    """
-    together: list[Tokenized | None] = [None] * len(pairs)
-    for count in (1, 2) if getattr(tokenizer, "is_fast", False) else ():
-        places = [place for place, pair in enumerate(pairs) if len(pair.texts) == count]
-        if len(places) > 1:
-            try:
-                encoding = called(tokenizer, *map(list, zip(*(pairs[place].texts for place in places), strict=True)))
-            except InputError:
-                continue
-            for row, place in enumerate(places):
-                together[place] = {name: encoding[name][row] for name in encoding}, encoding.encodings[row]
-    return together
-
-
-def _start_of(pair: Pair, tokenized: Tokenized, limit: int) -> Pair:
-    """The pair's start, with more tokens than the model reads.
-
-    A fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
-    """
-    _, fast = tokenized
-    if fast is None:
-        return pair
-    starts = []
-    for number, known in enumerate(pair.sentences):
-        ends = [end for own, (_, end) in zip(fast.sequence_ids, fast.offsets, strict=True) if own == number]
-        starts.append(known.start(ends[2 * limit]) if len(ends) > 2 * limit else known)
-    return Pair(*starts)
+    """Some inputs in one call; None in place of each where that is not possible."""
+    if getattr(tokenizer, "is_fast", False) and len({len(pair.texts) for pair in pairs}) == 1 < len(pairs):
+        with suppress(InputError):
+            encoding = called(tokenizer, *map(list, zip(*(pair.texts for pair in pairs), strict=True)))
+            fast = enumerate(encoding.encodings)
+            return [({name: encoding[name][row] for name in encoding}, of_row) for row, of_row in fast]
+    return [None] * len(pairs)
 
 
 def _encoded(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> EncodedInput:
@@ -149,8 +125,7 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
     inputs, fast = tokenized
     if fast is not None:
         return [SPECIAL if sequence is None else sequence for sequence in fast.sequence_ids]
-    # A tokenizer written in Python knows no sequence ids, and in its mask of special tokens an unknown word counts as
-    # special: what tells is where each sentence's own tokens are.
+    # A tokenizer written in Python tells no sequence ids: what tells is where each sentence's own tokens are.
     ids = inputs["input_ids"]
     parts = [called(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts]
     whole = sum(map(len, parts)) + tokenizer.num_special_tokens_to_add(pair=len(parts) > 1)
@@ -194,8 +169,6 @@ def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tok
     """Of each token the number of the given word that it belongs to; NO_WORD if it is of none; nothing without words.
 
     White space that is a token by itself, such as `▁`, belongs to the word behind it.
-
-    Raises: InputError if the tokenizer gives no character offsets for its tokens.
     """
     if all(known.words is None for known in pair.sentences):
         return ()
@@ -213,10 +186,9 @@ def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tok
 
 
 def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
-    """An input with the pieces of words merged: of those that are given or, in a sentence where none are, of the
-    tokenizer's, which end at punctuation. Tokens that share a character, as the bytes of an emoji do, share its word.
+    """Merge the pieces of words: of given ones or, in a sentence without, of the tokenizer's, which end at punctuation.
 
-    Shape: `surfaces` [token], what each token stands for.
+    Tokens that share a character, as the bytes of an emoji do, share its word.
     """
     sentences = read.known_pair.sentences
     ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
@@ -267,9 +239,6 @@ def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
         punctuation=tuple(map(is_punctuation, saved.tokens)),
         source=saved.source,
     )
-
-
-# Vocabularies, and what is told of how inputs were read.
 
 
 def whole_words(tokenizer: Any) -> WholeWords:

@@ -75,9 +75,7 @@ def path_of(name: str) -> str:
 
 
 def files_named(names: Sequence[str]) -> list[str]:
-    """Every file that is named, in the names' order; those of a glob or a directory are sorted.
-
-    A directory means every file below it whose suffix is known and whose path has no part that begins with a dot.
+    """Every file that is named, in the names' order; those of a glob or a directory, without hidden ones, sorted.
 
     Raises: PairsError if a name stands for no file, or a suffix for no format.
     """
@@ -111,20 +109,14 @@ def _local_files(name: str) -> list[str]:
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:
-    """The files that are named, if all are on this machine and can be read repeatedly; else None.
-
-    Raises: PairsError as `files_named` does.
-    """
+    """The files that are named, if all are on this machine and can be read repeatedly; else None."""
     files = files_named(names) if STDIN not in names else []
     return files if files and all(Path(file).is_file() for file in files) else None
 
 
 @contextmanager
 def opened(name: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, unpacked as its name says; a table's is held in memory if it cannot be sought.
-
-    Raises: PairsError, which names the file, in place of whatever goes wrong while it is open.
-    """
+    """Open a file for reading bytes, unpacked as its name says. Raises: PairsError for what goes wrong meanwhile."""
     packing, is_table, is_open = PACKED.get(_suffixes(name)[1], ""), format_of(name) in TABLES, False
     try:
         with _open(name, packing) as stream:
@@ -146,7 +138,7 @@ def opened(name: str) -> Iterator[IO[bytes]]:
             elif is_table:
                 what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
                 remedy = "write it again, without a password"
-            elif not scheme_of(name):  # a fault of ours
+            elif not scheme_of(name) and not isinstance(error, UnicodeError):  # a fault of ours
                 raise
         raise PairsError(what, remedy) from None
 

@@ -17,19 +17,13 @@ from attnscan.errors import InputError, PairsError, needs
 from attnscan.inputs.read import FileReading, good_records, known_among, pick_columns, record_of
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence, Text
 
-_REMEDIES: dict[type, str] = {
-    bytes: "decode it: text.decode()",
-    list: "give one text; pairs= takes many inputs",
-    tuple: "give A and B apart; pairs= takes many inputs",
-}
-
 
 def pair_of(*sentences: object) -> Pair:
     """One sentence, or two; a B of None stands for none. Raises: InputError if they are no text, or cannot be read."""
     for name, sentence in zip("AB", sentences, strict=False):
         if not isinstance(sentence, str | Sentence) and (sentence is not None or name == "A"):
             what = f"sentence {name} is of the class {type(sentence).__name__}, and not text"
-            raise InputError(what, _REMEDIES.get(type(sentence), "give text"))
+            raise InputError(what, "give a text; pairs= takes many inputs")
     return Pair(*sentences)  # type: ignore[arg-type]
 
 
@@ -43,10 +37,7 @@ class Objects:
     """How many pairs there are, if that is known without reading them."""
 
     def records(self, on_bad: Callable[[InputError], None] | None = None) -> Iterator[Record]:
-        """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped.
-
-        Raises: InputError.
-        """
+        """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped."""
         return good_records(_read(self.items, self.reading), on_bad)
 
     def held(self) -> Objects:
@@ -62,10 +53,7 @@ class _Table(NamedTuple):
 
 
 def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
-    """Check that an object may hold pairs.
-
-    Raises: InputError if not; PairsError if it is a data frame without such columns.
-    """
+    """Check that an object may hold pairs. Raises: InputError, PairsError."""
     kind = f"pairs is of the class {type(pairs).__name__}, which holds"
     if isinstance(pairs, Mapping) and any(hasattr(value, "select_columns") for value in pairs.values()):
         raise InputError(f"{kind} splits", f"choose one: [{next(iter(pairs))!r}]")
@@ -79,7 +67,7 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
             pairs = pairs.select_columns([pairs.column_names[place] for place in places])
     elif isinstance(pairs, os.PathLike | io.IOBase) or (isinstance(pairs, str) and os.path.isfile(pairs[:4096])):  # noqa: PTH113
         raise InputError(f"{kind} no pairs", "give the path of a file")
-    elif getattr(pairs, "batch_sampler", None) or any(hasattr(pairs, name) for name in ("compute", "collect")):
+    elif getattr(pairs, "batch_sampler", None) or hasattr(pairs, "compute") or hasattr(pairs, "collect"):
         raise InputError(f"{kind} no pairs yet", "give its dataset, or compute or collect it first")
     is_iterable = isinstance(pairs, Iterable) and not isinstance(pairs, str | bytes | type)
     if not is_iterable or getattr(pairs, "ndim", 1) not in (1, 2):
@@ -89,27 +77,20 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
 
 def _is_frame(item: Any) -> bool:
     """Whether it is a data frame: of pandas, or of a library that hands its columns over as Arrow."""
-    has_columns = hasattr(item, "columns") or hasattr(item, "schema")
-    return (
-        has_columns and not hasattr(item, "compute") and (hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__"))
-    )
+    is_frame = hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__")
+    return is_frame and (hasattr(item, "columns") or hasattr(item, "schema")) and not hasattr(item, "compute")
 
 
 def _table_of(frame: Any) -> _Table:
     """The columns of a data frame, or of a dict of lists. Raises: InputError for a dict whose values are no lists."""
-    if isinstance(frame, _Table):
-        return frame
     if isinstance(frame, Mapping):
-        table = _Table(
-            list(map(str, frame)), [value if isinstance(value, list) else _plain(value) for value in frame.values()]
-        )
-        if not table.columns or not all(isinstance(column, list | tuple) for column in table.columns):
-            raise InputError(
-                "pairs is a dict whose values are not all lists", "give a list of dicts, or a dict of lists"
-            )
-        if len(set(map(len, table.columns))) > 1:
+        columns = [_plain(value) for value in frame.values()]
+        if not columns or not all(isinstance(column, list | tuple) for column in columns):
+            what = "pairs is a dict whose values are not all lists"
+            raise InputError(what, "give a list of dicts, or a dict of lists")
+        if len(set(map(len, columns))) > 1:
             raise InputError("the columns of pairs are not of one length", "give each row a cell in every column")
-        return table
+        return _Table(list(map(str, frame)), columns)
     if hasattr(frame, "iloc"):
         return _Table(list(map(str, frame.columns)), [frame.iloc[:, place] for place in range(len(frame.columns))])
     with needs(f"reading a {type(frame).__name__} needs pyarrow", "parquet", InputError):
@@ -119,49 +100,49 @@ def _table_of(frame: Any) -> _Table:
 
 
 def _read(items: Iterable[Any], reading: FileReading) -> Iterator[Record | PairsError]:
-    """The record of each pair, or the error of a bad one; the first rows decide which columns are read of all.
-
-    Raises: InputError for a text where columns were named.
-    """
+    """The record of each pair, or the error of a bad one; the first rows decide which columns are read of all."""
     number, is_asked = 0, reading.columns is not None or reading.id is not None
     for item in map(_plain, items):
-        kind, table, cells = "pair", None, [item]
-        if isinstance(item, _Table) or _is_frame(item):
-            kind, table = "row", _table_of(item)
-        elif isinstance(item, Mapping):
-            kind, table = "row", _Table(list(map(str, item)), [[cell] for cell in item.values()])
-        elif isinstance(item, tuple | list):
-            names, cells = list(getattr(item, "_fields", ())), list(item)
-            if names[:1] == ["Index"]:  # of DataFrame.itertuples
-                names, cells = names[1:], cells[1:]
-            if is_asked or known_among(names):
-                places = [str(place) for place in range(1, len(cells) + 1)]
-                table = _Table(names or places, [[cell] for cell in cells])
-        elif is_asked and isinstance(item, Text):
-            raise InputError(f"pair {number + 1} is a text, which has no columns", "leave out columns and id")
-        if table is None:
+        if (table := _rows_in(item, is_asked)) is None:
             number += 1
+            cells = list(item) if isinstance(item, tuple | list) else [item]
             cells = cells[:1] if len(cells) == 2 and cells[1] is None else cells  # a B of None stands for none
-            yield record_of(f"pair {number}", Place(row=number), cells)
+            yield record_of(f"row {number}", Place(row=number), cells)
             continue
         try:
             columns = pick_columns(reading, table.names)
         except PairsError as error:
             number += 1
-            yield PairsError(f"{kind} {number}: {error.what}", error.remedy)
+            yield PairsError(f"row {number}: {error.what}", error.remedy)
             continue
-        if kind == "row" and reading.columns is None:  # later rows must have these columns, and may have others
+        if reading.columns is None:  # later rows must have these columns, and may have others
             reading = replace(reading, columns=tuple(table.names[column[0]] for column in columns.sentences))
         for row in zip(*[table.columns[place] for place in columns.places], strict=True):
             number += 1
             by_place = dict(zip(columns.places, map(_plain, row), strict=True))
-            yield columns.record(f"{kind} {number}", "", number, by_place)
+            yield columns.record(f"row {number}", "", number, by_place)
+
+
+def _rows_in(item: Any, is_asked: bool) -> _Table | None:
+    """The rows of what has columns, or is asked for them; None for a text or a pair."""
+    if isinstance(item, _Table):
+        return item
+    if _is_frame(item):
+        return _table_of(item)
+    if isinstance(item, Mapping):
+        return _Table(list(map(str, item)), [[cell] for cell in item.values()])
+    names = getattr(item, "_fields", ())  # such as `DataFrame.itertuples` gives
+    if isinstance(item, tuple | list) and (is_asked or known_among(names)):
+        start = int(names[:1] == ("Index",))
+        places = [str(place) for place in range(1, len(item) + 1)]
+        return _Table(names[start:] or places, [[cell] for cell in item[start:]])
+    if is_asked and isinstance(item, Text):
+        raise InputError("a text has no columns", "leave out columns and id")
+    return None
 
 
 def _plain(item: Any) -> Any:
     """A scalar of Arrow, an array, or a row of pandas, as objects of Python."""
-    if isinstance(item, str):
-        return item
     if hasattr(item, "as_py"):
         return item.as_py()
     if hasattr(item, "iloc") and not hasattr(item, "columns"):

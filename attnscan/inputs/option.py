@@ -1,8 +1,4 @@
-"""Options declared once: a field of a frozen class, its type, its default and an `Option` beside the type.
-
-The command line makes flags of these fields, the library keywords, the documentation a table, and the class holds their
-values to what they take.
-"""
+"""Options declared once, as fields of frozen classes: for the command line, the library, the docs, and their checks."""
 
 from __future__ import annotations
 
@@ -62,25 +58,16 @@ def check_declared(options: Any) -> None:
     """Hold the fields of an options object to what they take. Raises: OptionError for a value that there is not."""
     for name, kind, _, option in declared(options.__class__).values():
         value, kinds = getattr(options, name), {kind, *get_args(kind)}
+        words = [word for part in kinds if get_origin(part) is Literal for word in get_args(part)]
         if value is None and type(None) in kinds:
             continue
-        if words := words_of(kind):
+        if words:
             check_known(name, value, words)
         elif bool in kinds:
             if not isinstance(value, bool):
                 raise OptionError(f"{name} is {value!r:.60}", "give True or False")
         elif {int, float} & kinds and str not in kinds:
             check_within(name, value, option, whole=int in kinds)
-
-
-def words_of(kind: Any) -> tuple[str, ...]:
-    """The words that a type takes, or None beside them; empty if it takes other values.
-
-    >>> words_of(Literal["a", "b"]), words_of(Literal["a", "b"] | None), words_of(int | None)
-    (('a', 'b'), ('a', 'b'), ())
-    """
-    literals = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
-    return get_args(literals[0]) if literals else ()
 
 
 def check_known(what: str, value: object, known: Sequence[str]) -> None:

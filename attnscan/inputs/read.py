@@ -15,13 +15,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from attnscan.errors import InputError, OptionError, PairsError, needs
-from attnscan.inputs.conllu import is_conllu, trees_of
+from attnscan.inputs.conllu import trees_of
 from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
@@ -50,7 +49,8 @@ OnBad = Callable[[PairsError], None]
 """Is handed each bad record in place of an error; reading goes on after it."""
 OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
-
+Rows = Iterator[Record | PairsError]
+"""The records of a file, and a PairsError in the place of each bad one."""
 RANDOM, RANDOM_SEQUENCES = "random", 64
 """What stands for `random_pairs` in place of a file, and how many there are."""
 _SEQUENCE = 25  # words
@@ -107,24 +107,13 @@ class FileReading:
                 raise OptionError(what, "give one that Python knows, such as utf-8, cp1252 or gb18030") from None
 
 
-# Records.
-
-Rows = Iterator[Record | PairsError]
-"""The records of a file, and a PairsError in the place of each bad one."""
-
-
 def read_pairs(
     names: Sequence[str],
     reading: FileReading = FileReading(),
     on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
-    """Read the pairs of files as a stream.
-
-    `on_note` is told how a file is read where that is a guess. A bad record is raised, or handed to `on_bad`.
-
-    Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
-    """
+    """Read the pairs of files as a stream. Raises: PairsError, at once if a file is not there, or later."""
     return _read_files(files_named(names), reading, on_bad, on_note)
 
 
@@ -164,19 +153,15 @@ def random_pairs(seed: int = 0) -> Iterator[Record]:
 
 
 def about_how_many(names: Sequence[str]) -> int | None:
-    """About how many pairs the files hold, by their lines; None where that needs reading them.
-
-    Without names, the pairs that attnscan ships.
-    """
+    """About how many pairs files of text hold, by their lines, or attnscan ships; None for other files."""
     if not names:
         return sum(1 for _ in shipped_pairs())
-    files = [Path(file) for file in local_files(names) or ["-"]]
+    files, total = [Path(file) for file in local_files(names) or ["-"]], 0
     if any(file.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") for file in files):
         return None
-    total = 0
     for file in files:
-        with file.open("rb") as stream:
-            total += sum(chunk.count(b"\n") for chunk in iter(partial(stream.read, 1 << 20), b""))
+        with file.open("rb") as lines:
+            total += sum(1 for _ in lines)
     return total
 
 
@@ -213,8 +198,6 @@ def _as_text(cell: Any) -> str | None:
         return None
     return str(cell).encode(errors="replace").decode()
 
-
-# Columns.
 
 Column = tuple[Any, ...]
 """A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
@@ -276,12 +259,12 @@ def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
 
 def _column(names: Sequence[str], column: str, option: str) -> Column:
     """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
-    exact = [place for place, name in enumerate(names) if name == column]
-    close = exact or [place for place, name in enumerate(names) if _folded(name) == _folded(column)]
-    if len(close) > 1:
-        raise PairsError(f"{len(close)} columns are called {column!r}", f"say which with {option}, counted from 1")
-    if close:
-        return (close[0],)
+    for same in (str, _folded):
+        places = [place for place, name in enumerate(names) if same(name) == same(column)]
+        if len(places) > 1:
+            raise PairsError(f"{len(places)} columns are called {column!r}", f"say which with {option}, counted from 1")
+        if places:
+            return (places[0],)
     if 0 < _number(column) <= len(names):
         return (_number(column) - 1,)
     outer, *keys = column.split(".")
@@ -305,26 +288,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join([f"{name!r:.40}" for name in names[:20]] + ["…"] * (len(names) > 20)) or "none"
 
 
-# Text: CSV, TSV, a sentence a line, CoNLL-U, JSON.
-
-
 def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
-    """The lines of a stream, decoded, with their ends.
+    """The lines of a stream, decoded, with their ends: UTF-8, or UTF-16 or UTF-32 by their mark, or as asked for.
 
-    They are UTF-8, or UTF-16 or UTF-32 by their mark, or of the encoding that was asked for. From the first line that
-    is not UTF-8 they are Windows-1252, of which `note` is told, unless UTF-8 beyond ASCII came before: then the line is
+    From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came before: then the line is
     damaged. What cannot be decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
-
-    Raises: PairsError for a file of another kind.
     """
     first = stream.readline()
     codec = next((wide for mark, wide in _MARKS.items() if first.startswith(mark)), encoding or "utf-8")
-    if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):
-        try:  # its line ends are no bytes, so it is read whole
-            text = (first + stream.read()).decode(codec, "surrogatepass")
-        except UnicodeDecodeError as error:
-            what = f"{name} is not valid {codec.upper()} at byte {error.start + 1}"
-            raise PairsError(what, "save it again, or pass --encoding NAME") from None
+    if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):  # line ends are no bytes, so it is read whole
+        text = (first + stream.read()).decode(codec, "surrogatepass")
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
         return
     if b"\0" in first or first.startswith(_NO_TEXT):
@@ -343,10 +316,6 @@ def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> 
         yield text
 
 
-def _cut(line: str, separator: str) -> list[str]:
-    return line.removesuffix("\n").removesuffix("\r").split(separator)
-
-
 def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a text by its format; without a suffix, the first line that is not blank tells that."""
     start: list[str] = []
@@ -355,21 +324,18 @@ def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReadin
     first, lines = (start or [""])[-1], chain(start, lines)
     if not suffix:
         looks = {"[": ".json", "{": ".json" if first.strip() == "{" else ".jsonl"}
-        by_tabs = ".conllu" if is_conllu(first) else ".tsv" if "\t" in first else ".csv"
-        suffix = looks.get(first.lstrip()[:1], by_tabs)
+        suffix = looks.get(first.lstrip()[:1], ".tsv" if "\t" in first else ".csv")
     elif suffix == ".txt" and ("\t" in first.strip() or reading.header):
         suffix = ".tsv"
     if suffix in (".csv", ".tsv"):
         return _table_rows(lines, name, suffix, first, reading, note)
     if suffix == ".conllu":
         return trees_of(lines, name)
-    if suffix == ".json":
-        return _json_rows(_document_records("".join(lines), name), name, reading)
     if suffix != ".txt":
-        return _json_rows(_line_records(lines, name), name, reading)
+        return _json_rows(lines, name, suffix, reading)
     columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
     full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    return (columns.record(f"{name}:{number}", name, number, _cut(line, "\n")) for number, line in full)
+    return (columns.record(f"{name}:{number}", name, number, [line.rstrip("\r\n")]) for number, line in full)
 
 
 def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, reading: FileReading, note: OnNote) -> Rows:
@@ -388,7 +354,7 @@ def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, readin
             note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
         elif is_quoted is None:
             note(f"{name}: quotes around cells are read as text (--quoting csv if they are not)")
-    table = _quoted_cells(lines, name, separator) if is_quoted else _plain_cells(lines, separator)
+    table = _cells(lines, name, separator, bool(is_quoted))
     start = next(table, None)
     if start is None or isinstance(start, PairsError):
         raise PairsError(start.what if start else f"{name} is empty", "its first line must name the columns")
@@ -405,10 +371,7 @@ def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, readin
 
 
 def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Columns, bool]:
-    """Choose the columns to read by the cells of the first row; return also whether that row names the columns.
-
-    Raises: PairsError if the columns are not there.
-    """
+    """Choose the columns to read by the cells of the first row; return also whether that row names the columns."""
     numbers = [str(number) for number in range(1, len(cells) + 1)]
     has_names, wanted = reading.header, reading.columns or ([] if known_among(cells) or len(cells) > 2 else numbers)
     if has_names is None:  # cells in the place of sentences may be such, or names
@@ -426,13 +389,15 @@ def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: On
         raise PairsError(error.what, f"{error.remedy}; if its first line is data, pass --no-header") from None
 
 
-Cells = Iterator[tuple[int, list[str]] | PairsError]
-"""The line where each row of a table starts, and its cells; a PairsError in the place of a row that is none."""
+def _cells(
+    lines: Iterable[str], name: str, separator: str, is_quoted: bool
+) -> Iterator[tuple[int, list[str]] | PairsError]:
+    """The line where each row starts, and its cells; one that is not valid costs the lines up to where csv gives it up.
 
-
-def _quoted_cells(lines: Iterator[str], name: str, separator: str) -> Cells:
-    """The rows of CSV. One that is not valid costs its lines, up to where csv gives it up."""
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    Without `is_quoted`, quotes are text, as GLUE's files need.
+    """
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
     while True:
         number = reader.line_num + 1
         try:
@@ -447,26 +412,18 @@ def _quoted_cells(lines: Iterator[str], name: str, separator: str) -> Cells:
             yield PairsError(what, "correct it, pass --quoting none if its quotes are text, or --skip-bad to skip it")
 
 
-def _plain_cells(lines: Iterator[str], separator: str) -> Cells:
-    """Rows whose quotes are text, as GLUE's files need."""
-    return ((number, _cut(line, separator)) for number, line in enumerate(lines, 1) if line.strip(" \r\n"))
-
-
 def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
     """Whether the lines of a table were written with quotes as CSV has them; None where that is open.
 
-    They were if only so every row has the same number of cells; or, where both ways give that, if quotes within quotes
-    are doubled, or the first line is quoted.
+    They were if only so all rows have as many cells, or if quotes within quotes are doubled, or the first line quoted.
     """
-    plain = [cells for _, cells in _plain_cells(iter(sample), separator)]
-    try:
-        rows = [row for row in csv.reader(sample, delimiter=separator, strict=True) if "".join(row).strip()]
-    except csv.Error:
+    plain, rows = (list(_cells(sample, "", separator, is_quoted)) for is_quoted in (False, True))
+    widths = [{0 if isinstance(row, PairsError) else len(row[1]) for row in table} for table in (plain, rows)]
+    if rows == plain or len(widths[1]) > 1 or widths[1] == {0}:
         return False
-    if rows == plain or len(set(map(len, rows))) > 1:
-        return False
-    doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cells in plain for cell in cells)
-    return doubled or len(set(map(len, plain))) > 1 or all(cell[:1] == '"' for cell in plain[0]) or None
+    cells = [cell for row in plain if isinstance(row, tuple) for cell in row[1]]
+    doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cell in cells)
+    return doubled or len(widths[0]) > 1 or all(cell[:1] == '"' for cell in cells[: max(widths[0])]) or None
 
 
 def _parse_json(text: str, where: str) -> Any:
@@ -477,39 +434,39 @@ def _parse_json(text: str, where: str) -> Any:
         return bad_record(where, f"is not valid JSON: {str(error).partition(';')[0]}")
 
 
-def _line_records(lines: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
-    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
-    return ((where, _parse_json(line, where)) for where, line in numbered)
-
-
-def _document_records(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """The records of a document: a list's items, an object's columns or only list row by row, JSON lines, or one.
+def _json_records(lines: Iterable[str], name: str, suffix: str) -> Iterator[tuple[str, Any]]:
+    """JSON lines; or of a document a list's items, an object's columns or only list row by row, or itself.
 
     Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
     """
-    document = _parse_json(text, name)
-    if isinstance(document, PairsError):
-        if "Extra data" in document.what:
-            return _line_records(io.StringIO(text, newline="\n"), name)
-        raise PairsError(document.what if text.strip() else f"{name} is empty", "it must hold a list of records")
-    records: Iterable[Any] = document if isinstance(document, list) else [document]
-    if isinstance(document, dict):
-        columns = list(document.values())
+    text = "".join(lines) if suffix == ".json" else ""
+    records = _parse_json(text, name) if text.strip() else None
+    if isinstance(records, PairsError):
+        if "Extra data" not in records.what:
+            raise PairsError(records.what, "it must hold a list of records")
+        lines, records = io.StringIO(text, newline="\n"), None
+    if records is None:
+        full = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+        yield from ((where, _parse_json(line, where)) for where, line in full)
+        return
+    if isinstance(records, dict):
+        columns = list(records.values())
         lists = [column for column in columns if isinstance(column, list)]
         if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
             keys = dict.fromkeys(chain.from_iterable(columns))
-            records = ({name: column.get(key) for name, column in document.items()} for key in keys)
+            records = [{column: cells.get(key) for column, cells in records.items()} for key in keys]
         elif len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
-            records = lists[0]
+            (records,) = lists
         elif len(set(map(len, lists))) == 1 and len(lists) == len(columns):
-            records = (dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True))
-    return ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
+            records = [dict(zip(records, row, strict=True)) for row in zip(*lists, strict=True)]
+    records = records if isinstance(records, list) else [records]
+    yield from ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
 
 
-def _json_rows(records: Iterator[tuple[str, Any]], name: str, reading: FileReading) -> Rows:
+def _json_rows(lines: Iterable[str], name: str, suffix: str, reading: FileReading) -> Rows:
     """The rows of JSON objects, lists or texts; the first that has the columns decides their names for all."""
     columns: Columns | None = None
-    for number, (where, record) in enumerate(records, 1):
+    for number, (where, record) in enumerate(_json_records(lines, name, suffix), 1):
         items = [record] if isinstance(record, str) else record
         row = {str(at): cell for at, cell in enumerate(items, 1)} if isinstance(items, list) else items
         if not isinstance(row, dict):
@@ -522,9 +479,6 @@ def _json_rows(records: Iterator[tuple[str, Any]], name: str, reading: FileReadi
                 yield PairsError(f"{where}: {error.what}", error.remedy)
                 continue
         yield columns.record(where, name, number, [row.get(column) for column in names])
-
-
-# Parquet, Arrow, Excel.
 
 
 def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -> Rows:

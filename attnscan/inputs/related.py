@@ -65,9 +65,9 @@ class Relatedness:
         """As `Relation.related`, where the embeddings are. A word of several tokens is related to none."""
         words = self.words.of_units(inputs)
         known = np.where(words < len(self.embedding), words, NO_WORD)
-        ids, numbers = np.unique(known, return_inverse=True)
-        places = torch.from_numpy(numbers.reshape(words.shape)).to(self.embedding.device)
-        table = self._related(torch.from_numpy(ids).to(self.embedding.device), places)
+        ids, numbers = (torch.from_numpy(array) for array in np.unique(known, return_inverse=True))
+        places = numbers.view(words.shape).to(self.embedding.device)
+        table = self._related(ids.to(self.embedding.device), places)
         return table[places[:, :, None], places[:, None, :]]
 
     def _related(self, ids: Tensor, places: Tensor) -> Tensor:
@@ -78,14 +78,14 @@ class Relatedness:
         related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=ids.device)
         if self.threshold > 1:
             return related
-        directions, frequent = self._directions(ids.clip(0)), self._is_frequent[ids.clip(0)]
+        directions = self._directions(ids.clip(0))
+        frequent = torch.isin(ids, self._ids[: len(self.words.frequent)])
         # only words that are near enough, by all but rounding, have their neighbours sought
         near = directions @ directions.T >= self.threshold - _ROUNDING
         near &= (ids != NO_WORD) & (ids != NO_WORD)[:, None] & ~(frequent & frequent[:, None])
         inside = torch.zeros(len(ids), len(places), device=ids.device)
         inside[places, torch.arange(len(places), device=ids.device)[:, None]] = 1
-        near &= inside @ inside.T > 0
-        pairs = near.triu(1).nonzero()
+        pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
         self._seek(set(ids[pairs].flatten().tolist()))
         for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
             there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
@@ -97,8 +97,7 @@ class Relatedness:
     def threshold(self) -> float:
         """The cosine in [-1, 1] from which two words are near enough; infinity if no pair of them stands out.
 
-        Of all pairs of at most 5,477 words; more words are dealt into hands by a fixed draw, and the pairs inside
-        hands stand for all.
+        More than 5,477 words are dealt into hands by a fixed draw, and the pairs inside hands stand for all.
         """
         size = len(self._ids)
         if size < _FEWEST:
@@ -111,10 +110,8 @@ class Relatedness:
         for directions in map(self._directions, hands):
             total += (directions.sum(0).square().sum() - directions.square().sum()).item() / 2
             for start in range(0, len(directions), _ROWS_OF_HAND):
-                cosine = directions[start : start + _ROWS_OF_HAND] @ directions[start:].T
-                again = torch.ones(len(cosine), len(cosine), dtype=torch.bool, device=cosine.device).tril()
-                cosine[:, : len(cosine)].masked_fill_(again, -1)  # a pair counts once, a word with itself never
-                top = torch.cat([top, cosine[cosine > top[-1]]]).topk(len(top)).values
+                cosine = (directions[start : start + _ROWS_OF_HAND] @ directions[start:].T).triu(1)  # each pair once
+                top = torch.cat([top, cosine[cosine > top[-1].clamp_min(0)]]).topk(len(top)).values
         high, usual = top[-1].item(), total / pairs
         return high if high > usual + 1e-3 else math.inf  # all alike, or all at right angles; so it is with NaN
 
@@ -131,9 +128,8 @@ class Relatedness:
                 self._nearest[word] = dict(zip(ids, cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:
-        """Of some directions with every row of the table; -2 with what is no word.
+        """Of some directions with every row of the table, which is not copied; -2 with what is no word.
 
-        The mean is taken off the products in place of the rows, so that the table need not be copied.
         Shape: [direction, dimension] -> [direction, vocabulary].
         """
         mean, scale = self._centre
@@ -141,7 +137,7 @@ class Relatedness:
             rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)
         ]  # this way round, the faster one
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
-        return cosine.masked_fill_(~self._mask(self._ids), -2)
+        return cosine.masked_fill_(torch.ones_like(scale, dtype=torch.bool).index_fill(0, self._ids, False), -2)
 
     def _directions(self, ids: Tensor) -> Tensor:
         mean, _ = self._centre
@@ -151,15 +147,6 @@ class Relatedness:
     def _ids(self) -> Tensor:
         ids = [number for number in self.words.ids.values() if number < len(self.embedding)]
         return torch.tensor(ids, dtype=torch.long, device=self.embedding.device)
-
-    @cached_property
-    def _is_frequent(self) -> Tensor:
-        """Shape: [vocabulary], bool."""
-        return self._mask(self._ids[: len(self.words.frequent)])
-
-    def _mask(self, ids: Tensor) -> Tensor:
-        mask = torch.zeros(len(self.embedding), dtype=torch.bool, device=self.embedding.device)
-        return mask.index_fill(0, ids, True)
 
     @cached_property
     def _centre(self) -> tuple[Tensor, Tensor]:

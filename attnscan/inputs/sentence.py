@@ -1,15 +1,13 @@
-"""A sentence as somebody gives it: its text and, if they are known, its words and what is said of each; pairs of them,
-and where these were read.
-"""
+"""A sentence as somebody gives it, perhaps with its words and what is said of each; pairs, and where they were read."""
 
 from __future__ import annotations
 
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 from operator import index
 from typing import Any
 
@@ -21,25 +19,20 @@ Span = tuple[int, int]
 Tag = str | int | float | None
 """What is said of a word: its part of speech, the number of its head, its relation, whether it is a name."""
 
-NO_WORD = -1
-"""In place of a word's number."""
+NO_WORD = -1  # in place of a word's number
 
 
 @dataclass(frozen=True)
 class Sentence:
     """A text whose words are given, each with its annotations; every function that takes a text takes it, too.
 
-    Words have numbers from 0, by which a tag can refer to them, as that of a head does.
-
-    Raises: InputError if words are no spans of the text, in order and without overlap; for tags without words, of
-    another number than these, or of values that are neither text nor numbers nor None.
+    Raises: InputError if words are no spans of the text in order, or tags not a text, number or None for each of them.
     """
 
     text: str
     """What the model reads."""
     words: Sequence[Span] | None = None
-    """Which characters each word is, as a slice of the text; empty for one without characters of its own, as the second
-    of the words that French *au* stands for. None if nobody says what the words are."""
+    """Which characters each word is, as a slice of the text, perhaps an empty one; None if nobody says."""
     tags: Mapping[str, Sequence[Tag]] = field(default_factory=dict, hash=False)
     """By their names, each with one value a word."""
 
@@ -48,30 +41,25 @@ class Sentence:
             raise InputError(f"the text of a sentence is of the class {type(self.text).__name__}", "give text")
         if self.words is None:
             if self.tags:
-                remedy = "give words=[(start, end), ...], one value of a tag each"
-                raise InputError("tags are given and words are not", remedy)
+                raise InputError("tags are given and words are not", "give words=[(start, end), ...]")
             return
+        remedy = (
+            'give words=[(start, end), ...], in order and without overlap, and tags={"upos": [...]}, a value a word'
+        )
         try:
             words = tuple((index(first), index(last)) for first, last in self.words)
+            tags = {  # scalars of numpy become plain values
+                name: tuple(value.item() if hasattr(value, "item") else value for value in values)
+                for name, values in dict[str, Any](self.tags).items()
+            }
         except (TypeError, ValueError):
-            remedy = "give each word as (start, end), two whole numbers"
-            raise InputError(f"words is {self.words!r:.60}", remedy) from None
-        bounds = pairwise([0, *chain.from_iterable(words), len(self.text)])
-        if (wrong := next((place for place, (low, high) in enumerate(bounds) if low > high), None)) is not None:
-            number = min(wrong // 2, len(words) - 1)
-            remedy = "give words as (start, end), slices of the text, in its order and without overlap"
-            raise InputError(f"words[{number}] is {words[number]}, in a text of {len(self.text)} characters", remedy)
-        if not isinstance(self.tags, Mapping):
-            raise InputError("tags do not go by their names", 'give a dict: {"upos": [...]}')
-        tags = {}
-        for name, values in self.tags.items():
-            listed: Iterable[Any] = values if isinstance(values, Iterable) and not isinstance(values, str) else ()
-            # scalars of numpy become plain values
-            plain = tuple(value.item() if hasattr(value, "item") else value for value in listed)
-            if len(plain) != len(words) or not all(isinstance(value, Tag) for value in plain):
-                remedy = "give a list of text, numbers or None, one a word"
+            raise InputError(f"words is {self.words!r:.60}, tags {self.tags!r:.60}", remedy) from None
+        bounds = [0, *chain.from_iterable(words), len(self.text)]
+        if bounds != sorted(bounds):
+            raise InputError(f"words is {self.words!r:.60}, in a text of {len(self.text)} characters", remedy)
+        for name, values in tags.items():
+            if len(values) != len(words) or not all(isinstance(value, Tag) for value in values):
                 raise InputError(f"tags[{name!r}] is {values!r:.60}, for {len(words)} words", remedy)
-            tags[name] = plain
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tags", tags)
 
@@ -83,11 +71,7 @@ class Sentence:
         return Sentence(self.text, [match.span() for match in re.finditer(r"\S+", self.text)])
 
     def word(self, number: int) -> str:
-        """The characters of a word, by its number.
-
-        >>> Sentence("Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]).word(2)
-        "n't"
-        """
+        """The characters of a word, by its number."""
         assert self.words is not None
         return self.text[slice(*self.words[number])]
 
@@ -99,11 +83,7 @@ class Sentence:
         return Sentence(self.text[:end], words, {name: values[: len(words)] for name, values in self.tags.items()})
 
     def words_of(self, pieces: Sequence[Span]) -> list[int]:
-        """Of each piece of the text the word with which it shares most characters, the first of equals; else NO_WORD.
-
-        >>> Sentence("a dog.", [(0, 1), (2, 6)]).words_of([(0, 1), (1, 2), (1, 5), (5, 6)])
-        [0, -1, 1, 1]
-        """
+        """Of each piece of the text the word with which it shares most characters, first of equals; else NO_WORD."""
         starts, ends = zip(*self.words, strict=True) if self.words else ((), ())
         numbers = []
         for first, last in pieces:
@@ -120,13 +100,9 @@ Text = str | Sentence
 
 @dataclass(frozen=True, init=False)
 class Pair:
-    """One input: sentence A, and sentence B if there are two.
-
-    Raises: InputError if a sentence is blank, has a NUL character, or is not text that can be written as UTF-8.
-    """
+    """One input: sentence A, and sentence B if there are two. Raises: InputError if one is blank or no valid text."""
 
     sentences: tuple[Sentence, ...]
-    """The one or two sentences."""
 
     def __init__(self, a: Text, b: Text | None = None) -> None:
         sentences = [text if isinstance(text, Sentence) else Sentence(text) for text in (a, b) if text is not None]
@@ -136,13 +112,10 @@ class Pair:
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
             if "\0" in text:
                 raise InputError(f"sentence {name} has a NUL character", "leave it out")
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                is_byte = "\udc80" <= text[error.start] <= "\udcff"  # what Python makes of it (PEP 383)
-                kind = "a byte that is not UTF-8" if is_byte else "half of a pair"
-                what = f"sentence {name} is not valid Unicode: its character {error.start + 1} is {kind}"
-                raise InputError(what, "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8") from None
+            if wrong := re.search("[\ud800-\udfff]", text):  # what Python makes of a byte that is no text (PEP 383)
+                what = f"sentence {name} is not valid Unicode: its character {wrong.start() + 1} is a byte"
+                remedy = "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8"
+                raise InputError(f"{what} that is not UTF-8, or half of one", remedy)
 
     @property
     def source(self) -> Pair:

@@ -1,8 +1,7 @@
 """How tokenizers write their tokens, what is left when their marks are taken off, and which are whole words.
 
-Five marks are in use: WordPiece writes a piece that continues a word as `##s`; byte-level BPE and
-SentencePiece mark the start of a word, with `Ġ` and `▁` (decoded: a space). A sentence's first word
-and punctuation often lack that mark, so its absence alone says nothing. Older BPE marks a piece that
+WordPiece writes a piece that continues a word as `##s`; byte-level BPE and SentencePiece mark the start of a word, with
+`Ġ` and `▁` (decoded: a space), which a sentence's first word and punctuation often lack; older BPE marks a piece that
 goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berries</w>`, as in XLM).
 """
 
@@ -119,14 +118,10 @@ def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bo
 
 
 def token_named(text: str, tokens: Sequence[str]) -> int:
-    """The index of a token: by its text, `#2` behind it for the second of the same text, or by index itself.
-
-    Case and marks of word starts do not count. What can be read as an index is one.
+    """The index of a token: by its text without case, `#2` behind it for the second of that text, or by index itself.
 
     >>> token_named("store", ["[CLS]", "the", "ĠStore"]), token_named("1", ["[CLS]", "the"])
     (2, 1)
-
-    Raises: SelectionError if there is none.
     """
     if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
         return int(text)
@@ -154,8 +149,6 @@ class WholeWords:
 
         >>> WholeWords.of({7: "##s", 5: "the", 6: "cat", 8: "a", 9: "2nd"}).ids
         {'the': 5, 'cat': 6}
-        >>> WholeWords.of({7: "▁the", 5: "s", 6: "▁Cat"}).ids
-        {'Cat': 6, 'the': 7}
         """
         bearing = {
             _CONTINUES: sum(text.startswith(_CONTINUES) for text in texts.values()),
@@ -181,21 +174,16 @@ class WholeWords:
 
     @cached_property
     def frequent(self) -> frozenset[int]:
-        """The 100 words of the lowest ids: the most frequent ones, or in byte-pair vocabularies those merged first.
-
-        None where the ids are in alphabetical order, which says nothing of frequency.
-        """
+        """The 100 words of the lowest ids, which are the most frequent; none where ids are in alphabetical order."""
         first = list(self.ids)[:_FREQUENT]
         ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
         is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
         return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
     def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
-        """Of each unit of some inputs the id of the word that it is; NO_WORD if it is none, or not a token of its own.
+        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit].
 
         A word that lacks the mark of a start because a sentence or a quotation begins with it counts as the marked one.
-
-        Shape: [input, unit].
         """
         import numpy as np  # not above: help reads this module, too
 

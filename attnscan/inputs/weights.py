@@ -1,13 +1,10 @@
-"""Attention weights in an `.npz` file: from other tools, other frameworks, or an earlier run.
-
-The file is not trusted: pickled objects are never loaded.
-"""
+"""Attention weights in an `.npz` file: from other tools or an earlier run. Pickled objects are never loaded."""
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,10 +30,7 @@ _TEXTS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """The attention of one input, of one kind.
-
-    Raises: WeightsError if the parts do not fit together, or the rows are not softmax weights.
-    """
+    """The attention of one input, of one kind. Raises: WeightsError for what does not fit, or is no softmax."""
 
     attention: NDArray[np.float32]
     """Shape: [layer, head, query, key]; every row sums to 1."""
@@ -58,9 +52,9 @@ class SavedWeights:
             what = f"'{self.array}' has shape {list(shape)}"
             raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
         if shape[2:] != (length - self.source, self.source or length):
-            tokens = f"{length - self.source} of the target, {self.source} of the source" if self.source else length
-            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens"
-            raise WeightsError(what, "save the weights of one input with all of its tokens")
+            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {length} tokens"
+            of_source = f", {self.source} of them of the source" if self.source else ""
+            raise WeightsError(f"{what}{of_source}", "save the weights of one input with all of its tokens")
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
@@ -97,10 +91,7 @@ def write_weights(*kinds: SavedWeights) -> bytes:
 
 
 def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
-    """Read a kind of attention from a file of what `weights_of` takes.
-
-    Raises: WeightsError, which names the file, if it is anything else.
-    """
+    """Read a kind of attention from a file of what `weights_of` takes. Raises: WeightsError, which names the file."""
     try:
         if not path.is_file():  # a pipe or a device may have no end
             raise OSError("it is not a file")
@@ -120,9 +111,8 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
     """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
 
-    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` and `cross_attention`, or the `kind` that is
-    read; `encoder_tokens`, and `decoder_tokens`, which positions read; perhaps `predicted_tokens`; and for each of
-    these lists perhaps which are special, such as `decoder_special`.
+    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
+    `decoder_tokens`, which positions read, perhaps `predicted_tokens`; for each perhaps `decoder_special` and so on.
     Shape: attention is [layer, head, query, key], or a list of [1, head, query, key] for each layer, as transformers
     shows it; the others have an entry for each token.
     Raises: WeightsError if they are anything else.
@@ -137,8 +127,8 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     attention = _attention(arrays, array)
     texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":
-        tokens, special = texts[-1]
-        later = (*tokens[1:], _UNKNOWN), (*special[1:], True)
+        (_, *read), (_, *delimiters) = texts[-1]
+        later = (*read, _UNKNOWN), (*delimiters, True)
         texts[-1] = _text(arrays, "predicted_") if "predicted_tokens" in arrays else later
     source = len(texts[0][0]) if kind == "cross" else 0
     tokens, special = (sum(values, ()) for values in zip(*texts, strict=True))
@@ -146,8 +136,9 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
         segments = (0,) * source + (int(kind != "encoder"),) * (len(tokens) - source)
     elif "segments" in arrays:
         segments = tuple(map(int, _flags(arrays, "segments", len(tokens))))
-    else:
-        segments = _segments(special)
+    else:  # the second segment begins behind the special token that closes the first words
+        closing = (*special, True).index(True, (*special, False).index(False))
+        segments = tuple(int(at > closing) for at in range(len(tokens)))
     padding = tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=True))
     return SavedWeights(attention, tokens, segments, special, padding, source, array)
 
@@ -200,13 +191,3 @@ def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...
         what = f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1"
         raise WeightsError(what, f"save one 0 or 1 for each of the {length} tokens")
     return tuple(values.astype(bool).tolist())
-
-
-def _segments(special: Iterable[bool]) -> tuple[int, ...]:
-    """A segment for each token: the second one begins behind the special token that closes the first words."""
-    segments, words, closed = [], False, False
-    for extra in special:
-        segments.append(int(closed))
-        closed = closed or (extra and words)
-        words = words or not extra
-    return tuple(segments)

@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 import torch
 
 from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, nearest, out_of_memory
-from attnscan.inputs.library_calls import is_panic
 from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source
@@ -97,7 +96,7 @@ def _explained(source: Source) -> Iterator[None]:
     except AttnscanError:
         raise
     except BaseException as error:
-        if not (isinstance(error, Exception) or is_panic(error)):
+        if not (isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"):  # a panic of Rust
             raise
         if out_of_memory(error):
             raise MemoryFullError(f"the model {source.name} does not fit into memory", "use a smaller one") from error

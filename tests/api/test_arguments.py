@@ -86,7 +86,7 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     ("sentences", "message"),
     [
         ((None,), "sentence A is None, and not text"),
-        ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
+        ((b"the cat",), "sentence A is of the class bytes, and not text; give a text"),
         (([A, B],), "sentence A is of the class list, and not text"),
         ((A, 5), "sentence B is of the class int, and not text"),
         ((A, float("nan")), "sentence B is of the class float, and not text"),
@@ -100,7 +100,7 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     if len(sentences) == 2:
         with pytest.raises(InputError) as caught:
             attnscan.heads([A, sentences], **by_name)
-        assert str(caught.value).startswith(f"pair 2: {message.replace('of the class float, and not text', 'missing')}")
+        assert str(caught.value).startswith(f"row 2: {message.replace('of the class float, and not text', 'missing')}")
 
 
 HEADS: list[Any] = [

@@ -100,9 +100,9 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
         (5, "pairs is of the class int"),
         ({"a": A}, "pairs is a dict whose values are not all lists"),
         (pd.DataFrame({"a": [A], "b": [B]}), "the columns are 'a', 'b', and none is known"),
-        ([None], "pair 1: sentence A is missing"),
-        ([(A, B, A)], "pair 1: it has 3 cells"),
-        ([()], "pair 1: it has 0 cells"),
+        ([None], "row 1: sentence A is missing"),
+        ([(A, B, A)], "row 1: it has 3 cells"),
+        ([()], "row 1: it has 0 cells"),
         (pd.DataFrame({"text": []}), "there is no pair"),
     ],
 )

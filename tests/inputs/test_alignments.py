@@ -38,10 +38,10 @@ def test_pairs_of_other_links_are_other_pairs() -> None:
 @pytest.mark.parametrize(
     ("pair", "line", "why"),
     [
-        (PAIR, "0-0 x", "'x' is no link"),
-        (PAIR, "0?0", "is no link"),
-        (PAIR, "3-0", "names word 3 of the source, whose last is word 2"),
-        (PAIR, "0-3", "names word 3 of the target"),
+        (PAIR, "0-0 x", "'x' links no words of 3 in the source and 3 in the target"),
+        (PAIR, "0?0", "links no words"),
+        (PAIR, "3-0", "'3-0' links no words"),
+        (PAIR, "0-3", "'0-3' links no words"),
         (Pair("le chat"), "0-0", "no target"),
     ],
 )
@@ -56,7 +56,7 @@ def test_what_is_no_alignment_of_the_pair_is_said(pair: Pair, line: str, why: st
     [
         ("0-0\n", (1, 2), "has 1 lines, and there is a pair 2"),
         ("0-0\n0-0\n0-0\n", (1, 2), "has 3 lines, and the pairs end with pair 2"),
-        ("0-0\n9-0\n", (1, 2), "links:2: the link 9-0"),
+        ("0-0\n9-0\n", (1, 2), "links:2: '9-0' links no words"),
         ("0-0\n1-1\n2-2\n", (1, 3), None),  # one that is skipped keeps its line
     ],
 )

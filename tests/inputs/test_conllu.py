@@ -95,13 +95,17 @@ class TestReader:
                 "the heads of words 2, 3 go in a circle",
             ),
             (block("a", line("1", "a", "2", "x")), 2, "the head of word 1 ('a') is '2', and words are 1 to 1"),
-            (block("a b", line("1", "a"), line("2", "b")), 2, "word 1 ('a') has no head"),
+            (
+                block("a b", line("1", "a"), line("2", "b")),
+                2,
+                "the head of word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees",
+            ),
             (block("a c", line("1", "a", "0", "root"), line("2", "b", "1", "x")), 3, "the text goes on with 'c' where"),
             (block("a b", line("1", "a", "0", "root")), 2, "the text goes on with 'b' after all forms"),
-            (block("a", line("2", "a", "0", "root")), 2, "the word '2', where 1 follows"),
-            (block("a", line("1-2", "a"), line("1", "a", "0", "root")), 2, "has words that are not there"),
-            (block("a", line("1", "a", "0", "root"), line("1-2", "a")), 3, "does not stand before its words"),
-            ("# sent_id = 1\n\n", 1, "a sentence without words"),
+            (block("a", line("2", "a", "0", "root")), 2, "its number is '2', where word 1 follows"),
+            (block("a", line("1-2", "a"), line("1", "a", "0", "root")), 3, "without those of its last token"),
+            (block("a", line("1", "a", "0", "root"), line("1-2", "a")), 3, "its number is '1-2', where word 2 follows"),
+            ("# sent_id = 1\n\n", 1, "ends without words"),
         ],
     )
     def test_refused_with_file_and_line(self, make: Make, content: str, where: int, why: str) -> None:

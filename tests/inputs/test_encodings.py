@@ -15,7 +15,7 @@ from attnscan.inputs.read import FileReading, read_pairs
 CELLS = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
 GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
 GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
-BYTE = "character 2 is a byte that is not UTF-8"
+BYTE = "character 2 is a byte that is not UTF-8, or half of one"
 
 
 def read(path: str, encoding: str | None = None) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
@@ -76,7 +76,7 @@ def test_json_of_every_layout(make: Make) -> None:
         ("utf-8", b"c,d\xff\n", None, BYTE),
         ("ascii", b"c,d\xff\n", "utf-8", BYTE),
         ("cp1252", b"c,d\x81\n", "cp1252", BYTE),
-        ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "character 1 is half of a pair"),
+        ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "character 1 is a byte that is not UTF-8, or half of one"),
     ],
 )
 def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked: str | None, why: str) -> None:

@@ -207,8 +207,8 @@ class TestColumns:
             (ROWS, ["premise"], "row 1: there is no column 'premise'; the columns are"),
             (FRAME[["idx", "label"]], [], "none is known to hold sentences"),
             (pd.concat([FRAME, FRAME], axis=1), [], "2 columns are called 'sentence1'"),
-            (PAIRS, ["3"], "pair 1: there is no column '3'; the columns are '1', '2'"),
-            (A, ["text"], "pair 1 is a text, which has no columns; leave out columns and id"),
+            (PAIRS, ["3"], "row 1: there is no column '3'; the columns are '1', '2'"),
+            (A, ["text"], "a text has no columns; leave out columns and id"),
             ({"input_ids": [[1, 2]], "attention_mask": [[1, 1]]}, [], "the columns are 'input_ids', 'attention_mask'"),
         ],
     )
@@ -235,16 +235,16 @@ class TestBadRecords:
     def test_a_missing_b_is_no_single_sentence(self) -> None:
         frame = FRAME.assign(sentence2=["x", None, "z"])
         assert skipping(frame) == ([(1, A[0]), (3, A[2])], ["row 2: sentence B is missing"])
-        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["pair 1: sentence B is missing"])
+        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["row 1: sentence B is missing"])
 
     def test_of_pairs_and_dicts(self) -> None:
         good, bad = skipping([A[0], (), ("a", "b", "c"), None, ["x", ["y"]], {"text": "t"}, {"sentence": "u"}])
         assert good == [(1, A[0]), (6, "t")]
         assert bad == [
-            "pair 2: it has 0 cells, where one or two sentences are expected",
-            "pair 3: it has 3 cells, where one or two sentences are expected",
-            "pair 4: sentence A is missing",
-            "pair 5: sentence B is of the class list, and not text",
+            "row 2: it has 0 cells, where one or two sentences are expected",
+            "row 3: it has 3 cells, where one or two sentences are expected",
+            "row 4: sentence A is missing",
+            "row 5: sentence B is of the class list, and not text",
             "row 7: there is no column 'text'; the columns are 'sentence'",
         ]
 

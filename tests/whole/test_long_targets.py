@@ -62,7 +62,7 @@ def test_pairs_are_cut_skipped_or_refused(options: dict[str, Any]) -> None:
     pairs = [("the cat", "the dog"), (LONG, "the cat"), ("the cat", LONG)]
     cut, skipped = (attnscan.heads(pairs, on_long=how, **options).signature for how in ("truncate", "skip"))
     assert (cut.pairs_read, cut.pairs_truncated, skipped.pairs_skipped) == (3, 2, 2)
-    with pytest.raises(TooLongError, match=r"pair 2: .* pass on_long='truncate' or skip"):
+    with pytest.raises(TooLongError, match=r"row 2: .* pass on_long='truncate' or skip"):
         attnscan.heads(pairs, on_long="error", **options)
 
 
@@ -79,7 +79,7 @@ def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(options: d
         attnscan.classify("the cat", **options | {"model": model})
     bad: list[Any] = []
     result = attnscan.heads([("the cat",), ("a cat", "a dog")], on_bad=bad.append, **options | {"model": model})
-    assert result.signature.pairs_skipped == 1 and "pair 1: the model writes no word" in str(bad[0])
+    assert result.signature.pairs_skipped == 1 and "row 1: the model writes no word" in str(bad[0])
     with pytest.raises(InputError, match="sentence B is empty"):
         attnscan.classify("the cat", "", **options)
 

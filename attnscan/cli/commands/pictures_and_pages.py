@@ -14,7 +14,6 @@ from attnscan.cli import options as o
 from attnscan.cli.messages import say
 from attnscan.cli.output import write_stdout
 from attnscan.errors import OutputError
-from attnscan.inputs.library_calls import distrust
 from attnscan.results.files import check_suffix
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ def serve(
             say("no browser is available: open the address by hand")
         wait_for(server.ended)
     server.close()
-    distrust("the server")  # the process ends at once, whatever a model or a browser is at
 
 
 def wait_for(ended: Event) -> None:

@@ -121,7 +121,7 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
 
 
 def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
-    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt), mock.patch.object(command, "distrust"):
+    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt):
         for found in (True, False):
             with mock.patch("webbrowser.open", return_value=found) as opened:
                 done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
@@ -142,7 +142,6 @@ def _served(*arguments: str) -> Iterator[str]:
 
     with (
         mock.patch.object(command, "wait_for", wait),
-        mock.patch.object(command, "distrust"),
         mock.patch.object(command, "write_stdout", lambda line: urls.append(line.decode().strip())),
     ):
         done: list[Result] = []
@@ -176,4 +175,4 @@ def test_alignments_are_of_the_first_pair(attention: str, tmp_path: Path) -> Non
             assert status == 200 and bool(json.loads(answer)["facts"]["gold"]) is (turn == 0)
     links.write_text("0-2")
     done = _ran(*named)
-    assert (done.exit_code, done.stdout) == (1, "") and "names word 2 of the target" in done.stderr
+    assert (done.exit_code, done.stdout) == (1, "") and "links no words of" in done.stderr

@@ -57,7 +57,6 @@ def served_for_a_moment() -> Iterator[None]:
     """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is no matter here."""
     with (
         mock.patch("attnscan.cli.commands.pictures_and_pages.wait_for", side_effect=KeyboardInterrupt),
-        mock.patch("attnscan.cli.commands.pictures_and_pages.distrust"),
         mock.patch("webbrowser.open", return_value=False),
     ):
         yield
