@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import Call, Patterns, opened
+from attnscan.api.arguments import READING, Call, Patterns, opened
 from attnscan.api.many_pairs import File, ranked_by, scanned, state_file
-from attnscan.api.pairs import Pairs, PairsInput, listed, pairs_input
-from attnscan.errors import OptionError
+from attnscan.api.pairs import Pairs, PairsInput, check_no_reading, listed, pairs_input
+from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.tokens import token_named
@@ -24,9 +24,11 @@ from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads
+from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, Syntax, check_relation
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
+from attnscan.results.trees import USUAL, ReadTree, TreesRead, sentence_numbers
 from attnscan.scan.options import AblationRequest, OnProgress, asked_for_labels, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
@@ -120,9 +122,7 @@ def head(
         if ablate:
             losses = (_ablated(scanner, call, AblationRequest(heads=card.head.name)) for card in made)
             made = tuple(replace(card, ablation=lost) for card, lost in zip(made, losses, strict=True))
-        syntax = None
-        if trees is not None:
-            syntax = _against_trees(scanner.with_options(**vars(scanner.options.of_trees())).exact(), *trees)
+        syntax = None if trees is None else _against_trees(scanner, *trees)
     return Cards(tuple(replace(card, syntax=syntax) for card in made), html=cards_html)
 
 
@@ -300,8 +300,7 @@ def _trees(
     """A treebank, read once before a model is loaded in vain, and how many sentences it has. Raises: as `syntax`."""
     from attnscan.scan.trees import trees_read
 
-    reading = {"skip_bad": options.get("skip_bad", False)}
-    pairs = pairs_input(treebank, reading, on_bad=options.get("on_bad")).ready(2)
+    pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
     trees = trees_read(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
     if relation is not None:
         check_relation(relation, trees.relations)
@@ -312,6 +311,8 @@ def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path 
     """Every head held against one treebank. Raises: as `syntax`."""
     from attnscan.scan.local import with_signature
 
+    if scanner.options.relations is None:
+        scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
     reached = scanned(scanner, pairs, state, doing="comparing heads with trees", total=count)
     result = with_signature(scanner, reached).syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
@@ -319,6 +320,29 @@ def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path 
         few = counted(result.sentences, "sentence is", "sentences are")
         warn(f"{few} few: below {FEW}, results may not hold in other texts")
     return result
+
+
+def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any]) -> TreesRead:
+    """Every head on some sentences of a treebank, and held against all. Raises: SelectionError; as `syntax`."""
+    check_no_reading({name: options[name] for name in READING if name in options and name != "skip_bad"})
+    call = Call("report", options, many=False)
+    numbers = () if sentences is None else sentence_numbers(sentences)
+    bank, exists = _trees(treebank, options)
+    numbers = numbers or tuple(range(1, min(USUAL, exists) + 1))
+    if (last := max(numbers)) > exists:
+        raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}")
+    trees: dict[int, ReadTree] = {}
+    with call.opened() as scanner:
+        syntax = _against_trees(scanner, bank, exists)
+        from attnscan.scan.one_input import classify
+
+        for number, record in enumerate(bank.read(), 1):
+            if number in numbers:
+                scanner.tell("reading sentences", len(trees), len(numbers))
+                encoded = scanner.encode(record.pair)
+                result = classify(scanner, record.pair, encoded, keep=Selection(is_drawn=True))
+                trees[number] = ReadTree(number, record.pair.sentences[0], encoded.words, result)
+    return TreesRead(tuple(trees[number] for number in numbers), syntax)
 
 
 def patterns(name: str | None = None) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from attnscan.api.arguments import Call, check_taken, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Pairs, listed
+from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
@@ -34,6 +35,8 @@ def report(
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
+    treebank: Pairs = None,
+    sentences: str | None = None,
     heads: Heads | None = None,
     neurons: bool = True,
     size: float | None = None,
@@ -46,10 +49,10 @@ def report(
 ) -> Page:
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
 
-    It is of one input, of saved `weights`, of many pairs, or of a result of `classify` or `heads` that is there
-    already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
-    number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
-    first and last tokens are the `window`. The page is written to `output`, if that is given.
+    It is of one input, of saved `weights`, of many pairs, of a result of `classify` or `heads`, or of some `sentences`
+    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `heads` are those whose weights it carries, by
+    default as many as fit into `size` megabytes (2, or any number if heads are named); with `neurons`, their queries
+    and keys, too. Of a long input it shows the tokens of the `window`, first and last. The page is written to `output`.
 
     Raises: as `heads`; OptionError if a result's attention was not kept, or a ranking has no labels.
     """
@@ -62,18 +65,26 @@ def report(
         raise OptionError("--window is for the page of one text", "leave it out")
     if heads is not None and kind == "all":
         raise OptionError("--heads is of one kind of attention", "name encoder, decoder or cross as --attention")
-    if many and (heads is not None or window is not None or not neurons or kind not in (None, "encoder")):
-        what = "--heads, --window, --no-neurons and --attention"
+    if treebank is None and sentences is not None:
+        raise OptionError("--sentences is for --treebank", "name a treebank, or leave it out")
+    if treebank is not None and not (many and pairs is None):
+        raise OptionError("several things were given to look at", "give --treebank alone")
+    of_one_input = window is not None or not neurons or kind not in (None, "encoder")
+    if many and (of_one_input or (heads is not None and treebank is None)):
+        what = f"{'--heads, ' if treebank is None else ''}--window, --no-neurons and --attention"
         raise OptionError(f"{what} are for the page of one input: it holds weights", "leave them out")
     keep = Selection(window=window_of(window), is_drawn=True)
-    results = _results("report", a, b, pairs, weights, heads, options, keep, labelled=True)
+    trees = None if treebank is None else read_trees(treebank, sentences, options)
+    results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)
     if not isinstance(results[0], HeadScores):
         raise OptionError(f"there is no page of a {type(a).__name__}", "give what classify or heads returns")
     from attnscan.views.page.kinds import kinds_page
     from attnscan.views.page.page import page_options
+    from attnscan.views.page.trees import trees_page
 
     progress_of(options.get("progress"))("writing the page", None, None)
-    made = kinds_page(results, page_options(results[0], heads, neurons=neurons, megabytes=size))
+    look = page_options(results[0], heads, neurons=neurons, megabytes=size)
+    made = trees_page(trees, look) if trees else kinds_page(results, look)
     if path is not None:
         write_file(path, made.html.encode())
     return made
@@ -152,7 +163,7 @@ def _results(
     options: Mapping[str, Any],
     keep: Selection | bool,
     *,
-    labelled: bool,
+    labelled: bool = True,
 ) -> list[Any]:
     """What is looked at: one input by each kind of attention that is read, many pairs, or a result that is there."""
     check_taken(function, options)

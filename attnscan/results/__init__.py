@@ -16,6 +16,7 @@ head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
 ablation.py        what heads are worth
 syntax.py          which heads follow which relations of a treebank
+trees.py           sentences of a treebank as a model reads them
 comparison.py      which heads attend alike, and what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Kind = Literal["map", "scores", "head", "layers", "profile"]
 _KIND = "map: what heads do; scores, layers: their scores; head: the weights of --heads; profile: where attention goes."
 _HEADS = "Include weights of these heads: 2-0,6-11, layer:2. [default: as many as fit]"
+_SENTENCES = "Sentences of the treebank: 3,17 or 1-8. [default: 1-8]"
 _SIZE = "Largest size of the page. [default: 2, or what --heads needs]"
 
 
@@ -47,7 +48,9 @@ def report(
     heads: Annotated[str | None, o.option(_HEADS, "HEADS")] = None,
     no_neurons: Annotated[bool, o.flag("--no-neurons", "Leave out queries and keys of heads.")] = False,
     size: Annotated[float | None, o.option(_SIZE, "MB", min=0.1, max=10_000)] = None,
+    sentences: Annotated[str | None, o.option(_SENTENCES, "NUMBERS")] = None,
     window: o.Window = None,
+    treebank: o.Treebank = None,
 ) -> None:
     check_suffix(output, ".html", "--output")
     for note in o.call("report", context.params).notes:

@@ -36,10 +36,10 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-Kind = Literal["input", "kinds", "pairs"]
-"""What a page is of: one input, kinds of attention on one input, or many pairs."""
+Kind = Literal["input", "trees", "kinds", "pairs"]
+"""What a page is of: one input, some sentences with trees, kinds of attention on one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "gold", "head", "question"), "pairs": ("corpus",)}
-_VIEWS["kinds"] = (*_VIEWS["input"], "kinds")
+_VIEWS |= {"trees": (*_VIEWS["input"], "tree"), "kinds": (*_VIEWS["input"], "kinds")}
 _LIVE = ("server", "live", "predictions")
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
@@ -252,7 +252,7 @@ def _template(kind: Kind, live: bool, has_neurons: bool) -> Any:
     added = _LIVE if live else ()
     views = (*_VIEWS[kind], *(("neuron",) * has_neurons))
     scripts = ("dom", "data", "state", "heads", "model", *views, "table", *added, "main")
-    styles = ("style", *(["live"] if live else []))
+    styles = ("style", *(["live"] if live else []), *(["tree"] if kind == "trees" else []))
     style = "\n".join(without_comments(_WEB / f"{name}.css") for name in styles)
     script = "\n".join(without_comments(_WEB / f"{name}.js") for name in scripts)
     web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}

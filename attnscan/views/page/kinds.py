@@ -5,17 +5,14 @@ Texts of a kind go by its name, a colon and their own ids; those of the first by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from attnscan.results.heads import HeadScores
-from attnscan.views.page.frame import NOTES, Page, PageOptions
+from attnscan.views.page.frame import Page, PageOptions
 from attnscan.views.page.page import InputPage, page, sentences_of
-from attnscan.views.page.table import table_of
-
-_LEAST_WEIGHTS = 400  # numbers that take as much room as what a head's weights need whatever their number
+from attnscan.views.page.trees import shares
 
 
 def kinds_page(results: Sequence[HeadScores], options: PageOptions) -> Page:
@@ -28,7 +25,7 @@ def kinds_page(results: Sequence[HeadScores], options: PageOptions) -> Page:
     options = replace(options, inputs=len(results))
     pages = pages_of(results, options)
     if options.size is not None:
-        sizes = _shares(pages, options.size, neurons=options.neurons)
+        sizes = shares(pages, options.size, neurons=options.neurons)
         pages = [replace(own, options=replace(options, size=size)) for own, size in zip(pages, sizes, strict=True)]
     packed = [own.packed() for own in pages]
     every = [
@@ -49,22 +46,6 @@ def kinds_page(results: Sequence[HeadScores], options: PageOptions) -> Page:
     )
     neurons = any(cargo.neurons for cargo, _, _ in packed)
     return Page(whole.html(cargo, table, notes, neurons=neurons), notes)
-
-
-def _shares(pages: Sequence[InputPage], size: int, *, neurons: bool) -> list[int]:
-    """How many bytes each page may take alone, so that all fit together, where they share their frame.
-
-    What every head needs is there first; weights, which grow with the square of tokens, get the rest.
-    """
-    needs, frames = [], []
-    for own in pages:
-        cargo, table = own.cargo_of_every_head(), table_of(own.subject.readings)
-        facts = len(json.dumps({**own.facts_of_input(cargo), **own.more}))
-        needs.append(facts + sum(map(len, own.texts_of_input(cargo, table).values())) + NOTES)
-        frames.append(len(own.html(cargo, table, (), neurons=neurons).encode()) - needs[-1] + NOTES)
-    rest = max(0, size - max(frames) - sum(needs) - needs[0])
-    parts = [len(own.attention.tokens) ** 2 + _LEAST_WEIGHTS for own in pages]
-    return [frame + need + rest * part // sum(parts) for frame, need, part in zip(frames, needs, parts, strict=True)]
 
 
 def pages_of(results: Sequence[HeadScores], options: PageOptions) -> list[InputPage]:

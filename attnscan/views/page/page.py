@@ -50,7 +50,7 @@ class InputPage:
     """Which heads' weights are there first."""
     subject: Subject
     more: Mapping[str, Any] = field(default_factory=dict)
-    """What else the scripts read: of other inputs that can take its place."""
+    """What else the scripts read: of its dependency tree, or of other inputs that can take its place."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What else is packed."""
     sentences: Sentences = ()

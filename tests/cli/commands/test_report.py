@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pages import Elements
+from toy import save_toy_bert
+from treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
@@ -39,6 +41,18 @@ class TestCommand:
         elements = Elements(path.read_text(encoding="utf-8"))
         assert elements.facts["readings"] == ["words"]
         assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
+
+    def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
+        model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
+        path, trees = tmp_path / "page.html", planted_file(tmp_path)
+        asked = ["report", "--treebank", trees, "--model", model, "--predictive", "off", "-o", str(path)]
+        done = CliRunner().invoke(app, [*asked, "--sentences", "289"])
+        assert (done.exit_code, path.exists()) == (1, False)
+        assert done.stderr == "attnscan: there is no sentence 289; the treebank has 288 sentences\n"
+        done = CliRunner().invoke(app, [*asked, "--sentences", "40,2-3"])
+        assert (done.exit_code, done.output) == (0, "")
+        facts = Elements(path.read_text(encoding="utf-8")).facts
+        assert [each["tree"]["number"] for each in facts["sentences"]] == [40, 2, 3]
 
     def test_a_window_makes_the_page_of_a_passage(self, toy: str, tmp_path: Path) -> None:
         path = tmp_path / "page.html"

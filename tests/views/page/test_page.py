@@ -15,6 +15,8 @@ import pytest
 from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
 from pandas.testing import assert_frame_equal
+from toy import save_toy_bert
+from treebanks import planted_file
 
 import attnscan
 from attnscan import HeadScores
@@ -82,8 +84,10 @@ class TestSafety:
         assert not re.search(as_html + r"|XMLHttp|https?:|</script|<!--", text)
         assert ("fetch(" in text) == (path.name == "server.js")  # which no page has that is a file
 
-    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: HeadScores) -> None:
-        offline = page(small[0]).html + page(ranking).html
+    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: HeadScores, tmp_path: Path) -> None:
+        model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "next-word"}))
+        trees = attnscan.report(treebank=planted_file(tmp_path), sentences="1", model=model, predictive="off")
+        offline = page(small[0]).html + page(ranking).html + trees.html
         of_kinds = attnscan.report("bado fela", "ALEF ODAB", attention="all", model=TRANSLATOR, predictive="off")
         offline += of_kinds.html
         alive = live_page(small[0], LIVE, (), ())

@@ -1,0 +1,80 @@
+"""The page of a treebank's sentences: what it holds of each, within its size, as text that cannot break out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pages import HOSTILE, Elements
+from toy import save_toy_bert
+from treebanks import line, planted, planted_file
+
+import attnscan
+from attnscan.api.studies import read_trees
+from attnscan.results.grid import Head
+from attnscan.results.trees import TreesRead
+from attnscan.safe_text import plain
+from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.trees import trees_page
+
+PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy") / "m", 2, 3, PLAN, carries=True))
+
+
+@pytest.fixture(scope="module")
+def read(toy: str, tmp_path_factory: pytest.TempPathFactory) -> TreesRead:
+    trees = planted_file(tmp_path_factory.mktemp("trees"))
+    return read_trees(trees, "30,1,288", {"model": toy, "predictive": "off"})
+
+
+def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read: TreesRead) -> None:
+    whole = Elements(trees_page(read, PageOptions()).html)
+    facts = whole.facts
+    assert [each["tree"]["number"] for each in facts["sentences"]] == [30, 1, 288]
+    assert facts["tree"] == facts["sentences"][0]["tree"] and facts["tokens"] == facts["sentences"][0]["tokens"]
+    last = facts["sentences"][2]["tree"]
+    assert " ".join(last["words"]) == "a straw straw store bought ran ." == last["text"]
+    assert last["heads"].count(None) == 1 and last["relations"][0] == "det" and last["wordOf"][:2] == [-1, 0]
+    words = len(last["words"])
+    most = whole.steps_of("2:most-weight").reshape(2, 3, words)
+    assert most[0, 0, 0] == last["heads"][0] + 1  # 0-0 attends from an article to its noun
+    assert most[0, 1].tolist()[1:] == list(range(1, words))  # 0-1 to the word before
+    assert facts["syntax"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
+    assert facts["syntax"][1] == "no relation beyond fixed rules" and facts["syntaxOf"].startswith("288 sentences, by")
+    assert {"table-bytes", "1:table-bytes", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
+
+
+def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
+    large = trees_page(read, PageOptions())
+    assert large.notes == () and len(large.html) < 2_000_000
+    size = len(large.html) - 2_000
+    small = trees_page(read, PageOptions(size=size))
+    assert len(small.html.encode()) <= size
+    tiny = trees_page(read, PageOptions(size=1000))
+    assert any("of 6 heads fit in 0.001 MB, by sentence" in note for note in tiny.notes)
+    assert any("3 sentences do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
+    assert "2:weights-0-0" not in Elements(tiny.html).text and "2:table-bytes" in Elements(tiny.html).text
+    chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),), size=None)).html).text
+    assert "2:weights-1-1" in chosen and "2:weights-0-0" not in chosen
+
+
+def test_hostile_words_and_relations_stay_text(tmp_path: Path) -> None:
+    words = [text for text in HOSTILE if "\x00" not in text and "\ud83d" not in text and "\u2028" not in text]
+    words = ["x".join(text.split()) for text in words] + ["w" * 500, "👩\u200d🚀"]
+    rows = [
+        line(i, word, "X", 0 if i == 1 else i - 1, "root" if i == 1 else "<b>" + word[:5])
+        for i, word in enumerate(words, 1)
+    ]
+    trees = tmp_path / "hostile.conllu"
+    trees.write_text("\n".join([*rows, "", *planted().split("\n\n")[0].splitlines(), "", ""]), encoding="utf-8")
+    with pytest.warns(UserWarning, match="few"):
+        html = attnscan.report(treebank=str(trees), model="bundled", predictive="off").html
+    harmless = Elements(attnscan.report("the cat", model="bundled", predictive="off").html)
+    hostile = Elements(html)
+    assert {tag for tag, _ in hostile.tags} <= {tag for tag, _ in harmless.tags}
+    assert hostile.facts["tree"]["words"] == [plain(word) for word in words]
+    assert hostile.facts["tree"]["relations"][1] == "<b>" + words[1][:5]
