@@ -26,7 +26,7 @@ from attnscan.views.pictures.picture import picture
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn of how sure labels are, and of thousands of heads that takes long."""
-    monkeypatch.setattr("attnscan.scoring.labels.MOST_HEADS", 0)
+    monkeypatch.setattr("attnscan.results.behaviour.MOST_HEADS", 0)
 
 
 def _marks(labels: Labels) -> list[str]:
