@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -100,10 +101,12 @@ def labels_of(
     code, count = codes(table, habit), len(on)
     holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
-        again = Shares.of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)), names)
+        drawn_on, drawn_even, drawn_words = (np.tensordot(times, sums, 1) for sums in (on, even, words))
+        again = Shares.of(drawn_on, drawn_even, drawn_words, names)
         above = again.above()
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
-        drawn_table = replace(table, **_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
+        means: dict[str, Any] = dict(_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
+        drawn_table = replace(table, **means)
         same += (codes(drawn_table, again.winners(above)) == code).sum(0)
     habit = np.where(holds >= behaviour.STAYS * behaviour.RESAMPLINGS, habit, -1)
     code = codes(table, habit)

@@ -109,7 +109,7 @@ class Scorer:
         weight, wider, on_itself = measured.tensor_split([patterns, patterns + len(self._parts)], -1)
         whole, itself = weight.clone(), torch.zeros_like(weight)
         whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
-        sums = {}
+        sums = dict[str, Tensor]()
         for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
             values[1][..., self._resting] = values[0][..., self._resting]  # of all attention by both measures
             sums |= {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS)}
