@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from attnscan.api.arguments import Call, Patterns, is_name, of_kinds
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Pairs, PairsInput
-from attnscan.errors import OptionError
+from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import check_writable, local_path
+from attnscan.results.files import check_writable, is_stream, local_path
 from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
@@ -181,6 +181,8 @@ def state_file(state: File | None) -> Path | None:
     if state is None:
         return None
     check_writable(path := local_path(os.fspath(state)))
+    if is_stream(path):
+        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
     return path
 
 

@@ -77,7 +77,7 @@ class Scores:
         """The patterns' names."""
         return tuple(pattern.id for pattern in self.scored)
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The model's heads."""
         return Grid.of(self.entropy, self.kind, self.layers)
