@@ -157,6 +157,7 @@ def pairs_input(
     if pairs is None:
         return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: files.about_how_many(()), **how)
     if (paths := _paths_in(pairs)) == (files.RANDOM,):
+        check_no_reading(reading)
         return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **how)
     how["has_ids"] = named is not None
     if paths is not None:

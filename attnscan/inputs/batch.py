@@ -110,7 +110,8 @@ class EncodedInput:
             if name not in sentence.tags:
                 known, given = ", ".join(sentence.tags), f'Sentence(..., tags={{"{name}": ...}})'
                 remedy = nearest(name, sentence.tags, f"its tags are {known}" if known else f"give {given}")
-                raise InputError(f"sentence {letter} has no tag '{name}'", remedy)
+                which = f"sentence {letter}{f' of pair {self.number}' if self.number else ''}"
+                raise InputError(f"{which} has no tag '{name}'", remedy)
         units = zip(self.unit_sentence, self.unit_words, strict=True)
         return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
 

@@ -121,7 +121,8 @@ def test_heads_are_named_in_many_ways(heads: Any, by_name: Given) -> None:
 
 def test_a_head_may_stand_alone(by_name: Given) -> None:
     found = attnscan.explain((1, 0), A, B, **by_name)
-    assert found.heads == (Head(1, 0),) and found[1, 0].head == found["1-0"].head == found[np.int64(1), 0].head
+    assert found.heads == (Head(1, 0),)
+    assert found[1, 0].equals(found["1-0"]) and found[1, 0].equals(found[np.int64(1), 0])
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
     assert {effect.set.heads for effect in effects} == {(Head(1, 0),)}
     result = attnscan.classify(A, B, **by_name)

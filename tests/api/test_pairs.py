@@ -67,7 +67,7 @@ def test_how_far_it_is(call: Callable[..., Any], model: Path) -> None:
     call(FRAME, model, progress=lambda *step: told.append(step))
     assert told and all(isinstance(doing, str) and isinstance(done, int | None) for doing, done, _ in told)
     last = {doing: (done, total) for doing, done, total in told}
-    of_pairs = [step for doing, step in last.items() if doing.endswith("pairs") and step[0] is not None]
+    of_pairs = [step for doing, step in last.items() if doing.endswith(("pairs", "models")) and step[0] is not None]
     assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
     told.clear()
     call(iter(PAIRS), model, progress=lambda *step: told.append(step))

@@ -144,5 +144,5 @@ def test_a_tokenizer_without_languages_takes_none(tmp_path: Path) -> None:
     path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)))
     assert "has no languages" in refusal(lambda: load(Source("tiny", str(path)), languages=("en", None)))
     held = attnscan.load(str(path))
-    with pytest.raises(OptionError, match="a loaded model keeps its own languages"):
+    with pytest.raises(OptionError, match="a loaded model keeps its own tokenizer and languages"):
         attnscan.classify("the cat", model=held, source_language="en")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2M
 from treebanks import line, planted_file
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, StateError, TooLongError
+from attnscan.errors import InputError, OptionError, SelectionError, StateError, TooLongError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
@@ -143,33 +142,6 @@ def halved(planted: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     for name, some in (("a", plain), ("b", [block for block in blocks if "amod" in block])):
         (directory / f"{name}.conllu").write_text("".join(f"# newdoc{block}" for block in some), encoding="utf-8")
     return str(directory / "a.conllu"), str(directory / "b.conllu")
-
-
-def test_shards_add_to_the_whole(result: Syntax, toy: str, halved: tuple[str, str]) -> None:
-    shards = [attnscan.shard(bank, relations="universal", on_long="error", model=toy) for bank in halved]
-    a, b = (pickle.loads(pickle.dumps(shard)) for shard in shards)
-    for total in (a + b, b + a, sum([b, attnscan.shard([], relations="universal", on_long="error", model=toy), a])):
-        assert_equal(attnscan.syntax(total), result)
-    both = attnscan.syntax(a, held=b)
-    assert both.held is not None and (both.sentences, both.held.sentences) == (96, 192)
-
-
-def test_shards_of_patterns_and_of_trees_are_not_mixed(toy: str, halved: tuple[str, str]) -> None:
-    trees, options = attnscan.shard(halved[0], relations="universal", model=toy), {"predictive": "off"}
-    patterns = attnscan.shard(["the cat sat ."], model=toy, **options)
-    for wrong, match in (
-        (lambda: trees + patterns, "parts of one scan differ"),
-        (lambda: attnscan.finish(trees), "the shard is of a treebank; give it to `syntax`"),
-        (lambda: attnscan.syntax(patterns), "the shard is of patterns"),
-        (lambda: attnscan.syntax(trees, held=halved[1]), "give shards of both"),
-        (lambda: attnscan.syntax(halved[1], held=trees), "give shards of both"),
-        (lambda: attnscan.syntax(trees, model=toy), "leave out model and state"),
-        (lambda: attnscan.shard(halved[0], relations="universal", pattern="next-word"), "scored by relations"),
-        (lambda: attnscan.shard(halved[0], relations="all"), "relations"),
-        (lambda: attnscan.shard(["the cat"], relations="universal", model=toy), "a sentence without a tree"),
-    ):
-        with pytest.raises(AttnscanError, match=match):
-            wrong()
 
 
 @pytest.mark.filterwarnings("ignore:.* sentences are few")

@@ -50,7 +50,7 @@ def test_random_sequences_are_drawn_by_the_seed(planted: Path) -> None:
         for seed in (0, 0, 1)
     ]
     assert hashes[0] == hashes[1] != hashes[2]
-    with pytest.raises(OptionError, match="columns is for files"):
+    with pytest.raises(OptionError, match="columns is for"):
         attnscan.heads("random", model=planted, columns="a")
 
 

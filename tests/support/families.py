@@ -230,7 +230,7 @@ REFUSED: dict[str, tuple[Settings, str]] = {
         "weights of shape",
     ),
     "yoso": (_SMALL, "no softmax attention"),
-    "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "weights of shape"),
+    "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "no softmax attention"),
     "bros": (_SMALL, "bbox"),
     "lilt": ({**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2}, "several attentions in a layer"),
     "diffllama": (_GROUPED, "several attentions in a layer"),

@@ -247,4 +247,4 @@ class TestCommands:
         run("classify", *one, "--save-weights", path, "--csv")
         for command in (("classify",), ("show", "0-0")):
             assert "saved weights do not hold what heads carry" in _refused(*command, "--weights", path, "--by=carried")
-        assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
+        assert "leave it out, or --by" in _refused("classify", *one, "--by=carried", "--save-weights", path)

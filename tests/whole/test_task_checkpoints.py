@@ -109,12 +109,11 @@ def test_a_trained_masked_lm_head_is_found_and_an_untrained_one_not_made_up(
     assert (_loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is not None) is trained
 
 
-@pytest.mark.parametrize("layout", ["0_Transformer", ""])
-def test_a_sentence_transformers_directory(tmp_path: Path, layout: str) -> None:
+def test_a_sentence_transformers_directory(tmp_path: Path) -> None:
     whole = _make("BertModel", "bert")
-    _save(tmp_path / layout, whole)
+    _save(tmp_path, whole)
     modules = [
-        {"idx": 0, "name": "0", "path": layout, "type": "sentence_transformers.models.Transformer"},
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))

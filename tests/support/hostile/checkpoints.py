@@ -134,8 +134,6 @@ EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
 
 _TOKENIZERS: dict[str, Change] = {
     "a map of letters that is none": ruled(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}),
-    "a regular expression that explodes": ruled(pre_tokenizer=split_at(EXPLODES)),
-    "a normalizer that explodes": ruled(normalizer=_replaced({"Regex": EXPLODES}, "a")),
     "an added word that explodes": ruled(
         normalizer=_replaced({"Regex": EXPLODES}, "a"), added_tokens=[{"id": 340, **_CAT, "content": "cat " * 10}]
     ),
