@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,6 +98,7 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
             raise OSError("it is not a file")
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no archive of arrays")
+        _check_sizes(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return weights_of(arrays, kind, query)
     except WeightsError as error:
@@ -106,6 +108,18 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
         why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WeightsError(f"{path} is not a valid .npz file: {why}", _REMEDY) from None
+
+
+def _check_sizes(path: Path) -> None:
+    """Raises: ValueError if an array claims to be larger than it is: numpy would make room for it."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                is_first = np.lib.format.read_magic(file) == (1, 0)
+                read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} claims to be larger than it is")
 
 
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:

@@ -94,7 +94,7 @@ def test_every_text_is_shown_as_it_is_and_every_number_is_one(
 
 def test_a_workbook_holds_the_texts_themselves(read: Mapping[str, list[tuple[Any, ...]]]) -> None:
     tokens, _, weights, scores = zip(*read["workbook.xlsx"], strict=True)
-    assert list(tokens) == [text.replace("\r", r"\r") for text in TEXTS]
+    assert list(tokens) == [plain(text) for text in TEXTS]
     np.testing.assert_allclose(np.array(weights, float), frame()["weight"], rtol=1e-14)
     assert set(scores) == {None}
 
