@@ -12,7 +12,7 @@ from attnscan.api.arguments import Call, Patterns, of_kinds, window_of
 from attnscan.api.pairs import Pairs, check_no_reading
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
-from attnscan.inputs.sentence import Pair, Text
+from attnscan.inputs.sentence import Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import check_suffix, check_writable, write_file
@@ -94,7 +94,13 @@ def classify(
             pair = call.pairs.single or pair_of(a, b)
             pair = pair.source if len(kinds) > 1 and own["attention"] == "encoder" else pair
             try:
-                result = _by_model(call, pair, keep_attention)
+                with call.opened() as scanner:
+                    scanner.tell("scoring every head")
+                    from attnscan.scan import one_input
+
+                    encoded = scanner.encode(pair)
+                    result = one_input.classify(scanner, pair, encoded, keep=keep_attention)
+                    call.note(scanner, result.signature, encoded)
             except (CaptureError, ModelError):
                 if own.get("attention", "encoder") in (asked, None) or asked == "all":
                     raise
@@ -103,18 +109,6 @@ def classify(
     if path is not None:
         write_file(path, write_weights(*(result.kept_attention().saved() for result in results.values())))
     return OfKinds(results) if asked == "all" else results[asked]
-
-
-def _by_model(call: Call, pair: Pair, keep: bool | Selection) -> HeadScores:
-    """What every head of a model does on one input."""
-    with call.opened() as scanner:
-        scanner.tell("scoring every head")
-        from attnscan.scan import one_input
-
-        encoded = scanner.encode(pair)
-        result = one_input.classify(scanner, pair, encoded, keep=keep)
-        call.note(scanner, result.signature, encoded)
-        return result
 
 
 def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
