@@ -78,7 +78,7 @@ def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> di
     for pair in pairs:
         one = checkpoint.read(pair)
         rows = {
-            (layer, head): [matrix[i] for i in one.words]
+            (layer, head): [_among(matrix[i], one.words) for i in one.words]
             for layer, matrices in enumerate(checkpoint.weights(one))
             for head, matrix in enumerate(matrices)
         }
@@ -88,6 +88,12 @@ def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> di
             total = sum(_entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both)
             found.setdefault((a, b), []).append(Measured(total, len(one.words)))
     return {both: Score(of_pairs) for both, of_pairs in found.items()}
+
+
+def _among(row: Sequence[float], words: Sequence[int]) -> list[float]:
+    """A row's weights on words, renormalised."""
+    total = sum(row[j] for j in words)
+    return [row[j] / total for j in words]
 
 
 def _entropy(weights: Sequence[float]) -> float:
