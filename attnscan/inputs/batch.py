@@ -190,7 +190,7 @@ class EncodedBatch:
     @property
     def offset(self) -> Tensor:
         """How far the key stands after the query. Shape: [1, query, key]."""
-        place = torch.arange(self.word.shape[1], device=self.word.device)
+        place = torch.arange(self.word.shape[1], dtype=torch.int32, device=self.word.device)
         return place[None, None, self.keys] - place[None, self.queries, None]
 
     @property

@@ -18,6 +18,7 @@ from attnscan.results.behaviour import CLASSES
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, UnitBlock, Units, exact
 
+_QUERIES = 1024  # whose classes are made 64-bit indices at a time, which take twice the memory of weights
 _DISTANCES = {
     "itself": (0, 0),
     "next": (1, 1),
@@ -26,6 +27,8 @@ _DISTANCES = {
     "previous-2-3": (-3, -2),
     "next-4-8": (4, 8),
     "previous-4-8": (-8, -4),
+    "later": (1, 1 << 30),
+    "earlier": (-1 << 30, -1),
 }
 """How far a key of the own sentence stands behind the query, at least and at most."""
 
@@ -38,19 +41,21 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     offset, sentence, asked = batch.offset, batch.sentence, batch.word[:, batch.queries, None]
     words = asked & batch.word[:, None, batch.keys]
     own = words & (sentence[:, batch.queries, None] == sentence[:, None, batch.keys])
-    of_keys = [*zip(CLASSES, batch.delimiters, strict=False), ("punctuation", batch.punctuation)]
-    cells = {
-        **{name: asked & keys[:, None, batch.keys] for name, keys in of_keys},
-        **{name: own & (offset >= least) & (offset <= most) for name, (least, most) in _DISTANCES.items()},
-        "identical": batch.alike & own,
-        "cross-sentence": batch.alike & ~own,
-        "later": own & (offset > 0),
-        "earlier": own & (offset < 0),
-        "elsewhere": words & ~own,
-    }
+    of_keys = {**dict(zip(CLASSES, batch.delimiters, strict=False)), "punctuation": batch.punctuation}
+
+    def cells(name: str) -> Tensor:
+        if name in of_keys:
+            return asked & of_keys[name][:, None, batch.keys]
+        if name in _DISTANCES:
+            least, most = _DISTANCES[name]
+            return own & (offset >= least) & (offset <= most)
+        if name == "elsewhere":
+            return words & ~own
+        return batch.alike & (own if name == "identical" else ~own)
+
     classes = torch.full(words.shape, -1, dtype=torch.int8, device=words.device)
-    for number, name in reversed(list(enumerate(CLASSES))):
-        classes = classes.masked_fill(cells[name], number)
+    for number, name in reversed(list(enumerate(CLASSES))):  # one at a time: each is as large as a head's weights
+        classes.masked_fill_(cells(name), number)
     return classes
 
 
@@ -77,8 +82,11 @@ class _Layout:
 
     def on_columns(self, rows: Tensor) -> Tensor:
         """Rows on all classes, and on marked words. Shape: [input, head, query, key] -> [..., query, column]."""
-        index = self.classes[:, None].long().expand(-1, rows.shape[1], -1, -1)
-        on = rows.new_zeros(*rows.shape[:3], len(CLASSES) + 1).scatter_add_(3, index, rows)
+        axis = 0 if rows.shape[2] == 1 else 2  # that of the queries
+        on = rows.new_zeros(*rows.shape[:3], len(CLASSES) + 1)
+        parts = (own.split(_QUERIES, axis) for own in (on, self.classes[:, None], rows))
+        for sums, classes, weights in zip(*parts, strict=True):
+            sums.scatter_add_(3, classes.long().expand_as(weights), weights)
         return torch.cat([on[..., :-1], rows @ self.marks], -1)
 
 

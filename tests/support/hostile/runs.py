@@ -81,7 +81,7 @@ def check(result: Result) -> bool:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise AssertionError("a traceback") from result.exception
     assert result.exit_code in (0, 1, 2), result.exit_code
-    assert readable(result.stdout) and readable(result.stderr), "what a terminal obeys"
+    assert readable(result.stdout) and readable(result.stderr), f"what a terminal obeys: {result.output!r}"
     lines = result.stderr.splitlines()
     if result.exit_code == 1:
         *told, last = lines
