@@ -25,20 +25,30 @@ Item = TypeVar("Item")
 R = TypeVar("R")
 
 
+_loudness: list[tuple[int, bool]] = []  # as each run found it: the first one as the caller has it, the others quiet
+_loudness_lock = threading.RLock()
+
+
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
+    """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised.
+
+    It is quiet until the last run has ended, in whichever order they do: one left behind ends when it is collected.
+    """
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    with _loudness_lock:
+        _loudness.append((logging.get_verbosity(), logging.is_progress_bar_enabled()))
+        logging.set_verbosity(logging.CRITICAL)
+        logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+        with _loudness_lock:
+            verbosity, bars = _loudness.pop()
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()
 
 
 _runs = threading.local()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
 from attnscan.model.loading import load, task_head
+from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import Device, Source, bundled
 
 
@@ -81,6 +83,11 @@ class TestLoading:
             assert "".join(capfd.readouterr()) == ""
             AutoModel.from_pretrained(path)
             assert "".join(capfd.readouterr()) != "", "a control"
+            with ExitStack() as later:
+                with quiet_transformers():
+                    later.enter_context(quiet_transformers())
+                AutoModel.from_pretrained(path)
+                assert "".join(capfd.readouterr()) == "", "one run has ended, another has not"
             (path / "model.safetensors").write_bytes(b"")
             refusal(lambda: loaded(path))
             assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (logging.WARNING, True)
