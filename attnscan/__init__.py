@@ -81,7 +81,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"attnscan.{home}"), name)
+            globals()[name] = getattr(import_module(f"attnscan.{home}"), name)
+            return globals()[name]
     raise AttributeError(f"module 'attnscan' has no attribute '{name}'")
 
 

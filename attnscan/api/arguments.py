@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.pairs import Pairs, input_of
@@ -13,6 +14,7 @@ from attnscan.errors import OptionError, nearest
 from attnscan.inputs.option import check_known
 from attnscan.inputs.read import FileReading
 from attnscan.inputs.sentence import Text
+from attnscan.results.files import check_writable, local_path
 from attnscan.results.grid import Heads, attention_named, heads_written, parse_heads
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
     from attnscan.scan.scanner import Scanner
 
+File = str | os.PathLike[str]
 Patterns = PatternLike | Iterable[PatternLike]
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 SHARED = ("model", "tokenizer", "progress", "on_bad", "alignments")
@@ -137,19 +140,14 @@ class Call:
             yield scanner
 
     def note(self, scanner: Scanner, signature: Signature, encoded: EncodedInput | None = None) -> None:
-        """Say how inputs were read; of a single one, `encoded`, also which words the model cannot see as they are."""
+        """Say how inputs were read; of a single one, `encoded`, also what was lost when it was tokenized."""
         length = None if encoded is None else scanner.loaded.limit
         note_inputs([signature], bad=self.pairs.bad, length=length, dtype=self.options.dtype)
-        if encoded is None:
-            return
-        from attnscan.inputs.encode import notes_of, unknown_words
+        if encoded is not None:
+            from attnscan.inputs.encode import notes_of
 
-        tokenizer = scanner.loaded.tokenizer
-        for line in notes_of(tokenizer, [encoded]):
-            note(line)
-        if words := dict.fromkeys(unknown_words(tokenizer, encoded)):
-            named = ", ".join(list(words)[:5]) + (" and others" if len(words) > 5 else "")
-            note(f"the model does not know these words, and reads {tokenizer.unk_token} instead: {named}")
+            for line in notes_of(scanner.loaded.tokenizer, [encoded]):
+                note(line)
 
 
 def check_taken(function: str, options: Mapping[str, Any]) -> None:
@@ -170,6 +168,14 @@ def of_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
         {name: value for name, value in options.items() if name not in not_for[kind]} | {"attention": kind}
         for kind in KINDS
     ]
+
+
+def file_to_write(path: File | None) -> Path | None:
+    """A file that the call writes in the end. Raises: OutputError if it cannot be written."""
+    if path is None:
+        return None
+    check_writable(place := local_path(os.fspath(path)))
+    return place
 
 
 def window_of(window: Sequence[int] | str | None) -> tuple[int, int] | None:
@@ -216,9 +222,7 @@ def _found(call: Call, step: OnProgress) -> Any:
     """Where a model is that is named; or one that a program holds, or `load` returned, as it is now."""
     if is_name(call.model):
         if call.tokenizer is not None:
-            raise OptionError(
-                "a tokenizer goes with a model in memory alone", "leave it out: a named model has its own"
-            )
+            raise OptionError("a named model has its own tokenizer", "leave tokenizer out")
         from attnscan.model.sources import choose
 
         step("looking for a model", None, None)
@@ -232,10 +236,9 @@ def _found(call: Call, step: OnProgress) -> Any:
     languages = options.source_language, options.target_language
     if is_loaded and (call.tokenizer is not None or any(languages)):
         raise OptionError("a loaded model keeps its own tokenizer and languages", "give them to load()")
-    for name in ("device", "dtype"):
-        if getattr(options, name) != "auto":
-            remedy = "give it to load()" if is_loaded else f"leave {name} out, and use model.to(...) before"
-            raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
+    if options.device != "auto" or options.dtype != "auto":
+        remedy = "give them to load()" if is_loaded else "leave them out, and use model.to(...) before"
+        raise OptionError("a model that is in memory keeps its own device and dtype", remedy)
     if not is_loaded:
         return adopted(call.model, call.tokenizer, options.attention, languages)
     loaded = call.model

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnscan.api.arguments import Call, Patterns, is_name, of_kinds
+from attnscan.api.arguments import Call, File, Patterns, file_to_write, is_name, of_kinds
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Pairs, PairsInput
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import check_writable, is_stream, local_path
+from attnscan.results.files import is_stream
 from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
-from attnscan.scan.options import OnProgress, note
+from attnscan.scan.options import OnProgress
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attnscan.model.loaded import LoadedModel
     from attnscan.scan.scanner import OnPairs, Scanner
     from attnscan.scan.state import ScanState
 
-OnFrame = Callable[["pd.DataFrame"], object]
-File = str | os.PathLike[str]
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
-_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is told
 
 
 @overload
@@ -47,7 +39,6 @@ def heads(
     id: str | int | None = None,
     state: File | None = None,
     per_pair: File | None = None,
-    on_pairs: OnFrame | None = None,
     model: Any = None,
     tokenizer: Any = None,
     progress: OnProgress | None = None,
@@ -57,8 +48,7 @@ def heads(
 
     `label` says what each head does. For some chosen patterns there are no labels, and `to_frame()` ranks heads for
     each. `id` is a column that tells pairs apart; `state` a file that keeps the sums, and that the same call goes on
-    from; `per_pair` one for every pair's scores, of which `on_pairs` gets a data frame for some pairs at a time. With
-    `attention="all"`, the result is a mapping of kind to `HeadScores`.
+    from; `per_pair` one for every pair's scores. With `attention="all"`, the result maps kinds to `HeadScores`.
 
     Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
     """
@@ -68,7 +58,7 @@ def heads(
         raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
     if len(kinds) == 1:
         call = Call("heads", options, pairs=pairs, pattern=pattern, reading={"id": id}).of_patterns()
-        return ranked(call, state_file(state), None if per_pair is None else Path(per_pair), on_pairs)
+        return ranked(call, state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
         raise OptionError("--state and --per-pair are of one kind of attention", "choose one: --attention cross")
     results: dict[Any, HeadScores] = {}
@@ -76,29 +66,26 @@ def heads(
     sources = replace(given, begin=lambda skip: (replace(own, pair=own.pair.source) for own in given.begin(skip)))
     for own in kinds:
         of = sources if own["attention"] == "encoder" else given
-        results[own["attention"]] = heads(of, pattern=pattern, on_pairs=on_pairs, **own)
+        results[own["attention"]] = heads(of, pattern=pattern, **own)
     return OfKinds(results)
 
 
-def ranked(
-    call: Call, state: Path | None = None, per_pair: Path | None = None, on_pairs: OnFrame | None = None
-) -> HeadScores:
+def ranked(call: Call, state: Path | None = None, per_pair: Path | None = None) -> HeadScores:
     """Every head ranked over all pairs. Raises: as `heads`."""
-    if (per_pair is not None or on_pairs is not None) and (state is not None or call.options.engine == "ray"):
+    if per_pair is None:
+        with call.opened() as scanner:
+            return ranked_by(scanner, call, state)
+    if state is not None or call.options.engine == "ray":
         raise OptionError("--per-pair is of a run on one machine from its start", "leave out --state and --engine ray")
     from attnscan.scan.per_pair import PerPairWriter, pair_frame
 
-    with nullcontext(None) if per_pair is None else PerPairWriter(per_pair) as writer, call.opened() as scanner:
-        takers = [*([on_pairs] if on_pairs else []), *([writer.write] if writer else [])]
+    with PerPairWriter(per_pair) as writer, call.opened() as scanner:
 
         def take(places: Any, sums: Any) -> None:
-            frame = pair_frame(places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids)
-            for taker in takers:
-                taker(frame)
+            writer.write(pair_frame(places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids))
 
-        result = ranked_by(scanner, call, state, take if takers else None)
-        if writer is not None:
-            writer.finish(result.signature, result.scores.patterns, scanner.grid())
+        result = ranked_by(scanner, call, take=take)
+        writer.finish(result.signature, result.scores.patterns, scanner.grid())
         return result
 
 
@@ -109,25 +96,6 @@ def ranked_by(scanner: Scanner, call: Call, state: Path | None = None, take: OnP
     result = finished(scanner, scanned(scanner, call.pairs, state, take), on_pairs=take)
     call.note(scanner, result.signature)
     return replace(result, html=heads_html)
-
-
-def _announcing(scanner: Scanner, start: int, total: int | None) -> OnProgress:
-    """What tells of a scan's progress and once, some seconds after its `start`, of one that takes minutes, how long."""
-    tell, began, is_said = scanner.progress, time.monotonic(), total is None
-
-    def step(doing: str, done: int | None, of: int | None) -> None:
-        nonlocal is_said
-        tell(doing, done, of)
-        seconds = time.monotonic() - began
-        if is_said or total is None or not done or done <= start or seconds < _SOON:
-            return
-        is_said, scoring = True, seconds * (total - start) / (done - start)
-        asking = 3 if scanner.measure is not None else 1  # which words are predictive takes up to twice as long
-        if asking * scoring >= _LONG:
-            alone = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
-            note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{alone}")
-
-    return step
 
 
 def scanned(
@@ -152,7 +120,6 @@ def scanned(
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
     reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
-    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many()))
     when = time.monotonic()
 
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:
@@ -178,10 +145,8 @@ def scanned(
 
 def state_file(state: File | None) -> Path | None:
     """A state file. Raises: OutputError if it cannot be written."""
-    if state is None:
-        return None
-    check_writable(path := local_path(os.fspath(state)))
-    if is_stream(path):
+    path = file_to_write(state)
+    if path is not None and is_stream(path):
         raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
     return path
 
@@ -216,9 +181,8 @@ def profile(
         alone: HeadScores = classify(a, b, pairs=pairs, weights=weights, **own)
         return alone.profile
     decided: dict[str, Any] = {"labelled": True, "predictive": "off"}
-    return ranked(
-        Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, **decided), state_file(state)
-    ).profile
+    call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, **decided)
+    return ranked(call, state_file(state)).profile
 
 
 def load(

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from attnscan.api.arguments import Call, Patterns, of_kinds, window_of
+from attnscan.api.arguments import Call, File, Patterns, file_to_write, of_kinds, window_of
 from attnscan.api.pairs import Pairs, check_no_reading
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.frames import pair_of
 from attnscan.inputs.sentence import Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.dependencies import Dependencies
-from attnscan.results.files import check_suffix, check_writable, write_file
+from attnscan.results.files import check_suffix, write_file
 from attnscan.results.grid import Heads
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.heads import HeadScores, OfKinds
@@ -50,7 +50,7 @@ def classify(
     name: str | None = None,
     pattern: Patterns = (),
     keep_attention: bool | Selection = True,
-    save_weights: str | os.PathLike[str] | None = None,
+    save_weights: File | None = None,
     model: Any = None,
     tokenizer: Any = None,
     progress: OnProgress | None = None,
@@ -73,14 +73,11 @@ def classify(
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
         what = "no input was" if a is pairs is weights is None else "several inputs were"
         raise OptionError(f"{what} given", "give a sentence, or two, or --weights FILE.npz")
-    path = None if save_weights is None else Path(save_weights)
+    path = file_to_write(save_weights)
     if path is not None:
         if a is None or options.get("by") == "carried":
-            raise OptionError(
-                "--save-weights is of one input, by attention weight", "leave it out, or --by and --weights"
-            )
+            raise OptionError("--save-weights is of one input, by attention weight", "leave --by and --weights out")
         check_suffix(path, ".npz", "--save-weights")
-        check_writable(path)
         keep_attention = True
     if pairs is not None:
         return _each(Call("classify", options, pairs=pairs, many=False, pattern=pattern), keep=keep_attention)

@@ -161,7 +161,10 @@ def pairs_input(
         return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **how)
     how["has_ids"] = named is not None
     if paths is not None:
-        how |= {"is_stream": any(map(_is_pipe, paths)), "how_many": lambda: files.about_how_many(paths)}
+        how |= {
+            "is_stream": STDIN in paths or any(map(_is_pipe, paths)),
+            "how_many": lambda: files.about_how_many(paths),
+        }
         told = cache(warn)  # once, however often they are read
         return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, told), **how)
     objects = objects_in(pairs, file_reading)
@@ -176,8 +179,7 @@ def pairs_input(
 
 
 def _is_pipe(path: str) -> bool:
-    there = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113
-    return path == STDIN or there
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113
 
 
 def _paths_in(pairs: Any) -> tuple[str, ...] | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnscan.api.arguments import Call, check_taken, window_of
+from attnscan.api.arguments import Call, check_taken, file_to_write, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Pairs, listed
@@ -15,7 +14,7 @@ from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
@@ -25,8 +24,6 @@ from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 if TYPE_CHECKING:
     from attnscan.views.page.frame import Page
     from attnscan.views.pictures.picture import Drawable, Kind
-
-_MOST_MEGABYTES = 10_000
 
 
 def report(
@@ -58,8 +55,8 @@ def report(
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if size is not None:
-        check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
-    path = _place(output)
+        check_within("size", size, Option("in megabytes", least=0.001, most=10_000), whole=False)
+    path = file_to_write(output)
     many, kind = a is None and weights is None, options.get("attention")
     if window is not None and kind in ("cross", "all"):
         raise OptionError("--window is for the page of one text", "leave it out")
@@ -71,7 +68,7 @@ def report(
         raise OptionError("several things were given to look at", "give --treebank alone")
     of_one_input = window is not None or not neurons or kind not in (None, "encoder")
     if many and (of_one_input or (heads is not None and treebank is None)):
-        what = f"{'--heads, ' if treebank is None else ''}--window, --no-neurons and --attention"
+        what = "--heads, --window, --no-neurons and --attention"
         raise OptionError(f"{what} are for the page of one input: it holds weights", "leave them out")
     keep = Selection(window=window_of(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
@@ -120,7 +117,7 @@ def plot(
     SelectionError for heads that are not there, or too many for the width.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    path = _place(output)
+    path = file_to_write(output)
     look = PictureFile(format or ("svg" if path is None else path.suffix.lower()[1:]), width)  # type: ignore[arg-type]
     is_result = a is not None and not isinstance(a, str | Sentence)
     if kind != "head" and not is_result and (heads is not None or lines or window is not None):
@@ -143,14 +140,6 @@ def plot(
     if path is not None:
         write_file(path, drawn)
     return drawn
-
-
-def _place(output: str | os.PathLike[str] | None) -> Path | None:
-    """Where a page or a picture goes. Raises: OutputError before the work if it cannot be written there."""
-    if output is None:
-        return None
-    check_writable(path := Path(output))
-    return path
 
 
 def _results(

@@ -47,22 +47,9 @@ LISTED: dict[str, dict[str, str]] = {
 }
 """What each command's help begins with, by the groups, which are modules of `commands`; a list has its first words."""
 COMMANDS = {name: about for commands in LISTED.values() for name, about in commands.items()}
-_OPTION = 26  # columns of an option in help, unless it is longer
 
 
-class _QuickFlags:
-    """A command or group whose flags are False if not given: to check a None, Typer imports pydantic."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Every parameter, `--help` included."""
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_flag", False) and param.default is None:
-                param.default = False
-        return params
-
-
-class _Commands(_QuickFlags, TyperGroup):
+class _Commands(TyperGroup):
     """The commands together; what a user can mend is one line."""
 
     def make_context(self, *args: Any, **named: Any) -> Any:
@@ -83,7 +70,7 @@ class _Commands(_QuickFlags, TyperGroup):
                 formatter.write_dl(lines, 12)
 
 
-class _Command(_QuickFlags, TyperCommand):
+class _Command(TyperCommand):
     """A command by its name; all else is imported when it is run, asked for help, or completed."""
 
     def load(self) -> Any:
@@ -113,7 +100,7 @@ class _Command(_QuickFlags, TyperCommand):
         for heading, names in ({"Arguments": arguments} | groups).items():
             if names:
                 with formatter.section(heading):
-                    formatter.write_dl([params[name].get_help_record(ctx) for name in names], _OPTION)
+                    formatter.write_dl([params[name].get_help_record(ctx) for name in names], col_max=26)
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
@@ -141,8 +128,6 @@ for command_name, about in COMMANDS.items():
 
 def main() -> None:
     """Run the command line."""
-    if sys.stdout is None:  # the shell's `>&-`
-        sys.exit("attnscan: standard output is closed; leave it open, or send it to /dev/null")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without UTF-8 gets all
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home where it cannot keep anything
     gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
@@ -168,9 +153,3 @@ def _common(
     ] = False,
 ) -> None:
     pass
-
-
-def command_named(name: str) -> Any:
-    """A command of the line, with all that it takes."""
-    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    return command.load()

@@ -64,21 +64,14 @@ def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
     raise typer.Exit(code)
 
 
-class _Said(logging.Handler):
-    """Says every record of the library's log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Say one."""
-        say(record.getMessage())
-
-
 @contextmanager
 def running(doing: str = "") -> Iterator[OnProgress | None]:
     """A bar for the progress of a call of the library, on a terminal; its notes and warnings are said in lines."""
     from attnscan.scan.options import LOG, Note
 
     has_bar = sys.stderr is not None and sys.stderr.isatty()
-    handler, level = _Said(), LOG.level
+    handler, level = logging.Handler(), LOG.level
+    handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
     try:

@@ -32,24 +32,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PICTURES: tuple[Picture, ...] = get_args(Picture)
-SUFFIXES: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".md": "markdown",
-    ".parquet": "parquet",
-    ".xlsx": "xlsx",
-    ".txt": "table",
-}
+SUFFIXES: dict[str, Format] = {f".{kind}": kind for kind in get_args(Format)}
+SUFFIXES |= {".md": SUFFIXES.pop(".markdown"), ".txt": SUFFIXES.pop(".table")}
 READ = ("pairs", "pattern", "weights", "treebank", "held", "alignments")
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _AGAIN_OF_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
-
-_LONGEST = 300  # characters of the next command
 
 View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
 """A screen of some width, or its parts."""
@@ -149,7 +139,7 @@ class Output:
             return rendered(screen, width).encode()
         text = rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color)
         typed = shlex.join(["attnscan", *then])
-        if then and len(typed) <= _LONGEST and plain(typed) == typed:
+        if then and plain(typed) == typed:
             text += f"\nNext: {typed}\n"  # unbroken, so that it can be pasted from a terminal of any width
         return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 

@@ -272,16 +272,6 @@ def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
     return decode
 
 
-def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
-    """What the tokenizer does not know in an input that it encoded: as it was written, where it tells, else `[UNK]`."""
-    unknown = getattr(tokenizer, "unk_token", None)  # by text: its number may be looked for without end
-    words = zip(encoded.tokens, encoded.sentence, strict=True)
-    places = [place for place, (token, sentence) in enumerate(words) if token == unknown and sentence >= 0]
-    if not encoded.spans or encoded.pair is None:
-        return [encoded.tokens[place] for place in places]
-    return [encoded.pair.texts[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
-
-
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}

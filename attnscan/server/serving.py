@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from secrets import token_urlsafe
@@ -44,7 +43,6 @@ def serve(
     *,
     against: Any = None,
     port: int | None = None,
-    on_bug: Callable[[Exception], None] | None = None,
     model: Any = None,
     tokenizer: Any = None,
     progress: OnProgress | None = None,
@@ -53,7 +51,7 @@ def serve(
     """A page that answers as you type, on this machine alone: open the `url` of the result, and `close()` it after.
 
     It begins with one sentence or pair; `against` is a second model, which is asked the same. Without a `port`, any
-    free one is taken. `on_bug` is given what no user can cause; by default it is logged.
+    free one is taken. What no user can cause is logged.
 
     Raises: as `classify`; OutputError if the port is taken, or what serves is not installed.
     """
@@ -82,7 +80,7 @@ def serve(
         note_inputs(session.signatures(), length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{(token := token_urlsafe(24))}/"
         stack.callback(session.close)
-        ended = stack.enter_context(served(app_of(session, token, on_bug or _log), own_socket))
+        ended = stack.enter_context(served(app_of(session, token, _log), own_socket))
         return Server(url, tuple(held.title for held in session.models), ended, stack.pop_all())
 
 

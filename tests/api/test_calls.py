@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,22 +60,6 @@ def test_many_pairs_with_a_bad_one(how: dict[str, Any], caplog: pytest.LogCaptur
     assert len(bad) == 1 and caplog.messages == ["1 bad record was skipped"]
 
 
-def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.INFO, "attnscan")
-    pairs = [(f"the cat {word} sat", "a dog ran") for word in ["one", "two", "three", "four", "five", "six"]]
-    attnscan.heads(pairs, model="bundled", predictive="off")
-    assert not [line for line in caplog.messages if "on this machine" in line]
-    monkeypatch.setattr("attnscan.api.many_pairs._SOON", 0)
-    monkeypatch.setattr("attnscan.api.many_pairs._LONG", 0)
-    for predictive, more in (("off", ""), ("auto", r"; with predictive off about \d+")):
-        caplog.clear()
-        attnscan.heads(pairs, model="bundled", predictive=predictive)
-        said = [line for line in caplog.messages if "on this machine" in line]
-        assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ minutes on this machine{more}", said[0])
-
-
 def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -86,21 +69,6 @@ def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_ab
     model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), initializer_range=1e-3, **sizes)).eval()
     attnscan.heads(TEXTS, model=model, tokenizer=tokenizer)
     assert [line for line in caplog.messages if line.startswith("predictive was asked of ")]
-
-
-def test_unknown_words_are_noted_and_some_are_named(how: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "attnscan")
-    for sentence, said in (
-        ("the ☃ cat and ☃", "the model does not know these words, and reads [UNK] instead: ☃, and"),
-        (" ".join(["the", *"☃𓀀𓀁𓀂𓀃𓀄𓀅"]), "the model does not know these words, and reads [UNK] instead: ☃, "),
-    ):
-        attnscan.classify(sentence, **how)
-        attnscan.explain("0-0", sentence, **how)
-        attnscan.predictive(sentence, **{**how, "predictive": "distance"})
-        assert len(caplog.messages) == 3 and all(line.startswith(said) for line in caplog.messages)
-        last = caplog.messages[-1]
-        caplog.clear()
-    assert last.endswith("𓀃 and others")
 
 
 def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:

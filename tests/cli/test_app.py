@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import COLUMNS, A, B, misuse, run
+from command_line import COLUMNS, A, B, command_named, misuse, run
 
 import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED
-from attnscan.cli.app import COMMANDS, LISTED, command_named, main
+from attnscan.cli.app import COMMANDS, LISTED, main
 
 
 def test_version() -> None:

@@ -126,7 +126,7 @@ REFUSED = [
     ("report --weights w.npz -o page.html 'a sentence'", 2, "several things were given"),
     ("report -o page.html --heads 0-2", 2, "are for the page of one input"),
     ("report --pairs p.csv --treebank t.conllu -o page.html", 2, "several things were given"),
-    ("report --treebank t.conllu --window 1-3 -o page.html", 2, ": --window, --no-neurons and --attention are for"),
+    ("report --treebank t.conllu --window 1-3 -o page.html", 2, "--window, --no-neurons and --attention are for"),
     ("report --treebank t.conllu --columns a,b -o page.html", 2, "--columns is for --pairs; leave it out"),
     ("report --sentences 3 -o page.html", 2, "--sentences is for --treebank; name a treebank, or leave it out"),
     ("report --treebank t.conllu --sentences 0 -o page.html", 2, "'0' names no sentences; give their numbers, from 1"),

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from command_line import command_named
 from toy import save_toy_bert
 from typer.testing import CliRunner
 
-from attnscan.cli.app import COMMANDS, app, command_named
+from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.output import READ, WRITTEN
 
 OLD = "of the user"

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, notes_of, unknown_words
+from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, notes_of
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
@@ -256,14 +256,6 @@ def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
     encoded = encode_tokens(_saved(tokens), "word")
     assert list(encoded.units) == units
-
-
-def test_unknown_words_are_told_as_they_were_written() -> None:
-    wordpiece = KINDS["wordpiece"]()
-    assert unknown_words(wordpiece, _encoded(wordpiece, "the ☃ cat", "a 𓀀 ☃.")) == ["☃", "𓀀", "☃"]
-    assert unknown_words(wordpiece, _encoded(wordpiece, A, B)) == []
-    byte_level = KINDS["byte-level"]()
-    assert unknown_words(byte_level, _encoded(byte_level, "the ☃ cat")) == []
 
 
 def annotated(text: str, pattern: str = r"\w+|[^\w\s]") -> Sentence:

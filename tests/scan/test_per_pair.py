@@ -46,11 +46,12 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> Non
 
 
 def test_an_unfinished_file_of_pairs_leaves_nothing_behind(toy: str, tmp_path: Path) -> None:
-    def stop(_: pd.DataFrame) -> None:
-        raise ZeroDivisionError
+    def stop(_doing: str, done: int | None, _total: int | None) -> None:
+        if done:
+            raise ZeroDivisionError
 
     (tmp_path / "place").mkdir()
     path = tmp_path / "place" / "pairs.parquet"
     with pytest.raises(ZeroDivisionError):
-        attnscan.heads(TEXTS[:5], model=toy, predictive="off", per_pair=path, on_pairs=stop)
+        attnscan.heads(TEXTS[:5], model=toy, predictive="off", per_pair=path, progress=stop)
     assert list(path.parent.iterdir()) == []

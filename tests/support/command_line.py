@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
+import typer
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
@@ -20,6 +22,12 @@ def run(*arguments: str) -> Result:
     result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == 0, result.output
     return result
+
+
+def command_named(name: str) -> Any:
+    """A command of the line, with all that it takes."""
+    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    return command.load()
 
 
 def misuse(*arguments: str) -> str:

@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 
 from api_page import functions, members, named
+from command_line import command_named
 from families import (
     NAMES,
     NOT_CARRIED,
@@ -40,7 +41,7 @@ from families import (
 )
 from typer.testing import CliRunner
 
-from attnscan.cli.app import COMMANDS, app, command_named
+from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.options import GROUPS, USUAL, grouped
 from attnscan.scoring.patterns import PATTERNS
 

@@ -99,11 +99,6 @@ def test_pairs_own_scores_say_the_kind(attention: str, files: tuple[str, str], t
     assert set(table["kind"]) == {attention} and list(table.columns)[:6] == [
         *("file", "pair", "kind", "layer", "head", "pattern")
     ]
-    frames: list[pd.DataFrame] = []
-    options: dict[str, Any] = {"alignments": LINKS} if attention == "cross" else {}
-    attnscan.heads(TEXTS, model=TRANSLATOR, attention=attention, pattern=name, on_pairs=frames.append, **options)
-    told = pd.concat(frames)
-    assert set(told["kind"]) == {attention} and len(told) == len(table)
 
 
 @KINDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +64,7 @@ def serve(
     port: Annotated[int | None, o.option("Serve at this port. [default: a free one]", "N", min=1, max=65_535)] = None,
     open_browser: Annotated[bool, o.flag("--open", "Open the page in a browser.")] = False,
 ) -> None:
-    server = o.call("serve", context.params, on_bug=_say_bug)
+    server = o.call("serve", context.params)
     with suppress(KeyboardInterrupt):
         write_stdout(f"{server.url}\n".encode())
         say(f"open this address to ask {' and '.join(server.titles)}; Ctrl-C ends it")
@@ -80,9 +79,3 @@ def wait_for(ended: Event) -> None:
     while not ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
         pass
     raise OutputError("the server stopped unexpectedly", "start it again")
-
-
-def _say_bug(error: Exception) -> None:
-    """A bug of ours, for a report: the lines of its traceback, with what a terminal would obey made visible."""
-    for line in "".join(traceback.format_exception(error)).splitlines():
-        say(line)

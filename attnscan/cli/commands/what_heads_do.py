@@ -12,7 +12,6 @@ import attnscan
 from attnscan.cli import options as o
 from attnscan.cli.messages import running, say
 from attnscan.cli.output import about, next_command, output_of
-from attnscan.results.files import check_writable
 from attnscan.results.tables import of_kinds
 from attnscan.results.terms import counted
 from attnscan.scoring.patterns import is_own
@@ -87,8 +86,6 @@ def heads(
     given, is_listed = context.params, bool(best or pattern or top)
     if given["id"] is not None and (per_pair is None or not given["pairs"]):
         raise typer.BadParameter("--id copies a column of --pairs to --per-pair: give both")
-    if per_pair is not None:
-        check_writable(per_pair)
     output = output_of(given)
     answer: Any = o.call("heads", given)
     results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]

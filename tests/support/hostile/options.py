@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from command_line import command_named
 from treebanks import planted_file
 
-from attnscan.cli.app import command_named
 from hostile.runs import check, run, served_for_a_moment
 
 NUMBERS = ("0", "-1", "1.5", str(2**63), "nan", "inf", "1e308")
