@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
@@ -51,13 +51,14 @@ OnNote = Callable[[str], None]
 """Is told how a file is read where its looks decided."""
 Rows = Iterator[Record | PairsError]
 """The records of a file, and a PairsError in the place of each bad one."""
+Cells = Iterator[tuple[str, Sequence[Any]] | PairsError | None]
+"""Where each row of a table starts, and its cells; a PairsError in the place of a bad one, None of a blank one."""
 RANDOM, RANDOM_SEQUENCES = "random", 64
 """What stands for `random_pairs` in place of a file, and how many there are."""
 _SEQUENCE = 25  # words
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _SAMPLE = 10_000  # lines that show whether quotes are the writer's
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NO_TEXT = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\3\4", b"PAR1")  # packed files and tables
 _SENTENCE = re.compile(r"(\S+\s+){4}\S|[?!。？！]\W*$|\s\S+\.\W*$")  # five words, or a final stop
 csv.field_size_limit(16 << 20)  # an open quote must not take the whole file
@@ -148,19 +149,18 @@ def random_pairs(seed: int = 0) -> Iterator[Record]:
     draw = random.Random(seed)
     for number in range(1, RANDOM_SEQUENCES + 1):
         sequence = " ".join(draw.sample(words, _SEQUENCE))
-        where = f"{RANDOM}: sequence {number}"
-        yield Record(Pair(f". {sequence} {sequence}"), where, place=Place(RANDOM, number))
+        yield Record(Pair(f". {sequence} {sequence}"), f"{RANDOM}: sequence {number}", place=Place(RANDOM, number))
 
 
 def about_how_many(names: Sequence[str]) -> int | None:
     """About how many pairs files of text hold, by their lines, or attnscan ships; None for other files."""
     if not names:
         return sum(1 for _ in shipped_pairs())
-    files, total = [Path(file) for file in local_files(names) or ["-"]], 0
-    if any(file.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") for file in files):
-        return None
-    for file in files:
-        with file.open("rb") as lines:
+    files, total = local_files(names), 0
+    for file in files or ["-"]:
+        if not file.lower().endswith((".csv", ".tsv", ".txt", ".jsonl", ".ndjson")):
+            return None
+        with open(file, "rb") as lines:  # noqa: PTH123
             total += sum(1 for _ in lines)
     return total
 
@@ -176,16 +176,15 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
             on_bad(row)
 
 
-def record_of(where: str, place: Place, sentences: Sequence[Any], label: Any = None) -> Record | PairsError:
+def _record_of(where: str, place: Place, sentences: Sequence[Any], label: Any = None) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
     if len(sentences) not in (1, 2):
         return bad_record(where, f"it has {len(sentences)} cells, where one or two sentences are expected")
     for name, cell in zip("AB", sentences, strict=False):
         if not isinstance(cell, Text):
-            kind = "missing" if _as_text(cell) is None else f"of the class {type(cell).__name__}, and not text"
-            if isinstance(cell, Mapping) and cell:
-                kind = f"an object with the fields {', '.join(map(str, cell)):.99} (--columns leads into it)"
-            return bad_record(where, f"sentence {name} is {kind}")
+            fields = f" with the fields {', '.join(map(str, cell)):.99}" if isinstance(cell, Mapping) else ""
+            kind = f"of the class {type(cell).__name__}{fields}, and not text"
+            return bad_record(where, f"sentence {name} is {'missing' if _as_text(cell) is None else kind}")
     try:
         return Record(Pair(*sentences), where, _as_text(label), place)
     except InputError as error:
@@ -201,8 +200,6 @@ def _as_text(cell: Any) -> str | None:
 
 Column = tuple[Any, ...]
 """A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
-Row = Sequence[Any] | Mapping[int, Any]
-"""The cells of a row by their places."""
 
 
 class Columns(NamedTuple):
@@ -211,17 +208,20 @@ class Columns(NamedTuple):
     sentences: tuple[Column, ...]
     id: Column | None
     label: Column | None
-    places: tuple[int, ...]
-    """The places of all of these, without repeats."""
 
-    def record(self, where: str, file: str, number: int, cells: Row) -> Record | PairsError:
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of all, without repeats."""
+        return tuple(dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column))
+
+    def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
         id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
         sentences = [_value(cells, column) for column in self.sentences]
-        return record_of(where, Place(file, number, _as_text(id_)), sentences, label)
+        return _record_of(where, Place(file, number, _as_text(id_)), sentences, label)
 
 
-def _value(cells: Row, column: Column) -> Any:
+def _value(cells: Any, column: Column) -> Any:
     """The value in a row's cells; None if a key is not there. Items of lists are counted from 1."""
     value = cells[column[0]]
     for key in column[1:]:
@@ -245,10 +245,8 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
-    places = [column[0] for column in sentences]
-    labels = [place for place, name in enumerate(names) if _folded(name) == "label" and place not in places]
-    label = (labels[0],) if labels and reading.labelled else None
-    return Columns(sentences, id_, label, tuple(dict.fromkeys([*places, *(id_ or ())[:1], *(label or ())])))
+    places = [place for place, name in enumerate(names) if _folded(name) == "label" and (place,) not in sentences]
+    return Columns(sentences, id_, (places[0],) if places and reading.labelled else None)
 
 
 def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -259,15 +257,15 @@ def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
 
 def _column(names: Sequence[str], column: str, option: str) -> Column:
     """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
-    for same in (str, _folded):
-        places = [place for place, name in enumerate(names) if same(name) == same(column)]
-        if len(places) > 1:
-            raise PairsError(f"{len(places)} columns are called {column!r}", f"say which with {option}, counted from 1")
-        if places:
-            return (places[0],)
+    places = [place for place, name in enumerate(names) if name == column]
+    places = places or [place for place, name in enumerate(names) if _folded(name) == _folded(column)]
+    outer, *keys = column.split(".")
+    if len(places) > 1:
+        raise PairsError(f"{len(places)} columns are called {column!r}", f"say which with {option}, counted from 1")
+    if places:
+        return (places[0],)
     if 0 < _number(column) <= len(names):
         return (_number(column) - 1,)
-    outer, *keys = column.split(".")
     if keys and outer in names:
         return (names.index(outer), *keys)
     what = f"there is no column {column!r:.60}; the columns are {_listed(names)}"
@@ -289,13 +287,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
-    """The lines of a stream, decoded, with their ends: UTF-8, or UTF-16 or UTF-32 by their mark, or as asked for.
+    """The lines of a stream, decoded, with their ends: UTF-8, or UTF-16 by its mark, or as asked for.
 
     From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came before: then the line is
     damaged. What cannot be decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
     """
     first = stream.readline()
-    codec = next((wide for mark, wide in _MARKS.items() if first.startswith(mark)), encoding or "utf-8")
+    codec = "utf-16" if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else encoding or "utf-8"
     if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):  # line ends are no bytes, so it is read whole
         text = (first + stream.read()).decode(codec, "surrogatepass")
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
@@ -328,24 +326,25 @@ def _text_rows(lines: Iterator[str], name: str, suffix: str, reading: FileReadin
     elif suffix == ".txt" and ("\t" in first.strip() or reading.header):
         suffix = ".tsv"
     if suffix in (".csv", ".tsv"):
-        return _table_rows(lines, name, suffix, first, reading, note)
+        return _table_rows(_cells_of(lines, name, suffix, first, reading, note), name, reading, note)
     if suffix == ".conllu":
         return trees_of(lines, name)
     if suffix != ".txt":
-        return _json_rows(lines, name, suffix, reading)
+        return records_of(_json_records(lines, name, suffix), name, reading)
     columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
     full = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     return (columns.record(f"{name}:{number}", name, number, [line.rstrip("\r\n")]) for number, line in full)
 
 
-def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, reading: FileReading, note: OnNote) -> Rows:
-    """The rows of CSV, whose cells may be separated by semicolons or tabs as well, or of TSV."""
+def _cells_of(lines: Iterator[str], name: str, suffix: str, first: str, reading: FileReading, note: OnNote) -> Cells:
+    """The cells of CSV, which may be separated by semicolons or tabs as well, or of TSV."""
     cells_by = {mark: next(csv.reader([first.replace("\r", " ")], delimiter=mark), []) for mark in _SEPARATORS}
-    separator = "\t"
-    if suffix == ".csv":  # the first line has known columns by it, else most cells
+    if suffix == ".tsv":
+        separator = "\t"
+    else:  # the first line has known columns by it, else most cells
         separator = max(cells_by, key=lambda mark: (known_among(cells_by[mark]) is not None, len(cells_by[mark])))
-    if separator != "," and suffix == ".csv":
-        note(f"{name}: its columns are read as separated by {_SEPARATORS[separator]}")
+        if separator != ",":
+            note(f"{name}: its columns are read as separated by {_SEPARATORS[separator]}")
     is_quoted: bool | None = reading.quoting == "csv" or (reading.quoting == "auto" and suffix == ".csv")
     if reading.quoting == "auto" and suffix == ".tsv":
         sample = list(islice(lines, _SAMPLE))
@@ -354,20 +353,24 @@ def _table_rows(lines: Iterator[str], name: str, suffix: str, first: str, readin
             note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
         elif is_quoted is None:
             note(f"{name}: quotes around cells are read as text (--quoting csv if they are not)")
-    table = _cells(lines, name, separator, bool(is_quoted))
+    return _cells(lines, name, separator, bool(is_quoted))
+
+
+def _table_rows(table: Cells, name: str, reading: FileReading, note: OnNote) -> Rows:
+    """The rows of a table, whose first may name the columns."""
     start = next(table, None)
     if start is None or isinstance(start, PairsError):
         raise PairsError(start.what if start else f"{name} is empty", "its first line must name the columns")
-    columns, has_names = _begin_table(name, start[1], reading, note)
+    columns, has_names = _begin_table(name, ["" if cell is None else str(cell) for cell in start[1]], reading, note)
     least, most = (len(start[1]),) * 2 if has_names else (1 + max(columns.places), sys.maxsize)
     for number, row in enumerate(table if has_names else chain([start], table), 1):
         if isinstance(row, PairsError):
             yield row
-        elif least <= len(row[1]) <= most:
-            yield columns.record(f"{name}:{row[0]}", name, number, row[1])
-        else:
+        elif row is not None and least <= len(row[1]) <= most:
+            yield columns.record(row[0], name, number, row[1])
+        elif row is not None:
             expected = f"in the first line {least}" if has_names else f"{least} are needed"
-            yield bad_record(f"{name}:{row[0]}", f"its number of fields is {len(row[1])}, and {expected}")
+            yield bad_record(row[0], f"its number of fields is {len(row[1])}, and {expected}")
 
 
 def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Columns, bool]:
@@ -381,18 +384,11 @@ def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: On
             note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in doubtful):
             note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
-    if not has_names:
-        return pick_columns(reading, numbers), False
-    try:
-        return pick_columns(reading, cells), True
-    except PairsError as error:
-        raise PairsError(error.what, f"{error.remedy}; if its first line is data, pass --no-header") from None
+    return pick_columns(reading, cells if has_names else numbers), has_names
 
 
-def _cells(
-    lines: Iterable[str], name: str, separator: str, is_quoted: bool
-) -> Iterator[tuple[int, list[str]] | PairsError]:
-    """The line where each row starts, and its cells; one that is not valid costs the lines up to where csv gives it up.
+def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> Cells:
+    """The cells of each row; one that is not valid costs the lines up to where csv gives it up.
 
     Without `is_quoted`, quotes are text, as GLUE's files need.
     """
@@ -403,7 +399,7 @@ def _cells(
         try:
             cells = next(reader)
             if len(cells) > 1 or "".join(cells).strip():
-                yield number, cells
+                yield f"{name}:{number}", cells
         except StopIteration:
             return
         except csv.Error as error:
@@ -417,13 +413,16 @@ def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
 
     They were if only so all rows have as many cells, or if quotes within quotes are doubled, or the first line quoted.
     """
-    plain, rows = (list(_cells(sample, "", separator, is_quoted)) for is_quoted in (False, True))
-    widths = [{0 if isinstance(row, PairsError) else len(row[1]) for row in table} for table in (plain, rows)]
-    if rows == plain or len(widths[1]) > 1 or widths[1] == {0}:
+    plain, quoted = (
+        [row[1] if isinstance(row, tuple) else [] for row in _cells(sample, "", separator, is_quoted)]
+        for is_quoted in (False, True)
+    )
+    widths, widths_quoted = set(map(len, plain)), set(map(len, quoted))
+    if quoted == plain or len(widths_quoted) > 1 or widths_quoted == {0}:
         return False
-    cells = [cell for row in plain if isinstance(row, tuple) for cell in row[1]]
+    cells = list(chain.from_iterable(plain))
     doubled = any(re.fullmatch('"([^"]|"")*""([^"]|"")*"', cell) for cell in cells)
-    return doubled or len(widths[0]) > 1 or all(cell[:1] == '"' for cell in cells[: max(widths[0])]) or None
+    return doubled or len(widths) > 1 or all(cell[:1] == '"' for cell in cells[: max(widths)]) or None
 
 
 def _parse_json(text: str, where: str) -> Any:
@@ -449,36 +448,39 @@ def _json_records(lines: Iterable[str], name: str, suffix: str) -> Iterator[tupl
         full = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
         yield from ((where, _parse_json(line, where)) for where, line in full)
         return
-    if isinstance(records, dict):
-        columns = list(records.values())
-        lists = [column for column in columns if isinstance(column, list)]
-        if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
-            keys = dict.fromkeys(chain.from_iterable(columns))
-            records = [{column: cells.get(key) for column, cells in records.items()} for key in keys]
-        elif len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
-            (records,) = lists
-        elif len(set(map(len, lists))) == 1 and len(lists) == len(columns):
-            records = [dict(zip(records, row, strict=True)) for row in zip(*lists, strict=True)]
+    columns = list(records.values()) if isinstance(records, dict) else []
+    lists = [column for column in columns if isinstance(column, list)]
+    if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
+        keys = dict.fromkeys(chain.from_iterable(columns))
+        records = [{column: cells.get(key) for column, cells in records.items()} for key in keys]
+    elif len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
+        (records,) = lists
+    elif columns and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
+        records = [dict(zip(records, row, strict=True)) for row in zip(*lists, strict=True)]
     records = records if isinstance(records, list) else [records]
     yield from ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
 
 
-def _json_rows(lines: Iterable[str], name: str, suffix: str, reading: FileReading) -> Rows:
-    """The rows of JSON objects, lists or texts; the first that has the columns decides their names for all."""
+def records_of(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
+    """The records of texts, lists of one or two, and dicts, whose columns the first that has them decides for all."""
     columns: Columns | None = None
-    for number, (where, record) in enumerate(_json_records(lines, name, suffix), 1):
-        items = [record] if isinstance(record, str) else record
-        row = {str(at): cell for at, cell in enumerate(items, 1)} if isinstance(items, list) else items
-        if not isinstance(row, dict):
-            yield row if isinstance(row, PairsError) else bad_record(where, "is no JSON object, list or text")
-            continue
-        if columns is None:
+    names: list[Any] = []
+    for number, (where, item) in enumerate(rows, 1):
+        row = [item] if isinstance(item, Text) else item
+        if isinstance(row, list | tuple) and (reading.columns is not None or reading.id is not None):
+            row = {str(at): cell for at, cell in enumerate(row, 1)}
+        if isinstance(row, list | tuple):  # a B of None stands for none
+            yield _record_of(where, Place(file, number), row[:1] if len(row) == 2 and row[1] is None else row)
+        elif not isinstance(row, Mapping):
+            yield row if isinstance(row, PairsError) else bad_record(where, "it is no text, list or object")
+        else:
             try:
-                columns = pick_columns(reading, names := list(row))
+                if columns is None:
+                    names = list(row)
+                    columns = pick_columns(reading, list(map(str, names)))
+                yield columns.record(where, file, number, [row.get(name) for name in names])
             except PairsError as error:
                 yield PairsError(f"{where}: {error.what}", error.remedy)
-                continue
-        yield columns.record(where, name, number, [row.get(column) for column in names])
 
 
 def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -> Rows:
@@ -486,23 +488,23 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
         import pyarrow.parquet
-    is_parquet = suffix in (".parquet", ".pq")
-    if is_parquet:  # a checksum is seldom there, but where one is, a changed letter is found
+    if suffix in (".parquet", ".pq"):  # a checksum is seldom there, but where one is, a changed letter is found
         table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+        names = table.schema_arrow.names
     else:
         is_file = file.read(6) == b"ARROW1"
         file.seek(0)
         table = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-    names = (table.schema_arrow if is_parquet else table.schema).names
+        names = table.schema.names
     columns = pick_columns(reading, names)
     wanted = [names[place] for place in columns.places]
-    if is_parquet:
+    if suffix in (".parquet", ".pq"):
         batches = table.iter_batches(_ROWS, columns=wanted, use_threads=False)
     else:
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else iter(table)
     number = 0
     for batch in batches:
-        batch.validate(full=not is_parquet)  # a file that lies about itself would show other memory
+        batch.validate(full=True)  # a file that lies about itself would show other memory
         for cells in zip(*(batch[column].to_pylist() for column in wanted), strict=True):
             number += 1
             row = dict(zip(columns.places, cells, strict=True))
@@ -510,7 +512,7 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
 
 
 def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
-    """The rows of a workbook's first visible sheet, without blank ones; `note` is told which, if there are several."""
+    """The rows of a workbook's first visible sheet; blank ones count. `note` is told which, if there are several."""
     with needs(f"reading {name} needs python-calamine", "excel", PairsError):
         from python_calamine import SheetVisibleEnum
     import pandas as pd
@@ -519,12 +521,8 @@ def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) 
     sheet = next(sheet.name for sheet in book.book.sheets_metadata if sheet.visible == SheetVisibleEnum.Visible)
     if len(book.sheet_names) > 1:
         note(f"{name}: its first visible sheet is read, {sheet!r}")
-    frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False)
-    table = enumerate(frame.replace("", None).itertuples(index=False), 1)
-    rows = [(number, cells) for number, cells in table if any(cell is not None for cell in cells)]
-    if not rows:
-        raise PairsError(f"{name} is empty", "its first row must name the columns")
-    first, header = rows[0]
-    columns, has_names = _begin_table(name, ["" if cell is None else str(cell) for cell in header], reading, note)
-    for number, cells in rows[has_names:]:
-        yield columns.record(f"{name}: row {number}", name, number - first + (not has_names), cells)
+    frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False).replace("", None)
+    blank = frame.isna().all(axis=1)
+    rows = enumerate(zip(frame.itertuples(index=False), blank, strict=True), 1)
+    table = (None if is_blank else (f"{name}: row {number}", cells) for number, (cells, is_blank) in rows)
+    return _table_rows(dropwhile(lambda row: row is None, table), name, reading, note)

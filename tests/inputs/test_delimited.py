@@ -125,11 +125,6 @@ class TestHeader:
         with pytest.raises(PairsError, match="its number of fields is 1, and 3 are needed"):
             read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))
 
-    def test_a_first_line_of_data_is_hinted_at(self, make: Make) -> None:
-        with pytest.raises(PairsError) as caught:
-            read(make("p.tsv", "gj04\t1\t\tOur friends won't buy this.\n"))
-        assert "none is known to hold sentences" in caught.value.what and "--no-header" in caught.value.remedy
-
 
 class TestSeparator:
     @pytest.mark.parametrize(("between", "named"), [(";", "semicolons"), ("\t", "tabs")])

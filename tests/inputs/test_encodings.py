@@ -36,7 +36,6 @@ def table(pairs: list[tuple[str, ...]], between: str = "\t") -> str:
     [
         ("utf-8-sig", None, []),
         ("utf-16", None, []),
-        ("utf-32", None, []),
         ("cp1252", None, [GUESSED]),
         ("cp1252", "windows-1252", []),
         ("utf-16-le", "utf-16-le", []),

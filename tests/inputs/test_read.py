@@ -123,7 +123,11 @@ BAD = {
     "jsonl": [
         ("null", '{"sentence_a": "c", "sentence_b": null}', "sentence B is missing"),
         ("a number", '{"sentence_a": 1, "sentence_b": "d"}', "sentence A is of the class int, and not text"),
-        ("an object", '{"sentence_a": {"en": "c"}, "sentence_b": "d"}', "sentence A is an object with the fields en"),
+        (
+            "an object",
+            '{"sentence_a": {"en": "c"}, "sentence_b": "d"}',
+            "sentence A is of the class dict with the fields en",
+        ),
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
         ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
         (
@@ -132,7 +136,7 @@ BAD = {
             "is not valid JSON: Expecting ',' delimiter: line 2 column 1",
         ),
         ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON: Extra data: line 1 column 21"),
-        ("an array", '["c", "d"]', "sentence A is missing"),
+        ("an array", '["c", "d", "e"]', "it has 3 cells, where one or two sentences are expected"),
         ("deep", "[" * 200_000, "is not valid JSON: maximum recursion depth"),
         ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not valid JSON: Exceeds the limit"),
     ],
@@ -203,20 +207,20 @@ class TestJsonDocuments:
         [
             ('["a", "b"', "is not valid JSON: Expecting ',' delimiter: line 1 column 10"),
             ("[" * 40_000, "is not valid JSON: maximum recursion depth"),
-            ("[1, 2]", "is no JSON object, list or text"),
-            ("5", "is no JSON object, list or text"),
+            ("[1, 2]", "it is no text, list or object"),
+            ("5", "it is no text, list or object"),
         ],
     )
     def test_refused(self, make: Make, content: str, why: str) -> None:
         assert why in refusal(make("p.json", content)).what
 
     def test_bad_records_are_left_out(self, make: Make) -> None:
-        good, bad = skipping(make("p.json", '[{"text": "a"}, {}, {"text": null}, "x", {"text": "c"}]'))
+        good, bad = skipping(make("p.json", '[{"text": "a"}, {}, {"text": null}, 5, {"text": "c"}]'))
         assert [(record.pair.a, record.place.row) for record in good] == [("a", 1), ("c", 5)]
         assert bad == [
             "p.json: record 2: sentence A is missing",
             "p.json: record 3: sentence A is missing",
-            "p.json: record 4: sentence A is missing",
+            "p.json: record 4: it is no text, list or object",
         ]
 
     def test_columns_are_joined_by_key(self, make: Make) -> None:
@@ -243,7 +247,10 @@ class TestParquet:
             (b"", "is not a valid .parquet file"),
             (b"PAR1" * 10, "is not a valid .parquet file"),
             (parquet({"text": pa.nulls(2)}), "row 1: sentence A is missing"),
-            (parquet({"text": [{"de": "a", "en": "b"}]}), "row 1: sentence A is an object with the fields de, en"),
+            (
+                parquet({"text": [{"de": "a", "en": "b"}]}),
+                "row 1: sentence A is of the class dict with the fields de, en",
+            ),
         ],
     )
     def test_refused(self, make: Make, content: bytes, why: str) -> None:
