@@ -31,11 +31,10 @@ class Alignments:
     def read(cls, path: Path | str) -> Alignments:
         """Read a file. Raises: PairsError if it cannot be."""
         try:
-            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+            return cls(str(path), tuple(Path(path).read_text(encoding="utf-8-sig").splitlines()))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             raise PairsError(f"cannot read the alignments {path}: {why}", "give a text file, a line a pair") from None
-        return cls(str(path), tuple(lines))
 
     def of_one(self, pair: Pair) -> Pair:
         """A pair that is alone, with the links of the only line. Raises: PairsError."""
@@ -44,21 +43,19 @@ class Alignments:
 
     def linked(self, records: Iterator[Record], *, to_the_end: bool = True) -> Iterator[Record]:
         """Records whose targets know their links, those in the line of the record's number. Raises: PairsError."""
-        number, files = 0, set[str]()
+        number, files, short = 0, set[str](), f"{self.path} has {len(self.lines)} lines, and"
+        remedy = "give one file of pairs, and a line of links for each of its pairs"
         for record in records:
             number = record.place.row
             files.add(record.place.file)
             if number > len(self.lines) or len(files) > 1:
-                there = "the pairs are in several files" if len(files) > 1 else f"there is a pair {number}"
-                remedy = "give one file of pairs, and a line of links for each of its pairs"
-                raise PairsError(f"{self.path} has {len(self.lines)} lines, and {there}", remedy)
+                raise PairsError(f"{short} there is a pair {number}, or pairs are in several files", remedy)
             try:
                 yield replace(record, pair=linked(record.pair, self.lines[number - 1]))
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
         if to_the_end and number < len(self.lines):
-            what = f"{self.path} has {len(self.lines)} lines, and the pairs end with pair {number}"
-            raise PairsError(what, "give one line of links for each pair")
+            raise PairsError(f"{short} the pairs end with pair {number}", remedy)
 
 
 def linked(pair: Pair, line: str) -> Pair:

@@ -317,7 +317,7 @@ def collate(
         sentence=sentence,
         text_id=_padded(texts, -1),
         frequent=None if frequent is None else torch.from_numpy(frequent),
-        related=None if relation is None else relation.related(units),
+        related=None if relation is None else relation(units),
         unit=_padded([encoded.unit for encoded in inputs], -1) if merges else None,
         asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={

@@ -130,24 +130,19 @@ def opened(name: str) -> Iterator[IO[bytes]]:
         what, remedy = f"cannot read {shown(name)}: {_reason(error)}", "check the name, and that you may read it"
         if isinstance(error, ImportError):
             remedy = "run: pip install 'attnscan[stores]'"
-        elif is_open and not getattr(error, "errno", None):
-            if isinstance(error, MemoryError) and not is_table:  # a damaged table may ask for any amount
-                raise
-            if packing:
-                what, remedy = f"{shown(name)} is not a whole {packing} file: {_reason(error)}", "compress it again"
-            elif is_table:
-                what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
-                remedy = "write it again, without a password"
-            elif not scheme_of(name) and not isinstance(error, UnicodeError):  # a fault of ours
-                raise
+        elif is_open and packing and not getattr(error, "errno", None):
+            what, remedy = f"{shown(name)} is not a whole {packing} file: {_reason(error)}", "compress it again"
+        elif is_open and is_table and not getattr(error, "errno", None):
+            what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
+            remedy = "write it again, without a password"
+        elif is_open and not scheme_of(name) and not isinstance(error, OSError | UnicodeError):  # a fault of ours
+            raise
         raise PairsError(what, remedy) from None
 
 
 @contextmanager
 def _open(name: str, packing: str) -> Iterator[Any]:
     if name == STDIN:
-        if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
-            raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
         yield sys.stdin.buffer
     elif not packing and not scheme_of(name):
         with Path(name).open("rb") as stream:

@@ -8,12 +8,10 @@ most frequent words are never related, for what these have in common is that the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -25,30 +23,13 @@ _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
 _TOP_SHARE = 0.0001  # at or above the 99.99th percentile
 _FEWEST = 1000  # words; of fewer, a ten-thousandth of the pairs is next to nothing
-_ROWS = 16_384  # of the table that are looked at at once, for memory's sake
-_ROWS_OF_HAND = 512  # and of a hand
+_ROWS, _ROWS_OF_HAND = 16_384, 512  # of the table, and of a hand, that are looked at at once, for memory's sake
 _TOGETHER = 16  # words whose neighbours are sought at once, always as many: another number would round otherwise
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
 
-class Relation(Protocol):
-    """What says which words are related."""
-
-    def related(self, inputs: Sequence[Units]) -> Tensor:
-        """Which units of each input are related, none to itself. Shape: [input, unit, unit], bool, symmetric."""
-
-
-@dataclass(frozen=True)
-class Both:
-    """Related for both of two relations: of two models that read the same tokens."""
-
-    first: Relation
-    second: Relation
-
-    def related(self, inputs: Sequence[Units]) -> Tensor:
-        """As `Relation.related`."""
-        ours = self.first.related(inputs)
-        return ours & self.second.related(inputs).to(ours.device)
+Relation = Callable[[Sequence[Units]], Tensor]
+"""Says which units of some inputs are related. Shape: [input, unit, unit], bool, symmetric."""
 
 
 @dataclass(frozen=True)
@@ -62,36 +43,29 @@ class Relatedness:
     """Of each word that was asked for so far, its nearest ones and their cosines."""
 
     def related(self, inputs: Sequence[Units]) -> Tensor:
-        """As `Relation.related`, where the embeddings are. A word of several tokens is related to none."""
-        words = self.words.of_units(inputs)
-        known = np.where(words < len(self.embedding), words, NO_WORD)
-        ids, numbers = (torch.from_numpy(array) for array in np.unique(known, return_inverse=True))
-        places = numbers.view(words.shape).to(self.embedding.device)
-        table = self._related(ids.to(self.embedding.device), places)
-        return table[places[:, :, None], places[:, None, :]]
+        """Which units of each input are related, none to itself. A word of several tokens is related to none.
 
-    def _related(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Which of some words are related, if an input has both.
-
-        Shape: `ids` [word], in order; `places` [input, unit], of words in `ids` -> [word, word], bool.
+        Shape: [input, unit, unit], bool, symmetric, where the embeddings are.
         """
-        related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=ids.device)
-        if self.threshold > 1:
-            return related
-        directions = self._directions(ids.clip(0))
-        frequent = torch.isin(ids, self._ids[: len(self.words.frequent)])
-        # only words that are near enough, by all but rounding, have their neighbours sought
-        near = directions @ directions.T >= self.threshold - _ROUNDING
-        near &= (ids != NO_WORD) & (ids != NO_WORD)[:, None] & ~(frequent & frequent[:, None])
-        inside = torch.zeros(len(ids), len(places), device=ids.device)
-        inside[places, torch.arange(len(places), device=ids.device)[:, None]] = 1
-        pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
-        self._seek(set(ids[pairs].flatten().tolist()))
-        for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
-            there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
-            if min(there, back) >= self.threshold:
-                related[first, second] = related[second, first] = True
-        return related
+        device = self.embedding.device
+        words = torch.from_numpy(self.words.of_units(inputs)).to(device)
+        ids, places = words.unique(return_inverse=True)
+        related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
+        if self.threshold <= 1:
+            directions = self._directions(ids.clip(0))
+            frequent = torch.isin(ids, self._ids[: len(self.words.frequent)])
+            # only words that are near enough, by all but rounding, have their neighbours sought
+            near = directions @ directions.T >= self.threshold - _ROUNDING
+            near &= (ids != NO_WORD) & (ids != NO_WORD)[:, None] & ~(frequent & frequent[:, None])
+            inside = torch.zeros(len(ids), len(places), device=device)
+            inside[places, torch.arange(len(places), device=device)[:, None]] = 1
+            pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
+            self._seek(set(ids[pairs].flatten().tolist()))
+            for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
+                there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
+                if min(there, back) >= self.threshold:
+                    related[first, second] = related[second, first] = True
+        return related[places[:, :, None], places[:, None, :]]
 
     @cached_property
     def threshold(self) -> float:
@@ -133,9 +107,7 @@ class Relatedness:
         Shape: [direction, dimension] -> [direction, vocabulary].
         """
         mean, scale = self._centre
-        parts = [
-            rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)
-        ]  # this way round, the faster one
+        parts = [rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)]  # the faster way round
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
         return cosine.masked_fill_(torch.ones_like(scale, dtype=torch.bool).index_fill(0, self._ids, False), -2)
 

@@ -39,27 +39,25 @@ class Sentence:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise InputError(f"the text of a sentence is of the class {type(self.text).__name__}", "give text")
+        if self.words is None and self.tags:
+            raise InputError("tags are given and words are not", "give words=[(start, end), ...]")
         if self.words is None:
-            if self.tags:
-                raise InputError("tags are given and words are not", "give words=[(start, end), ...]")
             return
-        remedy = (
-            'give words=[(start, end), ...], in order and without overlap, and tags={"upos": [...]}, a value a word'
-        )
+        what = f"words is {self.words!r:.60}, in a text of {len(self.text)} characters, and tags {self.tags!r:.60}"
         try:
             words = tuple((index(first), index(last)) for first, last in self.words)
             tags = {  # scalars of numpy become plain values
                 name: tuple(value.item() if hasattr(value, "item") else value for value in values)
                 for name, values in dict[str, Any](self.tags).items()
             }
+            bounds = [0, *chain.from_iterable(words), len(self.text)]
+            if bounds != sorted(bounds):
+                raise ValueError
+            if any(len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag) for tag in tags.values()):
+                raise ValueError
         except (TypeError, ValueError):
-            raise InputError(f"words is {self.words!r:.60}, tags {self.tags!r:.60}", remedy) from None
-        bounds = [0, *chain.from_iterable(words), len(self.text)]
-        if bounds != sorted(bounds):
-            raise InputError(f"words is {self.words!r:.60}, in a text of {len(self.text)} characters", remedy)
-        for name, values in tags.items():
-            if len(values) != len(words) or not all(isinstance(value, Tag) for value in values):
-                raise InputError(f"tags[{name!r}] is {values!r:.60}, for {len(words)} words", remedy)
+            remedy = "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word"
+            raise InputError(what, remedy) from None
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tags", tags)
 

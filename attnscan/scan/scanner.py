@@ -333,4 +333,4 @@ class Scanner:
         """Which words are related, by the model's own embeddings; None if identical ones alone count."""
         if not self.options.related:
             return None
-        return self.loaded.relatedness
+        return self.loaded.relatedness.related

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.related import Both
+from attnscan.inputs.related import Relation
 from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.tokens import Units
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import check_finite
 from attnscan.results.behaviour import Labels
@@ -91,7 +92,7 @@ def compare(
     if scanner_a.relation is None or scanner_b.relation is None:
         alike = "only identical words count: --no-related."
     elif same_tokens:
-        relation = Both(scanner_a.relation, scanner_b.relation)
+        relation = _related_by_both(scanner_a.relation, scanner_b.relation)
         alike = "words are related where the embeddings of both models say so."
     a, b = (own.with_options(labelled=True).exact().changed(relation=relation) for own in (scanner_a, scanner_b))
     options, skipped = a.options, Seen()
@@ -137,6 +138,16 @@ def compare(
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
     signature_a, signature_b = (scanner.signature(seen.joined(skipped, 0)) for scanner in (a, b))
     return Comparison(labels, se, matched, divergence, match, (signature_a, signature_b), least, alike)
+
+
+def _related_by_both(first: Relation, second: Relation) -> Relation:
+    """Words are related where both of two models say so."""
+
+    def related(inputs: Sequence[Units]) -> Tensor:
+        ours = first(inputs)
+        return ours & second(inputs).to(ours.device)
+
+    return related
 
 
 def _labelled_sums(scanner: Scanner, inputs: Sequence[EncodedInput], *others: Consumer) -> dict[str, Any]:

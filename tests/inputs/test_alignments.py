@@ -54,7 +54,7 @@ def test_what_is_no_alignment_of_the_pair_is_said(pair: Pair, line: str, why: st
 @pytest.mark.parametrize(
     ("lines", "rows", "why"),
     [
-        ("0-0\n", (1, 2), "has 1 lines, and there is a pair 2"),
+        ("0-0\n", (1, 2), "has 1 lines, and there is a pair 2, or pairs are in several files"),
         ("0-0\n0-0\n0-0\n", (1, 2), "has 3 lines, and the pairs end with pair 2"),
         ("0-0\n9-0\n", (1, 2), "links:2: '9-0' links no words"),
         ("0-0\n1-1\n2-2\n", (1, 3), None),  # one that is skipped keeps its line

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from attnscan.inputs.encode import whole_words
-from attnscan.inputs.related import Both, Relatedness
+from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import NO_WORD
 from attnscan.inputs.tokens import Units, WholeWords
 
@@ -90,19 +90,6 @@ def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
 def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
     assert Relatedness(rows, WORDS).threshold == math.inf
     assert not _found(rows, KING, QUEEN, RARE)
-
-
-def test_two_models_must_agree() -> None:
-    first, second = _rows(), _rows(1)
-    for rows, near in ((first, (QUEEN, RARE)), (second, (QUEEN, OTHER))):
-        for place in near:
-            _near(rows, place, KING)
-    relations = [Relatedness(rows, WORDS) for rows in (first, second)]
-    tokens = [NAMES[place] for place in (KING, QUEEN, RARE, OTHER)]
-    units = (tokens, [0] * 4, [0, 1, 2, 3])
-    (related,) = Both(*relations).related([units])
-    assert related.triu().nonzero().tolist() == [[0, 1]]
-    assert torch.equal(related, Both(*relations[::-1]).related([units])[0])
 
 
 @pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])

@@ -107,11 +107,6 @@ def test_every_float_becomes_float32(file: Path, dtype: str) -> None:
     np.testing.assert_allclose(saved.attention, ATTENTION, atol=1e-3)
 
 
-def test_tokens_may_be_bytes_of_utf8_or_not(file: Path) -> None:
-    tokens = np.array([b"[CLS]", "naïve".encode(), b"\xff", b"[SEP]"])
-    assert read_weights(saved_at(file, tokens=tokens)).tokens == ("[CLS]", "naïve", "\ufffd", "[SEP]")
-
-
 @pytest.mark.parametrize(
     ("tokens", "special", "segments"),
     [

@@ -17,7 +17,7 @@ from two_models import AFTER, BEFORE, PAIRS
 from work import compare
 
 from attnscan.errors import InputError, ModelError, TooLongError
-from attnscan.inputs.related import Units
+from attnscan.inputs.related import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
@@ -72,7 +72,7 @@ class _Told:
     pairs: frozenset[frozenset[str]]
 
     def related(self, inputs: Sequence[Units]) -> torch.Tensor:
-        """As `Relation.related`, for inputs of which every token is a unit."""
+        """For inputs of which every token is a unit."""
         found = torch.zeros(len(inputs), *[max(len(tokens) for tokens, *_ in inputs)] * 2, dtype=torch.bool)
         for row, (tokens, *_) in zip(found, inputs, strict=True):
             own = [[frozenset((a, b)) in self.pairs for b in tokens] for a in tokens]
@@ -80,8 +80,8 @@ class _Told:
         return found
 
 
-def _told(*pairs: str) -> _Told:
-    return _Told(frozenset(frozenset(pair.split()) for pair in pairs))
+def _told(*pairs: str) -> Relation:
+    return _Told(frozenset(frozenset(pair.split()) for pair in pairs)).related
 
 
 @pytest.mark.parametrize("match", ["place", "nearest"])
