@@ -60,9 +60,9 @@ $(VENV)/python.stamp:
 	touch $@
 
 $(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
-	$(INSTALL) --editable '.[bundled]'
+	$(INSTALL) --editable '.[bundled,excel,plot,serve]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/demo.stamp
-	$(INSTALL) --editable '.[bundled,parquet,plot,serve,dev,docs]'
+	$(INSTALL) --editable '.[bundled,excel,parquet,plot,serve,dev,docs]'
 	touch $@

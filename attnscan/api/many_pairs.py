@@ -17,7 +17,7 @@ from attnscan.results.files import is_stream
 from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.profile import Profile
-from attnscan.scan.options import OnProgress
+from attnscan.scan.options import OnProgress, note
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attnscan.scan.state import ScanState
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
+_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is told
 
 
 @overload
@@ -98,6 +99,25 @@ def ranked_by(scanner: Scanner, call: Call, state: Path | None = None, take: OnP
     return replace(result, html=heads_html)
 
 
+def _announcing(scanner: Scanner, start: int, total: int | None) -> OnProgress:
+    """What tells of a scan's progress and once, some seconds after its `start`, of one that takes minutes, how long."""
+    tell, began, is_said = scanner.progress, time.monotonic(), total is None
+
+    def step(doing: str, done: int | None, of: int | None) -> None:
+        nonlocal is_said
+        tell(doing, done, of)
+        seconds = time.monotonic() - began
+        if is_said or total is None or not done or done <= start or seconds < _SOON:
+            return
+        is_said, scoring = True, seconds * (total - start) / (done - start)
+        asking = 3 if scanner.measure is not None else 1  # which words are predictive takes up to twice as long
+        if asking * scoring >= _LONG:
+            alone = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
+            note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{alone}")
+
+    return step
+
+
 def scanned(
     scanner: Scanner,
     pairs: PairsInput,
@@ -120,6 +140,7 @@ def scanned(
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
     reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
+    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many()))
     when = time.monotonic()
 
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:

@@ -128,6 +128,8 @@ for command_name, about in COMMANDS.items():
 
 def main() -> None:
     """Run the command line."""
+    if sys.stdout is None:  # the shell's `>&-`
+        sys.exit("attnscan: standard output is closed; leave it open, or send it to /dev/null")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without UTF-8 gets all
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home where it cannot keep anything
     gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end

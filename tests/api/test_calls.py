@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,19 @@ def test_how_files_are_read_is_of_no_sentence(how: dict[str, Any]) -> None:
     for given in ({"columns": "a"}, {"header": False}, {"quoting": "csv"}, {"on_bad": print}):
         with pytest.raises(OptionError, match="is for pairs"):
             attnscan.classify(A, **given, **how)
+
+
+def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "attnscan")
+    pairs = [(f"the cat {word} sat", "a dog ran") for word in ["one", "two", "three", "four", "five", "six"]]
+    attnscan.heads(pairs, model="bundled", predictive="off")
+    assert not [line for line in caplog.messages if "on this machine" in line]
+    monkeypatch.setattr("attnscan.api.many_pairs._SOON", 0)
+    monkeypatch.setattr("attnscan.api.many_pairs._LONG", 0)
+    for predictive, more in (("off", ""), ("auto", r"; with predictive off about \d+")):
+        caplog.clear()
+        attnscan.heads(pairs, model="bundled", predictive=predictive)
+        said = [line for line in caplog.messages if "on this machine" in line]
+        assert len(said) == 1 and re.fullmatch(rf"this takes about \d+ minutes on this machine{more}", said[0])

@@ -43,6 +43,12 @@ def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(t
     assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
 
 
+def test_a_closed_standard_output_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="standard output is closed; leave it open"):
+        main()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 @pytest.mark.parametrize("arguments", [["patterns"], ["classify", "שלום 😀", "--model", "bundled"]], ids=" ".join)
 def test_a_terminal_of_any_encoding_gets_every_line(

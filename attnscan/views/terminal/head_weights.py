@@ -25,7 +25,7 @@ _MARK = COLORS["next-word"]
 _LINKED = "+"  # behind a weight between words that gold links align
 _EDGES = 20
 _SHADES = ("·", "░░", "▒▒", "▓▓", "██")
-_SHADE_WIDTH, _HELPER_WIDTH = 3, 18
+_SHADE_WIDTH = 3
 
 
 def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
@@ -127,17 +127,18 @@ def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     keys = np.flatnonzero(measured.any(axis=0)).tolist()
     label = min(_LABEL, max(cell_len(plain(unit)) for unit in result.units))
     left, ruler = 5 + label, "".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys)
-    shaded = left + len(ruler) + _HELPER_WIDTH <= width
+    queries = np.flatnonzero(measured.any(axis=1)).tolist()
+    helpers = {query: _helpers(result, query) for query in queries}
+    shaded = left + len(ruler) + 1 + max(best[0].cell_len for best in helpers.values()) <= width
     lines = [Text(" " * left + ruler, style="dim")] if shaded else []
-    for query in np.flatnonzero(measured.any(axis=1)).tolist():
+    for query in queries:
         name = plain(result.units[places[query]]).strip()
         line = Text.assemble((f"{places[query]:>3} ", "dim"), _fit(name, label) + " ")
         for key in keys if shaded else ():  # how much of the row's best helper
             level = int(np.ceil(shares[query, key] * (len(_SHADES) - 1))) if measured[query, key] else 0
             shade = _SHADES[level] if measured[query, key] else ""
             line.append(shade.rjust(_SHADE_WIDTH), _MARK if level else "dim")
-        helpers = next(flowed(_helpers(result, query), width - line.cell_len - 2))
-        lines.append(line.append("  ").append_text(helpers))
+        lines.append(line.append(" ").append_text(next(flowed(helpers[query], width - line.cell_len - 1))))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
     title = Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold")
     return Group(model_line(result.signature), "", title, *lines, Text(result.help.description, style="dim"))
