@@ -5,7 +5,6 @@ intervals.py       what standard errors say: intervals, p-values, false discover
 scores.py          every head's score on every pattern
 behaviour.py       what each head does in a word: its label, else its statement beside the average head; how sure
 card.py            everything about a head
-shown.py           what repr and print say of results
 signature.py       where a result comes from, and by what heads were read
 heads.py           every head on one input or over many pairs: labels, scores, ranks
 change.py          what is changed in one input or its model, and what that then says

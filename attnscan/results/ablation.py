@@ -11,17 +11,14 @@ import numpy as np
 
 from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
-from attnscan.results.shown import lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 from attnscan.results.terms import Replacement, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.05
-"""The largest p by rank at which a set of heads is said to cost more than others."""
-_ROUNDING = 1e-6
-"""Losses that differ by less, as a share of themselves, are equal: so much depends on how inputs were batched."""
+LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
+_ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,7 @@ class HeadSet:
 
     name: str
     heads: tuple[Head, ...]
-    controls: tuple[tuple[Head, ...], ...] = ()
-    """Distinct sets of as many heads of the same layers; none where no layer has others."""
+    controls: tuple[tuple[Head, ...], ...] = ()  # distinct sets of as many heads of the same layers
     possible: int = 0  # how many such sets there are
 
     @property
@@ -58,14 +54,13 @@ class Effect:
     intact: float  # of the model as it is; 0 where the quantity is itself a change
     ablated: float  # with the heads switched off
     others: tuple[float, ...]  # with each of the set's controls switched off instead
-    control: float  # the mean over the controls, of which `spread` is the standard deviation
-    spread: float
-    effect: float  # `ablated` minus `control`; `se` is its standard error, over pairs and controls
-    se: float
+    control: float  # the mean over the controls
+    spread: float  # their standard deviation
+    effect: float  # `ablated` minus `control`
+    se: float  # its standard error, over pairs and controls
     loss: float  # the effect as a loss: above 0 if these heads are worth more than others
     interval: float  # half the width of the effect's 95 % interval, by t with `pairs` - 1 degrees of freedom
-    rank: float
-    """The set's place by loss among itself and its controls: 1 if it loses more than each. Equal ones come first."""
+    rank: float  # the set's place by loss among itself and its controls, from 1; equal ones come first
     p: float  # how probable such a rank is if the set is no different from its controls, by Phipson and Smyth (2010)
     n: int  # words, or answers
     pairs: int
@@ -89,10 +84,7 @@ class Effect:
 
     @property
     def conclusion(self) -> str:
-        """What the rank says, and how far the effect is from zero; empty where nothing is known.
-
-        An effect may be several errors from zero and still be one that other heads have: so the rank decides.
-        """
+        """What the rank says, and how far the effect is from zero, which does not decide; empty for NaN."""
         if math.isnan(self.rank):
             return ""
         side, controls = "above" if self.loss > 0 else "below", len(self.others)
@@ -100,8 +92,8 @@ class Effect:
         at = f"{far}rank {self.rank:.0f} of {controls + 1}"
         if self.p <= LEVEL:
             return f"costs more than other heads ({at})"
-        few = f"; {counted(controls, 'control')} cannot tell more" if self.rank == 1 else ""
-        return f"is not seen to cost more than other heads ({at}{few})"
+        at += f"; {counted(controls, 'control')} cannot tell more" if self.rank == 1 else ""
+        return f"is not seen to cost more than other heads ({at})"
 
 
 @dataclass(frozen=True)
@@ -118,19 +110,13 @@ class Ablation:
     signature: Signature  # where the result comes from: model, versions, device, input
 
     def __repr__(self) -> str:
-        about = [f"switched off by {self.replace}, sets chosen {self.chosen_by}"]
-        for quantity, effects in self.by_quantity.items():
-            told = [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in effects]
-            about.append(f"effect beside other heads, by {quantity.name}: {', '.join(told)}")
-        return lines(self, self.signature, self.grid, *about)
+        return described(self, self.signature, f"{len({effect.set for effect in self.effects})} sets of heads")
 
     @property
     def by_quantity(self) -> dict[Quantity, list[Effect]]:
         """The effects by each quantity that was measured."""
-        by: dict[Quantity, list[Effect]] = {}
-        for effect in self.effects:
-            by.setdefault(effect.quantity, []).append(effect)
-        return by
+        quantities = dict.fromkeys(effect.quantity for effect in self.effects)
+        return {quantity: [effect for effect in self.effects if effect.quantity == quantity] for quantity in quantities}
 
     @property
     def alone(self) -> bool:
@@ -141,14 +127,13 @@ class Ablation:
         """One row for each set and quantity."""
         import pandas as pd
 
-        first, last = ("intact", "ablated", "control", "effect", "se", "spread"), ("n", "pairs", "conclusion")
         rows = []
         for effect in self.effects:
             row: dict[str, Any] = {"model": self.signature.model, "set": effect.set.name}
             row |= {"heads": len(effect.set.heads), "measure": effect.quantity.name}
-            row |= {name: getattr(effect, name) for name in first}
+            row |= {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se", "spread")}
             row |= {"controls": len(effect.others), "rank": effect.rank, "p": effect.p, "overlap": effect.set.overlap}
-            rows.append(row | {name: getattr(effect, name) for name in last})
+            rows.append(row | {name: getattr(effect, name) for name in ("n", "pairs", "conclusion")})
         frame = pd.DataFrame(rows).astype({"rank": "Int64"})
         about = ("replace", "draws", "chosen_by", "choosing_pairs", "measured_pairs")
         frame.attrs = {"signature": asdict(self.signature), **{name: getattr(self, name) for name in about}}

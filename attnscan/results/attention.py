@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike, Heads
-from attnscan.results.shown import shaped
+from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike
 
 PADDING = -2  # what stands for a sentence where a token only fills up
 
@@ -24,15 +23,12 @@ class Chosen:
 
     grid: Grid
     rows: tuple[int, ...]  # the tokens whose rows of weights are kept, in the order of the text
-    heads: tuple[Head, ...] | None = None
-    """Arrays hold these, in this order, as if they were one layer; None for all heads."""
+    heads: tuple[Head, ...] | None = None  # arrays hold these, in this order, as if they were one layer; None for all
 
 
 @dataclass(frozen=True)
 class Attention:
     """What every head did on one input, token by token; or some heads, on some tokens."""
-
-    __repr__ = shaped
 
     tokens: tuple[str, ...]  # their texts, in order; of cross attention the source's, and behind them the target's
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
@@ -42,21 +38,17 @@ class Attention:
     """Which keys each query may see. Shape: [layer, query, key]; None where some heads alone are kept."""
     query: NDArray[np.float32] | None
     """After any rotation, before scaling. Shape: [layer, head, query, neuron]; None if the model shows none."""
-    key: NDArray[np.float32] | None
-    """Likewise; grouped keys are repeated for each head. Shape: [layer, head, key, neuron]."""
-    scaling: tuple[float, ...] = ()
-    """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
+    key: NDArray[np.float32] | None  # likewise, grouped keys for each head. Shape: [layer, head, key, neuron]
+    scaling: tuple[float, ...] = ()  # what each layer multiplies q·k with before the softmax; empty without queries
     unit: tuple[int, ...] = ()  # which scored unit each token belongs to; empty if each is one
     norms: NDArray[np.float32] | None = None
-    """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
+    """‖f(x_j)‖: how long each key's value is behind the head's slice of the output projection.
 
     Shape: [layer, head, key]; None if the model does not show it."""
-    chosen: Chosen | None = None
-    """Which heads and queries `weights`, `query`, `key`, `norms` and the rows of `visible` are of; None for all."""
+    chosen: Chosen | None = None  # the heads and queries that arrays are of; None for all
     kind: AttentionKind = AttentionKind.ONLY
     layers: tuple[int, ...] = ()  # the numbers of its layers in the model; empty where every layer has attention
-    source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind them ask."""
+    source: int = 0  # of cross attention, how many tokens are the source's, the keys; the target's behind them ask
 
     @property
     def grid(self) -> Grid:
@@ -90,12 +82,10 @@ class Attention:
 
     def place(self, named: HeadLike) -> tuple[int, int]:
         """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
-        head = self.grid.head(named)
-        if self.chosen is None or self.chosen.heads is None:
-            return head.place
-        if head not in self.chosen.heads:
+        head, kept = self.grid.head(named), None if self.chosen is None else self.chosen.heads
+        if kept is not None and head not in kept:
             raise SelectionError(f"the weights of {head.name} were not kept", "name it among the heads that are wanted")
-        return 0, self.chosen.heads.index(head)
+        return head.place if kept is None else (0, kept.index(head))
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
@@ -108,9 +98,7 @@ class Attention:
         return replace(self, **arrays, visible=visible, chosen=chosen)  # type: ignore[arg-type]
 
     def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
-        """A head's weights of some queries. Shape: [query, key]. Raises: SelectionError if they were not kept."""
-        if not set(queries) <= set(self.rows):
-            raise SelectionError("not all of these queries were kept", "name their tokens among those that are wanted")
+        """A head's weights of some queries that were kept. Shape: [query, key]."""
         weights: NDArray[np.float32] = self.weights[self.place(named)][np.searchsorted(self.rows, queries)]
         return weights
 
@@ -131,25 +119,18 @@ class Attention:
         """Merge tokens into words: each is given its pieces' sum, and gives their mean; only weights are kept."""
         if len(words) == len(self.tokens):
             return self
-        unit, rows, visible = np.array(self.unit), list(self.rows), self.visible
+        unit, rows = np.array(self.unit), list(self.rows)
         into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
         first, kept = into.argmax(0), np.unique(unit[rows])
         mean = into[rows][:, kept].T
-        weights = mean / mean.sum(-1, keepdims=True) @ self.weights @ into
-        return replace(
-            self,
-            tokens=tuple(words),
-            sentence=tuple(self.sentence[i] for i in first),
-            segments=tuple(self.segments[i] for i in first),
-            weights=carried_shares(weights, np.ones(1)).astype(np.float32),
-            visible=None if visible is None else visible[:, np.searchsorted(rows, first[kept])][:, :, first],
-            query=None,
-            key=None,
-            unit=tuple(range(len(words))),
-            norms=None,
-            chosen=self.chosen and replace(self.chosen, rows=tuple(kept.tolist())),
-            source=int(unit[self.source]) if self.source else 0,
-        )
+        weights = carried_shares(mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1))
+        at_first = {name: tuple(np.array(getattr(self, name))[first].tolist()) for name in ("sentence", "segments")}
+        changes: dict[str, Any] = {"tokens": tuple(words), **at_first, "weights": weights.astype(np.float32)}
+        changes |= {"unit": tuple(range(len(words))), "source": int(unit[self.source]) if self.source else 0}
+        changes |= {"chosen": self.chosen and replace(self.chosen, rows=tuple(kept.tolist()))}
+        if self.visible is not None:
+            changes["visible"] = self.visible[:, np.searchsorted(rows, first[kept])][:, :, first]
+        return replace(self, query=None, key=None, norms=None, **changes)
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled. Shape: [key, neuron]."""
@@ -159,18 +140,9 @@ class Attention:
         products *= self.scaling[head.row]
         return products
 
-    def mean_weights(self, heads: Heads) -> NDArray[np.float32]:
-        """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
-        chosen = np.stack([self.weights[self.place(head)] for head in self.grid.select(heads)])
-        return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
-
     @classmethod
     def of(
-        cls,
-        saved: SavedWeights,
-        sentence: tuple[int, ...],
-        unit: tuple[int, ...] = (),
-        kind: AttentionKind = AttentionKind.ONLY,
+        cls, saved: SavedWeights, sentence: tuple[int, ...], unit: tuple[int, ...], kind: AttentionKind
     ) -> Attention:
         """The attention that a file of saved weights holds, which has no queries and keys."""
         weights, source = saved.attention, saved.source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first, followed
-from attnscan.results.shown import shaped
 from attnscan.results.signature import Reading
 from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD
 
@@ -23,10 +22,10 @@ WORD_CLASSES = tuple(
 )
 """Where a word's attention on words goes. `elsewhere` is the rest of the other sentence."""
 CLASSES = SPECIAL_CLASSES + WORD_CLASSES  # a key is of the first class that fits
-FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), len(CLASSES) + 4)
-"""The other columns that are summed: attention on frequent and on rare words, and what two rows have in common with it:
-an even one, and the mean row of the input's other words."""
-COLUMNS = len(CLASSES) + 4
+_COLUMNS = (*CLASSES, "frequent", "rare", "even", "same-keys")
+"""What is summed: also attention on frequent and on rare words, and what two rows have in common with it: an even one,
+and the mean row of the input's other words."""
+COLUMNS = len(_COLUMNS)
 
 MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
 LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
@@ -37,7 +36,7 @@ FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
-_UNIONS: dict[str, str | tuple[int, ...]] = {
+_UNIONS = {
     "itself": "itself",
     "identical": "identical",
     "cross-sentence": "cross-sentence",
@@ -54,19 +53,16 @@ _UNIONS: dict[str, str | tuple[int, ...]] = {
     "punctuation": "punctuation",
     "own-sentence": f"itself identical {_AFTER} {_BEFORE}",
     "other-sentence": "cross-sentence elsewhere",
-    "frequent-words": (FREQUENT,),
-    "rare-words": (RARE,),
+    "frequent-words": "frequent",
+    "rare-words": "rare",
     "start": "start",
     "middle": "middle",
     "end": "end",
     DELIMITER: "start middle end",
-    "even": (EVEN,),
-    "same-keys": (SAME_KEYS,),
+    "even": "even",
+    "same-keys": "same-keys",
 }
-HABITS: dict[str, tuple[int, ...]] = {
-    name: tuple(map(CLASSES.index, union.split())) if isinstance(union, str) else union
-    for name, union in _UNIONS.items()
-}
+HABITS = {name: tuple(map(_COLUMNS.index, union.split())) for name, union in _UNIONS.items()}
 """What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
 It has the name of a pattern where it means the same keys."""
 SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only where special tokens are keys
@@ -118,22 +114,18 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Labels:
-    """What every head of a model does, by one reading of its attention."""
-
-    __repr__ = shaped
+    """What every head of a model does, by one reading of its attention. Shape: arrays are [layer, head]."""
 
     scores: Scores  # what the labels are of
     reading: Reading
     threshold: float = THRESHOLD  # how far above chance a label's pattern must be
-    statements: Statements | None = None
-    """The habits; None where they were not measured, and a head that follows no pattern has no label."""
-    stays: FloatArray | None = field(default=None, repr=False)
+    statements: Statements | None = None  # the habits; None where they were not measured
+    stays: FloatArray | None = None
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
-    rests on fewer than `FEWEST` units. None if that was not measured. Shape: [layer, head]."""
+    rests on fewer than `FEWEST` units. None if that was not measured."""
     drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
-    classes: ClassShares | None = field(default=None, repr=False)
-    """Where attention goes, class by class; None where that was not measured."""
+    classes: ClassShares | None = None  # where attention goes, class by class; None where that was not measured
 
     @property
     def grid(self) -> Grid:
@@ -146,42 +138,46 @@ class Labels:
         return self.scores.table(self.reading.among_words)
 
     @cached_property
-    def _followed(self) -> IntArray:
-        return followed(self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words)
+    def _pattern(self) -> NDArray[np.str_]:
+        """The pattern that each head follows, or nothing."""
+        place = followed(self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words)
+        return np.array([*self.scores.patterns, ""])[place]
 
     @property
     def follows(self) -> NDArray[np.bool_]:
-        """Which heads follow a pattern. Shape: [layer, head]."""
-        return np.asarray(self._followed >= 0)
+        """Which heads follow a pattern."""
+        return np.asarray(self._pattern != "")
 
     @cached_property
     def among_words(self) -> NDArray[np.str_]:
-        """The pattern that each head follows, else its habit, else nothing. Shape: [layer, head]."""
-        habits, none = self.statements, np.full(self.grid.shape, "")
-        habit = none if habits is None else np.array([*habits.names, ""])[habits.winner]
-        return np.where(self.follows, np.array([*self.scores.patterns, ""])[self._followed], habit)
+        """The pattern that each head follows, else its habit, else nothing."""
+        habits = self.statements
+        return (
+            self._pattern
+            if habits is None
+            else np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
+        )
 
     @cached_property
+    def _resting_place(self) -> NDArray[np.str_]:
+        """The pattern that each head rests by, or nothing."""
+        return np.array([*self.scores.patterns, ""])[resting_on(self.table, self.scores.patterns)]
+
+    @property
     def rests(self) -> NDArray[np.bool_]:
-        """Which heads give more than half of all words' attention to one resting place. Shape: [layer, head]."""
-        rests: NDArray[np.bool_] = self._rests_on >= 0
-        return rests
-
-    @cached_property
-    def _rests_on(self) -> IntArray:
-        """The pattern that each head rests by, by its place; -1 for none. Shape: [layer, head]."""
-        return resting_on(self.table, self.scores.patterns)
+        """Which heads give more than half of all words' attention to one resting place."""
+        return np.asarray(self._resting_place != "")
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
-        """What a head rests on, as `delimiter`, else `among_words`. Shape: [layer, head]."""
-        return np.where(self.rests, np.array([*self.scores.patterns, ""])[self._rests_on], self.among_words)
+        """What a head rests on, as `delimiter`, else `among_words`."""
+        return np.where(self.rests, self._resting_place, self.among_words)
 
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:
-        """Which heads' labels changed in more than 5 % of resamples, or rest on too little. Shape: [layer, head]."""
-        stays = np.ones(self.grid.shape) if self.stays is None else self.stays
-        return np.asarray(~(stays >= STAYS) & (self.label != ""))
+        """Which heads' labels changed in more than 5 % of resamples, or rest on too little."""
+        sure = True if self.stays is None else self.stays >= STAYS
+        return np.asarray(~np.broadcast_to(sure, self.grid.shape) & (self.label != ""))
 
     @cached_property
     def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
@@ -198,23 +194,26 @@ class Labels:
 
     @cached_property
     def share(self) -> FloatArray:
-        """The number that goes with `among_words`: a pattern's score, or a habit's share. Shape: [layer, head]."""
-        return self._of_among_words(0)
+        """The number that goes with `among_words`: a pattern's score, or a habit's share."""
+        shares = {name: share for name, (share, _, _) in self._measured.items()}
+        return np.select([self.among_words == name for name in shares], list(shares.values()), np.nan)
 
-    @property
+    @cached_property
     def average(self) -> FloatArray:
-        """The average head's number for it. Shape: [layer, head]."""
-        return self._of_among_words(2)
-
-    def _of_among_words(self, place: int) -> FloatArray:
-        has = [self.among_words == name for name in self._measured]
-        return np.select(has, [numbers[place] for numbers in self._measured.values()], np.nan)
+        """The average head's number for it."""
+        averages = {name: average for name, (_, _, average) in self._measured.items()}
+        return np.select([self.among_words == name for name in averages], list(averages.values()), np.nan)
 
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""
         share, chance, average = self._measured[name]
         own = float(share[head.place])
         return Numbers(own, float(chance[head.place]), average, 1 + int((share > own).sum()))
+
+    def nearest_pattern(self, head: Head) -> str:
+        """The pattern that a head follows, else the one by which it is farthest above chance."""
+        above = np.nan_to_num(self.table.above_chance[head.place], nan=-np.inf)
+        return str(self._pattern[head.place]) or self.scores.patterns[int(above.round(6).argmax())]
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
@@ -225,7 +224,7 @@ class Labels:
     @property
     def resting(self) -> list[Kind]:
         """The heads that rest, by what they rest on, those that rest most first."""
-        kinds = [self._kind(name, self.rests & (self.label == name)) for name in RESTING]
+        kinds = [self._kind(name, self._resting_place == name) for name in RESTING]
         return [kind for kind in kinds if kind.heads]
 
     def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:

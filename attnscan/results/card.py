@@ -12,7 +12,7 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
-from attnscan.results.shown import lines, shaped
+from attnscan.results.signature import described
 from attnscan.results.syntax import Syntax
 
 if TYPE_CHECKING:
@@ -26,44 +26,31 @@ _LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
 class Example:
     """An input in which a head does what its card says, and the words that it links most there."""
 
-    share: float
-    """The head's score or share over this input."""
-    query: int
-    """Which of the units attends."""
-    key: int
-    """Which it attends to."""
-    units: tuple[str, ...]
-    """The input's words or tokens; in cross attention, the target's behind the source's."""
-    sentences: tuple[str, ...]
-    """As they were read."""
+    share: float  # the head's score or share over this input
+    query: int  # which of the units attends
+    key: int  # which it attends to
+    units: tuple[str, ...]  # the input's words or tokens; in cross attention, the target's behind the source's
+    sentences: tuple[str, ...]  # as they were read
 
 
 @dataclass(frozen=True)
 class Card:
     """Everything about one head: scores and labels over all pairs, and a closer look at the first of them."""
 
-    __repr__ = shaped
-
     head: Head
-    ranking: HeadScores
-    """Every head's scores, labels and statements, by all pairs."""
-    told_by: str
-    """The pattern or habit that the head is told by."""
+    ranking: HeadScores  # every head's scores, labels and statements, by all pairs
+    told_by: str  # the pattern or habit that the head is told by
     links: pd.DataFrame
     """The words that it links most beyond the average head: both texts, both mean shares, and how often they occur."""
-    examples: tuple[Example, ...]
-    """Inputs in which the head does it most, the strongest first."""
+    examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
     alike: tuple[tuple[Head, float], ...]
     """The heads that attend most alike, with the Jensen-Shannon divergence in nats; nearest first."""
     why: pd.Series[Any]
     """What the number that it is told by becomes when positions are shuffled or segment ids changed: a row of
     `explain`, over fewer pairs."""
-    pairs: int
-    """How many pairs were looked at word by word."""
-    ablation: Ablation | None = None
-    """What the model loses without it, if that was asked for."""
-    syntax: Syntax | None = None
-    """Every head against a treebank, if one was named."""
+    pairs: int  # how many were looked at word by word
+    ablation: Ablation | None = None  # what the model loses without it, if that was asked for
+    syntax: Syntax | None = None  # every head against a treebank, if one was named
 
     @property
     def patterns(self) -> dict[str, dict[str, Any]]:
@@ -107,10 +94,8 @@ class Card:
 class Cards:
     """The cards of some heads."""
 
-    cards: tuple[Card, ...]
-    """In the order in which heads were named."""
-    html: Callable[[Cards], str] | None = field(default=None, repr=False, compare=False)
-    """Writes what a notebook shows of it."""
+    cards: tuple[Card, ...]  # in the order in which heads were named
+    html: Callable[[Cards], str] | None = field(default=None, compare=False)  # for a notebook
 
     @property
     def ranking(self) -> HeadScores:
@@ -122,12 +107,10 @@ class Cards:
         return {card.head: card for card in self.cards}[self.ranking.grid.head(named)]
 
     def __repr__(self) -> str:
-        numbers = [(card, self.ranking.labels.numbers(card.told_by, card.head)) for card in self.cards]
-        told = [f"{card.head.name}: {card.told_by} {number.share:.2f}" for card, number in numbers]
-        return lines(self, self.ranking.signature, self.ranking.grid, *told)
+        told = (f"{card.head.name} {card.told_by}" for card in self.cards)
+        return described(self, self.ranking.signature, *told)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows; without `html`, that is the plain text."""
         return self.html(self) if self.html else None
 
     def to_frame(self) -> pd.DataFrame:
@@ -152,7 +135,6 @@ def told_by(ranking: HeadScores, head: Head) -> str:
     if name := str(labels.among_words[head.place]):
         return name
     if labels.statements is None:
-        above = np.nan_to_num(labels.table.above_chance[head.place], nan=-np.inf)
-        return ranking.scores.patterns[int(above.argmax())]
+        return labels.nearest_pattern(head)
     beyond = np.nan_to_num(labels.statements.share[head.place] - labels.statements.average, nan=-np.inf)
     return labels.statements.names[int(beyond.argmax())]

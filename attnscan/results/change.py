@@ -19,11 +19,9 @@ class Change:
     """Some changes at once; without any, the input and the model are as they are."""
 
     hidden: tuple[int, ...] = ()  # the places of tokens that are hidden behind the mask token, in ascending order
-    positions: Positions = "kept"
-    """Whether words stand where they are written, or at each other's positions, shuffled by the seed."""
+    positions: Positions = "kept"  # whether words stand where they are written, or are shuffled by the seed
     segments: Segments = "kept"  # the segment ids that the model reads: its own, 0 and 1 exchanged, or all 0
-    off: tuple[Head, ...] = ()
-    """Heads that are switched off: they add nothing to what later layers read. In ascending order."""
+    off: tuple[Head, ...] = ()  # heads that are switched off, in ascending order: later layers read nothing of theirs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
@@ -37,13 +35,11 @@ class Change:
     def notes(self, tokens: tuple[str, ...], seed: int) -> tuple[str, ...]:
         """A line for each change; `tokens` are those of the input as it was."""
         hidden = ", ".join(f"{tokens[place]} ({place})" for place in self.hidden)
-        lines = {
-            f"hidden behind the mask token: {hidden}": bool(hidden),
-            f"the words' positions are shuffled, by seed {seed}": self.positions == "shuffled",
-            f"segments are {self.segments}": self.segments != "kept",
-            f"heads switched off: {', '.join(head.name for head in self.off)}": bool(self.off),
-        }
-        return tuple(line for line, is_so in lines.items() if is_so)
+        lines = [f"hidden behind the mask token: {hidden}"] if hidden else []
+        lines += [f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []
+        lines += [f"segments are {self.segments}"] if self.segments != "kept" else []
+        lines += [f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []
+        return tuple(lines)
 
 
 @dataclass(frozen=True)
@@ -67,25 +63,17 @@ class Prediction:
 
     kind: PredictionKind
     words: tuple[HiddenToken, ...] = ()
-    classes: tuple[tuple[str, float, float], ...] = ()
-    """The names of all classes with their probabilities before and after, in the model's order."""
-    turned: tuple[float, ...] = ()
-    """Of each token, 1 - cosine between its last hidden states before and after; 0 if they are the same to the bit."""
+    classes: tuple[tuple[str, float, float], ...] = ()  # all names, with their probabilities before and after
+    turned: tuple[float, ...] = ()  # of each token, 1 - cosine between its last hidden states before and after
     why_none: str = ""  # why there is nothing to say, and what to do about it; empty where there is
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, whose texts a page can show."""
-        words = [
-            {
-                "place": word.place,
-                "truth": plain(word.truth),
-                "truthBefore": word.truth_before,
-                "truthAfter": word.truth_after,
-                "before": [[plain(token), probability] for token, probability in word.before],
-                "after": [[plain(token), probability] for token, probability in word.after],
-            }
-            for word in self.words
-        ]
+        words: list[dict[str, Any]] = []
+        for word in self.words:
+            before, after = ([[plain(token), p] for token, p in likeliest] for likeliest in (word.before, word.after))
+            of_truth = {"truth": plain(word.truth), "truthBefore": word.truth_before, "truthAfter": word.truth_after}
+            words.append({"place": word.place, **of_truth, "before": before, "after": after})
         classes = [{"name": plain(name), "before": before, "after": after} for name, before, after in self.classes]
         told = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
         return told | {"whyNone": plain(self.why_none)}

@@ -16,8 +16,7 @@ class Checkpoint:
 
     model: str  # what results call it
     facts: Mapping[str, Any]  # by name, in the order of tables; None for what it has not got
-    patterns: Mapping[str, str | None]
-    """Of each pattern why no head can follow it or be measured by it; None where heads can."""
+    patterns: Mapping[str, str | None]  # of each pattern why no head can be scored for it; None where heads can
     measures: Mapping[str, str | None]  # likewise of each measure of `ablate`
 
     def to_frame(self) -> pd.DataFrame:
@@ -27,15 +26,6 @@ class Checkpoint:
         values: dict[str, Any] = {"model": self.model, **self.facts, **answers(self.patterns), **answers(self.measures)}
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
-
-    def to_patterns_frame(self) -> pd.DataFrame:
-        """One row a pattern, and the facts as what is said about all. Columns: pattern, scored, why."""
-        import pandas as pd
-
-        rows = [(name, why is None, why or "") for name, why in self.patterns.items()]
-        frame = pd.DataFrame(rows, columns=["pattern", "scored", "why"])
-        frame.attrs |= {"model": self.model, **self.facts, "measures": answers(self.measures)}
-        return frame
 
 
 def answers(why_not: Mapping[str, str | None]) -> dict[str, str]:

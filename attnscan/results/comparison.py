@@ -8,21 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.shown import lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 from attnscan.results.terms import LEAST, WITHIN, Match
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FALSE_DISCOVERIES = 0.05
-"""Of the differences that are beyond chance, the share that may be there by chance."""
+FALSE_DISCOVERIES = 0.05  # of the differences that are beyond chance, the share that may be there by chance
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,7 @@ class Similarity:
     within: float = WITHIN  # how far apart a group's heads may be on average, in nats
 
     def __repr__(self) -> str:
-        near = [
-            f"{self.grid[a].name} and {self.grid[b].name} ({self.divergence[a, b]:.3f})" for a, b in self.closest(4)
-        ]
-        return lines(self, self.signature, self.grid, f"most alike, by divergence in nats: {', '.join(near)}")
+        return described(self, self.signature, f"{len(self.groups)} groups")
 
     @property
     def grid(self) -> Grid:
@@ -60,13 +54,30 @@ class Similarity:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Heads that are alike, largest group first; a head that is like no other stands alone."""
-        return grouped(self.divergence, self.within)
+        """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first."""
+        from scipy.cluster.hierarchy import fcluster, linkage
+
+        if len(self.divergence) < 2:
+            return [[0]]
+        steps = linkage(self.divergence[np.triu_indices(len(self.divergence), 1)], "average")
+        of_heads = fcluster(steps, self.within, "distance")
+        groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
+        return sorted(groups, key=lambda group: (-len(group), group))
 
     @cached_property
     def map(self) -> tuple[FloatArray, float]:
-        """A place for each head, so that near ones are alike, and which share of squared distances that shows."""
-        return placed(self.divergence)
+        """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
+
+        A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
+        classical scaling gives principal components, exactly. Shape: [head, 2].
+        """
+        apart, places = self.divergence, np.zeros((len(self.divergence), 2))
+        centred = apart - apart.mean(0) - apart.mean(1)[:, None] + apart.mean()
+        values, vectors = (part[..., :-3:-1] for part in np.linalg.eigh(-centred / 2))
+        places[:, : len(values)] = np.sqrt(values.clip(0)) * vectors
+        places *= np.sign(places[np.abs(places).argmax(0), range(2)])  # an axis could as well point the other way
+        total = float(apart.sum()) / (2 * len(apart))
+        return places, float(values.clip(0).sum()) / total if total else float("nan")
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
@@ -95,37 +106,6 @@ class Similarity:
         return frame if heads is None else frame.iloc[[self.grid.index(head) for head in self.grid.select(heads)]]
 
 
-def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
-    """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first.
-
-    >>> grouped(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
-    [[0, 1], [2]]
-    """
-    from scipy.cluster.hierarchy import fcluster, linkage
-
-    if len(divergence) < 2:
-        return [[0]]
-    steps = linkage(divergence[np.triu_indices(len(divergence), 1)], "average")
-    of_heads = fcluster(steps, within, "distance")
-    groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
-    return sorted(groups, key=lambda group: (-len(group), group))
-
-
-def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
-    """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
-
-    A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
-    classical scaling gives principal components, exactly. Shape: [head, head] -> [head, 2].
-    """
-    centred = divergence - divergence.mean(0) - divergence.mean(1)[:, None] + divergence.mean()
-    values, vectors = (part[..., :-3:-1] for part in np.linalg.eigh(-centred / 2))
-    places = np.zeros((len(divergence), 2))
-    places[:, : len(values)] = np.sqrt(values.clip(0)) * vectors
-    places *= np.sign(places[np.abs(places).argmax(0), range(2)])  # an axis could as well point the other way
-    total = float(divergence.sum()) / (2 * len(divergence))
-    return places, float(values.clip(0).sum()) / total if total else float("nan")
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Two models' heads by the same pairs: each of the first, a, beside one of the second, b."""
@@ -134,19 +114,14 @@ class Comparison:
     se: FloatArray
     """Standard error of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]."""
     matched: IntArray  # which head of b is held against each of a. Shape: [layer, head, 2], its layer and head
-    divergence: FloatArray
-    """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
+    divergence: FloatArray  # from that one, where heads are matched by it, in nats; else NaN. Shape: [layer, head]
     match: Match  # which heads belong together: those of one `place`, or the `nearest`
     signatures: tuple[Signature, Signature]  # where the two models' results come from
     least: float = LEAST  # the least difference of scores that survives: one may be beyond chance and next to nothing
-    alike: str = ""
-    """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
+    alike: str = ""  # a sentence: which words count as the same one in both models
 
     def __repr__(self) -> str:
-        survives, changed = self.differences["survives"], sum(map(len, self.changed.values()))
-        told = f"{survives.sum()} of {len(survives)} differences survive, {changed} heads change their label"
-        other = f"beside {self.signatures[1].model}, heads matched by {self.match}"
-        return lines(self, self.signatures[0], self.grid, other, told)
+        return described(self, self.signatures[0], f"beside {self.signatures[1].model}, heads matched by {self.match}")
 
     @property
     def grid(self) -> Grid:
@@ -173,18 +148,17 @@ class Comparison:
         import pandas as pd
 
         (a, b), shape, at = self.of_models, self.grid.shape, (self.matched[..., 0], self.matched[..., 1])
-        stays_a, stays_b = (labels.columns(())["label_stays"].reshape(labels.grid.shape) for labels in (a, b))
+        stays = [labels.columns(())["label_stays"].reshape(labels.grid.shape) for labels in (a, b)]
         difference = b.table.score[at] - a.table.score
         p = p_value(difference, self.se, np.minimum(a.table.pairs, b.table.pairs[at]))
         rates = false_discovery_rates(p)
-        columns: dict[str, NDArray[Any]] = {name: values.reshape(shape) for name, values in self.grid.columns().items()}
-        columns |= {"layer_b": np.array(b.grid.numbers)[at[0]], "head_b": at[1]}
+        columns = {"layer_b": np.array(b.grid.numbers)[at[0]], "head_b": at[1]}
         columns |= {"score_a": a.table.score, "score_b": b.table.score[at], "difference": difference, "se": self.se}
         columns |= {"n": a.table.n, "pairs": a.table.pairs, "label_a": a.label, "label_b": b.label[at]}
         columns |= {"divergence": self.divergence, "p": p, "fdr": rates}
-        columns |= {"label_a_stays": stays_a, "label_b_stays": stays_b[at]}
+        columns |= {"label_a_stays": stays[0], "label_b_stays": stays[1][at]}
         columns["survives"] = (rates <= FALSE_DISCOVERIES) & (np.abs(difference) >= self.least)  # false for NaN
-        whole = {n: np.broadcast_to(values.reshape(*shape, -1), difference.shape) for n, values in columns.items()}
+        whole = {n: np.broadcast_to(v.reshape(*shape, -1), p.shape) for n, v in (self.grid.columns() | columns).items()}
         rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in whole.items()}
         models = {f"model_{x}": signature.model for x, signature in zip("ab", self.signatures, strict=True)}
         return pd.DataFrame({**models, "pattern": np.repeat(self.patterns, len(self.grid)), **rows})
@@ -194,9 +168,8 @@ class Comparison:
         rows = self.differences[self.differences["pattern"] == pattern].reset_index(drop=True)
         if heads is not None:
             rows = rows.loc[[self.grid.index(head) for head in self.grid.select(heads)]]
-        if top is None:
-            return rows
-        return rows.loc[rows["difference"].abs().dropna().sort_values(ascending=False, kind="stable").index[:top]]
+        greatest = rows["difference"].abs().dropna().sort_values(ascending=False, kind="stable").index[:top]
+        return rows if top is None else rows.loc[greatest]
 
     @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:

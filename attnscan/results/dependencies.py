@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.shown import lines, shaped
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 from attnscan.results.terms import HelpMeasure, counted
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ _LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligibl
 class Help:
     """How much each word that was asked about helps to predict each other one."""
 
-    __repr__ = shaped
-
     values: NDArray[np.float64]
     """How much hiding the key costs the prediction of the query: in nats for `cpmi`, in corrected distance for
     `distance`; NaN where it was not measured. Shape: [query, key], both over the words that were asked about."""
@@ -32,15 +29,7 @@ class Help:
     places: tuple[int, ...]  # which units of the input were asked about, in order
     words_in_all: int
     units: int  # of the input, special tokens included
-    by_length: bool = False
-    """Whether so few words were asked about because the input is long, and nobody asked for more."""
-
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """The values among all units; NaN where nothing was asked. Shape: [query, key]."""
-        matrix = np.full((self.units, self.units), np.nan)
-        matrix[np.ix_(self.places, self.places)] = self.values
-        return matrix
+    by_length: bool = False  # whether few words were asked about because the input is long, and nobody asked for more
 
     @property
     def description(self) -> str:
@@ -61,9 +50,8 @@ class Help:
     def targets_of(self, queries: slice) -> NDArray[np.float64]:
         """The pattern's target, some rows of it: the shares among all units. Shape: [query, key], in [0, 1]."""
         start, stop, _ = queries.indices(self.units)
-        rows, places = np.zeros((stop - start, self.units)), np.array(self.places, dtype=np.int64)
-        inside = (places >= start) & (places < stop)
-        rows[np.ix_(places[inside] - start, places)] = self.shares[inside]
+        rows, inside = np.zeros((stop - start, self.units)), slice(*np.searchsorted(self.places, (start, stop)))
+        rows[np.ix_(np.array(self.places[inside], int) - start, self.places)] = self.shares[inside]
         return rows
 
 
@@ -73,14 +61,11 @@ class Dependencies:
 
     units: tuple[str, ...]  # the tokens, or the words, of the input
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token
-    help: Help
-    """How much each word helps to predict each other one: `.values` [word, helper], and how that was measured."""
+    help: Help  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
     def __repr__(self) -> str:
-        best = self.to_frame().query("help > 0").nlargest(4, "help")[["key_token", "query_token", "help"]]
-        told = ", ".join(f"{key} helps {query} ({much:.2f})" for key, query, much in best.to_numpy())
-        return lines(self, self.signature, None, " ".join(self.units), self.help.description, told or "no word helps")
+        return described(self, self.signature, self.help.description)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""
@@ -89,8 +74,8 @@ class Dependencies:
         asked = np.nonzero(~np.isnan(self.help.values))
         columns: dict[str, Any] = {"model": self.signature.model}
         for name, numbers in zip(("query", "key"), asked, strict=True):
-            places = np.array(self.help.places, dtype=np.int64)[numbers]
-            columns |= {name: places, f"{name}_token": [self.units[place] for place in places]}
+            places = np.array(self.help.places, int)[numbers]
+            columns |= {name: places, f"{name}_token": np.array(self.units, object)[places]}
         frame = pd.DataFrame({**columns, "help": self.help.values[asked], "target": self.help.shares[asked]})
         frame.attrs = {"signature": asdict(self.signature), "units": list(self.units), "sentence": list(self.sentence)}
         return frame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from attnscan.results.behaviour import Labels
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.shown import lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 
 if TYPE_CHECKING:
@@ -36,57 +35,38 @@ _FALLS, _FALLS_IN_PART = 0.5, 0.2  # of what a score is above chance
 class Explanations:
     """How heads make their patterns, by one input or by many pairs."""
 
-    labels: Labels
-    """What heads are called, and how sure that is."""
-    names: tuple[str, ...]
-    """Of what was measured: patterns and, for cards, the habits behind them."""
+    labels: Labels  # what heads are called, and how sure that is
+    names: tuple[str, ...]  # of what was measured: patterns and, for cards, the habits behind them
     score: FloatArray
     """Every head's scores, then the same with each of `CAUSES` changed; NaN where that cannot be.
 
-    Shape: [change, layer, head, pattern]."""
-    se: FloatArray
-    """Their standard errors, clustered by pair; of one pair, over the shuffles. Shape: that of `score`."""
-    fall_se: FloatArray
-    """Likewise, of what scores fall by. Shape: that of `score`."""
-    chance: FloatArray
-    """Shape: [layer, head, pattern], as of the next two."""
+    Shape: [change, layer, head, pattern], as of the next two."""
+    se: FloatArray  # their standard errors, clustered by pair; of one pair, over the shuffles
+    fall_se: FloatArray  # likewise, of what scores fall by
+    chance: FloatArray  # Shape: [layer, head, pattern], as of the next two
     n: IntArray
     pairs: IntArray
     neurons: FloatArray
     """Each of `NEURONS` in the own basis, then in rotated ones; NaN where there was nothing to measure.
 
     Shape: [measure, basis, layer, head, pattern]."""
-    not_available: Mapping[str, str]
-    """What could not be measured, and why."""
-    signature: Signature
-    """Where the result comes from: model, versions, device, input."""
-    heads: tuple[Head, ...]
-    """Those that were asked for."""
-    pattern: str | None = None
-    """The one that is explained; None for each head's own."""
-    attention: Attention | None = field(default=None, repr=False)
-    """Of the one input, if it was one."""
-    query: int | None = None
-    """The index of the token of the one input that was asked about; None for all."""
+    not_available: Mapping[str, str]  # what could not be measured, and why
+    signature: Signature  # where the result comes from: model, versions, device, input
+    heads: tuple[Head, ...]  # those that were asked for
+    pattern: str | None = None  # the one that is explained; None for each head's own
+    attention: Attention | None = None  # of the one input, if it was one
+    query: int | None = None  # the index of the token of the one input that was asked about; None for all
 
     def __repr__(self) -> str:
-        rows = [(head.name, self[head]) for head in self.heads[:4]]
-        about = [f"{row['pattern']} {name} ({row['score']:.2f})" for name, row in rows]
-        about += [f"and {len(self.heads) - 4} more"] if len(self.heads) > 4 else []
-        return lines(self, self.signature, self.labels.grid, f"explained: {', '.join(about)}")
+        return described(self, self.signature, *(self[head]["conclusion"] for head in self.heads[:1]))
 
     def __getitem__(self, named: HeadLike) -> pd.Series[Any]:
         """One head's row: of the pattern asked for, else of its own, else of the one that it comes nearest to.
 
         Raises: SelectionError if the model has no such head.
         """
-        head, labels, pattern = self.labels.grid.head(named), self.labels, self.pattern
-        if pattern is None and labels.follows[head.place]:
-            pattern = str(labels.among_words[head.place])
-        if pattern is None:
-            above = np.nan_to_num(labels.table.above_chance[head.place], nan=-np.inf)
-            pattern = labels.scores.patterns[int(np.argmax(above.round(6)))]
-        return self.row(head, pattern)
+        head = self.labels.grid.head(named)
+        return self.row(head, self.pattern or self.labels.nearest_pattern(head))
 
     def row(self, head: Head, name: str) -> pd.Series[Any]:
         """How a head makes a pattern or habit, as a row of the table; a name that both have is the pattern's."""
@@ -97,8 +77,7 @@ class Explanations:
         chance, bases = float(self.chance[place]), self.neurons[..., *place]
         row = {**head.columns, "label": str(labels.label[head.place]), "pattern": name, "score": score[0]}
         row |= {"chance": chance, "above_chance": (score[0] - chance) / (1 - chance) if chance < 1 else np.nan}
-        row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True))
-        row |= dict(zip(CAUSES, score[1:], strict=True))
+        row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True)) | dict(zip(CAUSES, score[1:], strict=True))
         row |= {"n": int(self.n[place]), "pairs": int(self.pairs[place]), "se": se[0]}
         row |= {f"{cause}_se": error for cause, error in zip(CAUSES, se[1:], strict=True)}
         row |= {f"{cause}_fall_se": error for cause, error in zip(CAUSES, fall_se[1:], strict=True)}
@@ -137,11 +116,6 @@ class Explanations:
         products = pd.DataFrame(attention.products(head, query)[:count].astype(float)).add_prefix("neuron_")
         return frame.assign(logit=products.sum(axis=1)).join(products)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The rows of all heads, for other tools."""
-        about = {"signature": asdict(self.signature), "not_available": dict(self.not_available)}
-        return about | {"heads": [self[head].to_dict() for head in self.heads]}
-
 
 def sign(row: pd.Series[Any], measure: str) -> str:
     """Whether one of `NEURONS` lies below (`<`), above (`>`) or within (`≈`) what rotated bases give; empty for NaN.
@@ -160,18 +134,17 @@ def effects(row: pd.Series[Any]) -> dict[str, str]:
 
     A fall is a share of what the score is above chance, and counts if it is larger than its 95 % error.
     """
-    known, above = {}, row["score"] - row["chance"]
+    known, above = dict[str, str](), row["score"] - row["chance"]
     for cause in CAUSES:
         fall, se = row["score"] - row[cause], row[f"{cause}_fall_se"]
         reach = float(np.nan_to_num(half_width(se, SHUFFLES if row["pairs"] == 1 else row["pairs"])))
         if np.isnan(fall) or not above > 0:
             continue
-        if fall < _FALLS_IN_PART * above:
-            known[cause] = "uncertain" if fall + reach >= _FALLS * above else "stays"
-        elif fall <= reach:
+        share, most = fall / above, (fall + reach) / above
+        if (share < _FALLS_IN_PART and most >= _FALLS) or _FALLS_IN_PART * above <= fall <= reach:
             known[cause] = "uncertain"
         else:
-            known[cause] = "falls" if fall >= _FALLS * above else "falls in part"
+            known[cause] = "stays" if share < _FALLS_IN_PART else "falls" if share >= _FALLS else "falls in part"
     return known
 
 

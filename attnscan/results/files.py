@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attnscan.errors import OutputError
@@ -16,34 +16,18 @@ _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises: as `growing_file`."""
-    with growing_file(path) as write:
-        write(content)
-
-
-@contextmanager
-def growing_file(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """A function that writes a file piece by piece; the file gets its name in the end, unless an error comes first."""
+    """Write a file whole or not at all. Raises: OutputError if it cannot be written."""
     check_writable(path)
     with explained(path):
-        beside = None if is_stream(path) else begun(path)
-        file = path.open("ab") if beside is None else beside.open("wb")
-
-    def write(content: bytes) -> None:
-        with explained(path):
-            file.write(content)
-            file.flush()
-
-    try:
-        yield write
-        with explained(path):
-            file.close()
-            if beside is not None:
-                settle(beside, path)
-    finally:
-        with suppress(OSError):  # of a full disk, which has been told
-            file.close()
-        if beside is not None:
+        if is_stream(path):
+            with path.open("ab") as stream:
+                stream.write(content)
+            return
+        beside = begun(path)
+        try:
+            beside.write_bytes(content)
+            settle(beside, path)
+        finally:
             beside.unlink(missing_ok=True)
 
 

@@ -46,8 +46,7 @@ class Head:
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
     layer: int  # the number of its layer in the model, from 0 on; other layers may have no attention
     head: int  # its own number in the layer, from 0 on
-    row: int = field(default=-1, kw_only=True, compare=False)
-    """Where its layer stands in arrays; the number of the layer, unless layers before it have no attention."""
+    row: int = field(default=-1, kw_only=True, compare=False)  # where its layer stands in arrays; usually its number
 
     def __post_init__(self) -> None:
         if self.row < 0:
@@ -174,17 +173,17 @@ def parse_heads(heads: str) -> list[tuple[str, str, int | None, int | None]]:
     for text in map(str.strip, heads.split(",")):
         if (match := _NAME.fullmatch(text)) is None:
             raise SelectionError(f"'{text}' names no head", _REMEDY)
-        layer, number = match[2] or match[4], match[5]
-        parts.append((text, match[1] or match[3] or "", int(layer) if layer else None, int(number) if number else None))
+        layer, number = (None if digits is None else int(digits) for digits in (match[2] or match[4], match[5]))
+        parts.append((text, match[1] or match[3] or "", layer, number))
     return parts
 
 
 def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
     """Of which attention heads are: as asked, else by their letters. Raises: SelectionError for heads of two kinds."""
-    parts = parse_heads(heads or "all")
-    named = {
-        _KINDS[letter]: text for text, letter, layer, _ in parts if layer is not None and (letter or asked is None)
-    }
+    named: dict[AttentionName, str] = {}
+    for text, letter, layer, _ in parse_heads(heads or "all"):
+        if layer is not None and (letter or asked is None):
+            named[_KINDS[letter]] = text
     told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
     if asked is not None and named.keys() - {asked}:
         remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
@@ -192,11 +191,6 @@ def attention_named(heads: str, asked: AttentionName | None = None) -> Attention
     if len(named) > 1:
         raise SelectionError(told, "name heads of one kind at a time")
     return next(iter(named), asked or "encoder")
-
-
-def heads_of_kind(heads: str, kind: AttentionName) -> str:
-    """The heads of a text that are of one kind; `all` are of every kind."""
-    return ",".join(text for text, letter, layer, _ in parse_heads(heads) if layer is None or _KINDS[letter] == kind)
 
 
 def heads_written(heads: Any) -> str:

@@ -31,31 +31,31 @@ class Selection:
     token: str | None = None  # the only query: a token's text, its index, or `store#2`
     from_: Side | None = None  # the sentence of the queries
     to: Side | None = None  # the sentence of the keys
-    window: tuple[int, int] | None = None
-    """The first and the last token of the queries and keys; in cross attention, of the source, which is the keys."""
+    window: tuple[int, int] | None = None  # first and last token of the queries and keys; of cross attention, the keys
     is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
 
-    def queries(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
-        """The queries, by their indices; of cross attention, those behind so many of the `source`."""
+    def cells(
+        self, tokens: Sequence[str], segments: Sequence[int], source: int = 0
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The queries and the keys, by their indices; of cross attention, the first `source` tokens are the keys.
+
+        Raises: OptionError, SelectionError for tokens that are not there.
+        """
         if source and (self.from_ or self.to):
             what = "in cross attention the target asks and the source is read"
             raise OptionError(what, "leave out the sentences to look from and to")
+        keys = _within(range(source or len(tokens)), segments, self.to, self.window)
         if self.token is not None:
-            return _within([source + token_named(self.token, tokens[source:])], segments, self.from_, None)
-        return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window)
-
-    def keys(self, tokens: Sequence[str], segments: Sequence[int], source: int = 0) -> tuple[int, ...]:
-        """The keys, likewise."""
-        return _within(range(source or len(tokens)), segments, self.to, self.window)
+            named = [source + token_named(self.token, tokens[source:])]
+            return _within(named, segments, self.from_, None), keys
+        return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window), keys
 
     def chosen(
         self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
     ) -> Chosen:
-        """What is to be kept of a model's heads: whole rows, of all pieces of words. Raises: SelectionError."""
-        source = 0 if self.is_drawn else source
-        self.keys(tokens, segments, source)
+        """What is to be kept of a model's heads: whole rows, of all pieces of words. Raises: as `cells`."""
+        queries, _ = self.cells(tokens, segments, 0 if self.is_drawn else source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
-        queries = self.queries(tokens, segments, source)
         if unit:
             words = {unit[query] for query in queries}
             queries = tuple(token for token, word in enumerate(unit) if word in words)
@@ -64,7 +64,7 @@ class Selection:
         return Chosen(grid, queries, heads)
 
     def cut(self, result: HeadScores) -> HeadScores:
-        """A result that keeps this part of its attention, which is whole. Raises: SelectionError."""
+        """A result that keeps this part of its attention, which is whole. Raises: as `cells`."""
         attention = result.kept_attention()
         chosen = self.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
         unit = attention.unit or range(len(attention.tokens))
@@ -75,9 +75,8 @@ class Selection:
     def of(self, result: HeadScores, *, average: bool) -> HeadWeights:
         """The weights, from a result that has kept them."""
         attention = result.kept_attention()
-        of = attention.tokens, attention.segments, attention.source
-        heads = tuple(attention.grid.select(self.heads or "all"))
-        return HeadWeights(result, heads, average, self.queries(*of), self.keys(*of))
+        cells = self.cells(attention.tokens, attention.segments, attention.source)
+        return HeadWeights(result, tuple(attention.grid.select(self.heads or "all")), average, *cells)
 
 
 def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047") -> None:
@@ -97,12 +96,6 @@ def _within(
         remedy = f"the input has tokens 0 to {len(segments) - 1}"
         raise SelectionError(f"no token{where} is within what was asked for", remedy)
     return within
-
-
-def strongest(matrix: NDArray[np.float32], count: int) -> list[tuple[int, int]]:
-    """The places of the greatest weights, greatest first; of equal ones those that come first in the text."""
-    order = np.argsort(-matrix, axis=None, kind="stable")[:count].tolist()
-    return [divmod(place, matrix.shape[1]) for place in order]
 
 
 @dataclass(frozen=True)
@@ -127,29 +120,27 @@ class HeadWeights:
 
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
-        cut = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
+        cells = np.ix_(np.searchsorted(self.attention.rows, self.queries), self.keys)
         for heads in [self.heads] if self.average else [(head,) for head in self.heads]:
-            yield heads, self.attention.mean_weights(heads)[cut]
+            weights = [self.attention.weights[self.attention.place(head)][cells] for head in heads]
+            yield heads, np.mean(weights, axis=0, dtype=np.float64).astype(np.float32)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty; with gold links, `aligned`."""
         import pandas as pd
 
-        tokens, links = self.attention.tokens, set(self.result.links)
-        cells = pd.DataFrame([(query, key) for query in self.queries for key in self.keys], columns=["query", "key"])
-        cells.insert(1, "query_token", [tokens[token] for token in cells["query"]])
-        cells["key_token"] = [tokens[token] for token in cells["key"]]
-        aligned = [int(cell in links) for cell in zip(cells["query"], cells["key"], strict=True)]
-        cells["query"] = [self.number(token) for token in cells["query"]]
+        tokens, links = np.array(self.attention.tokens, object), set(self.result.links)
+        queries, keys = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
+        cells = {"query": [self.number(query) for query in queries], "query_token": tokens[queries]}
+        cells |= {"key": keys, "key_token": tokens[keys]}
+        aligned = {"aligned": [int(cell in links) for cell in zip(queries, keys, strict=True)]} if links else {}
         parts = []
         for heads, matrix in self.matrices():
-            about = heads[0].columns | (dict.fromkeys(("layer", "head")) if self.average else {})
-            part = cells.assign(weight=matrix.ravel().astype(float), **({"aligned": aligned} if links else {}))
-            for place, (name, value) in enumerate({"model": self.result.signature.model, **about}.items()):
-                part.insert(place, name, value)
-            parts.append(part)
+            about = heads[0].columns | ({"layer": None, "head": None} if self.average else {})
+            about = {"model": self.result.signature.model, **about}
+            parts.append(pd.DataFrame({**about, **cells, "weight": matrix.ravel().astype(float), **aligned}))
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
-        frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
+        frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(self.attention.tokens)}
         if self.average:
             frame.attrs["mean_of"] = [[head.layer, head.head] for head in self.heads]
         return frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,13 @@ from attnscan.results.grid import Grid
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
-from attnscan.results.shown import lines
-from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special
+from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special, described
 from attnscan.results.terms import AttentionName
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnscan.results.attention import Attention
-
-
-class Leads(NamedTuple):
-    """By how much some heads are above others. Shape: each [comparison]."""
-
-    difference: FloatArray
-    se: FloatArray  # the standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept
-    sure: NDArray[np.bool_]
-    """Whether the difference is farther from 0 than half its 95 % interval is wide, by t over effective pairs."""
 
 
 @dataclass(frozen=True)
@@ -42,36 +32,28 @@ class HeadScores:
     signature: Signature  # where the result comes from: model, versions, device, input
     scores_by: Mapping[By, Scores]
     """Every head's scores by attention weights or by what heads carry; with `split`, by the half that does not rank."""
-    labels_by: dict[Reading, Any] = field(default_factory=dict, repr=False, compare=False)
+    labels_by: dict[Reading, Any] = field(default_factory=dict, compare=False)
     """What every head does, by the readings that are known: `Labels`, or a function that works them out when asked."""
-    ranked_by: Scores | None = None
-    """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
+    ranked_by: Scores | None = None  # with `split`, the scores by the half of the pairs that ranks
     units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
     sentence: tuple[int, ...] = ()  # of each unit 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
     not_measured: Mapping[str, str] = field(default_factory=dict)  # patterns that were not looked for, and why
     notes: tuple[str, ...] = ()  # what else to know of how the scores were obtained, a line each
     related: tuple[tuple[int, int], ...] = ()  # units that counted as related and are not identical, by their places
     links: tuple[tuple[int, int], ...] = ()  # the gold links of cross attention: units of the target and the source
-    output: FloatArray | None = field(default=None, repr=False)
+    output: FloatArray | None = None
     """The mean length of what each head puts out for a word, as a share of its layer's. Shape: [layer, head]; NaN where
     a whole layer puts out nothing; None if it could not be measured."""
     shown: Reading = AS_THEY_ARE  # by what weights are shown and drawn
-    attention: Attention | None = field(default=None, repr=False, compare=False)  # the input's, if it was kept
-    targets: Sequence[NDArray[np.float32]] = field(default=(), repr=False, compare=False)
+    attention: Attention | None = field(default=None, compare=False)  # the input's, if it was kept
+    targets: Sequence[NDArray[np.float32]] = field(default=(), compare=False)
     """Of each layer, if the attention was kept, each pattern's target. Shape: [pattern, query unit, key unit]."""
     pattern: tuple[str, ...] = ()  # the patterns that were asked for of one input, which tables show; none for all
-    html: Callable[[HeadScores], str] | None = field(default=None, repr=False, compare=False)  # for a notebook
+    html: Callable[[HeadScores], str] | None = field(default=None, compare=False)  # for a notebook
 
     def __repr__(self) -> str:
-        about = [" ".join(self.units)] if self.of_input else []
-        if self.has_labels:
-            counts = Counter(self.label.ravel().tolist()).most_common()
-            about += ["labels: " + ", ".join(f"{count} {label or 'no distinct habit'}" for label, count in counts)]
-        if not self.of_input:
-            best = {pattern: self.order(pattern)[:1] for pattern in self.scores.patterns}
-            heads = ", ".join(f"{pattern} {self.grid[n].name}" for pattern, order in best.items() for n in order)
-            about += [f"best heads: {heads or 'none'}"]
-        return lines(self, self.signature, self.grid, *about)
+        counts = Counter(self.label.ravel().tolist()).most_common() if self.has_labels else []
+        return described(self, self.signature, *(f"{count} {label or 'no distinct habit'}" for label, count in counts))
 
     def _repr_html_(self) -> str | None:
         return self.html(self) if self.html else None
@@ -165,35 +147,39 @@ class HeadScores:
         order = best_first((self.ranked_by or self.scores).table(self.reading.among_words).score[..., p])
         return order[~np.isnan(self.table.score[..., p].ravel()[order])]
 
-    def leads(self, pattern: str) -> Leads:
-        """By how much the head of each rank is above the next one."""
+    def leads(self, pattern: str) -> pd.DataFrame:
+        """By how much the head of each rank is above the next one, with the paired standard error.
+
+        `sure` is whether that is more than half its 95 % interval, by t over effective pairs.
+        """
+        import pandas as pd
+
         order, table, p = self.order(pattern), self.table, self.scores.place_of(pattern)
-        heads, others = order[:-1], order[1:]
-        score, effective = table.score[..., p].ravel(), table.effective_pairs[..., p].ravel()
-        se = np.full(len(others), np.nan)
+        score, effective = table.score[..., p].ravel()[order], table.effective_pairs[..., p].ravel()[order]
+        difference, se = score[:-1] - score[1:], np.full(max(len(order) - 1, 0), np.nan)
         if table.residual is not None:
-            residual = table.residual[..., p].reshape(len(table.residual), -1)
-            se = np.sqrt(((residual[:, heads] - residual[:, others]) ** 2).sum(0))
-        difference = score[heads] - score[others]
-        return Leads(difference, se, difference > half_width(se, np.minimum(effective[heads], effective[others])))
+            residual = table.residual[..., p].reshape(len(table.residual), -1)[:, order]
+            se = np.sqrt(((residual[:, :-1] - residual[:, 1:]) ** 2).sum(0))
+        sure = difference > half_width(se, np.minimum(effective[:-1], effective[1:]))
+        return pd.DataFrame({"difference": difference, "se": se, "sure": sure})
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row a head: label, share, scores, entropy; of a ranking, one for each head of each pattern."""
         import pandas as pd
 
-        if self.of_input or not (patterns or top is not None or not self.has_labels or self.ranked_by is not None):
+        ranks = bool(patterns) or top is not None or not self.has_labels or self.ranked_by is not None
+        if self.of_input or not ranks:
             columns = self.labels.columns(patterns or self.pattern or self.scores.patterns)
             frame = pd.DataFrame({"model": self.signature.model, **columns})
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             frame = pd.concat(parts, ignore_index=True)
-        frame.attrs = {"signature": asdict(self.signature)}
+        about: dict[str, Any] = {"split": self.ranked_by is not None}
         if self.of_input:
-            frame.attrs |= {"units": list(self.units), "sentence": list(self.sentence)}
-            frame.attrs |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
-            frame.attrs["related"] = [list(pair) for pair in self.related]
-        else:
-            frame.attrs["split"] = self.ranked_by is not None
+            about = {"units": list(self.units), "sentence": list(self.sentence)}
+            about |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
+            about["related"] = [list(pair) for pair in self.related]
+        frame.attrs = {"signature": asdict(self.signature), **about}
         return frame
 
     def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
@@ -201,10 +187,9 @@ class HeadScores:
         import pandas as pd
 
         table, order, p = self.table, self.order(pattern), self.scores.place_of(pattern)
-        unranked = np.setdiff1d(np.arange(len(self.grid)), order)
+        listed = order[:top] if top else np.append(order, np.setdiff1d(np.arange(len(self.grid)), order))
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
         numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
-        listed = order[:top] if top else np.concatenate([order, unranked])
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
         about = {"model": self.signature.model, "pattern": pattern, "rank": rank, **self.grid.columns(listed)}
         about["name"] = [self.grid[number].table_name for number in listed]

@@ -10,8 +10,7 @@ import numpy as np
 from attnscan.results.behaviour import SPECIAL_CLASSES
 from attnscan.results.grid import Grid, HeadLike, Heads
 from attnscan.results.scores import FloatArray
-from attnscan.results.shown import lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +24,7 @@ class Profile:
     `end` are always shares of all attention. Shape: each array [layer, head, class]; NaN without such words.
     """
 
-    classes: tuple[str, ...]
-    """Words by class, then patterns of one's own, which overlap the classes, then special tokens."""
+    classes: tuple[str, ...]  # words by class, then patterns of one's own, which overlap these, then special tokens
     share: FloatArray
     se: FloatArray  # the standard error of each share, clustered by pair; NaN of one input
     chance: FloatArray  # the share under even attention
@@ -34,9 +32,7 @@ class Profile:
     signature: Signature
 
     def __repr__(self) -> str:
-        means = zip(self.classes, self.average.tolist(), strict=True)
-        spent = ", ".join(f"{name} {mean:.2f}" for name, mean in means if mean >= 0.05)
-        return lines(self, self.signature, self.grid, f"the average head's attention: {spent}")
+        return described(self, self.signature)
 
     @property
     def average(self) -> FloatArray:
@@ -47,9 +43,9 @@ class Profile:
 
     def strongest(self, named: HeadLike, least: float = 0.0) -> list[tuple[str, float]]:
         """A head's classes with their shares of at least so much, largest first; special tokens are not among them."""
-        shares = zip(self.classes, self.share[self.grid.head(named).place].tolist(), strict=True)
-        known = [(name, share) for name, share in shares if name not in SPECIAL_CLASSES and share > 0]
-        return sorted((entry for entry in known if entry[1] >= least), key=lambda entry: -entry[1])
+        shares = dict(zip(self.classes, self.share[self.grid.head(named).place].tolist(), strict=True))
+        known = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
+        return sorted(((name, share) for name, share in known.items() if share >= least), key=lambda entry: -entry[1])
 
     def special(self, named: HeadLike) -> float:
         """A head's share of all attention on special tokens."""

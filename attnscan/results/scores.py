@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError, nearest
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.intervals import score_interval
-from attnscan.results.shown import shaped
 from attnscan.results.terms import RESTING, Scored
 
 FloatArray = NDArray[np.float64]
@@ -23,21 +22,16 @@ IntArray = NDArray[np.int64]
 class ScoreTable:
     """Every head's score on every pattern. Shape: each [..., layer, head, pattern]; NaN if no query was eligible."""
 
-    __repr__ = shaped
-
     score: FloatArray  # mean weight on target over all eligible queries, in [0, 1]
     chance: FloatArray  # that mean, had every query spread its weight evenly over the keys it may see
     se: FloatArray  # standard error of the score, clustered by pair; NaN below two pairs
     n: IntArray  # eligible queries
     pairs: IntArray  # pairs that had any
-    effective_pairs: FloatArray
-    """So many pairs, or blocks of many pairs, of one size would tell as much: (Σn)² / Σn², n being eligible queries."""
+    effective_pairs: FloatArray  # (Σn)² / Σn²: so many pairs, or blocks, with equally many queries would tell as much
     share: FloatArray  # for a pattern that is a part of a wider one: its part of that one's weight, on the same queries
     itself: FloatArray  # a word's weight on itself as part of the score; 0 of patterns that this alone may follow
     residual: FloatArray | None = None
-    """What each pair, or block of many, adds to the error: those of a difference of two scores are their difference.
-
-    Shape: [block, layer, head, pattern]; None where they were not kept."""
+    """What each pair, or block of many, adds to the error; None if not kept. Shape: [block, layer, head, pattern]."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -62,12 +56,9 @@ def best_first(values: FloatArray) -> IntArray:
 class Scores:
     """The scores of every head of a model."""
 
-    __repr__ = shaped
-
     scored: tuple[Scored, ...]  # the patterns, in the order of every table
     every_key: ScoreTable  # with the weights as they are
-    words_only: ScoreTable
-    """What each head does otherwise: weights on special tokens removed, rows renormalised over words."""
+    words_only: ScoreTable  # with weights on special tokens removed, and rows renormalised over words
     entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
     kind: AttentionKind = AttentionKind.ONLY
     layers: tuple[int, ...] = ()  # the numbers that layers have in the model; empty where every layer has attention
@@ -104,20 +95,17 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
     """
     names = [pattern.id for pattern in scored]
     above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
-    parts: list[tuple[int, int, NDArray[np.bool_]]] = []
     for p, pattern in enumerate(scored):
         if pattern.of_others:
             above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         if among_words and pattern.id in RESTING:
             above[..., p] = -np.inf
-    for p, pattern in enumerate(scored):
-        if pattern.part_of in names:
-            whole = names.index(pattern.part_of)
-            parts.append((whole, p, (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)))
-            above[..., whole] = np.maximum(above[..., whole], above[..., p])
-            above[..., p] = -np.inf
-    place: IntArray = above.argmax(-1)
-    winner = np.where(above.max(-1) >= threshold, place, -1)
-    for whole, part, is_part in parts:
-        winner[(winner == whole) & is_part] = part
+    parts = {p: names.index(pattern.part_of) for p, pattern in enumerate(scored) if pattern.part_of in names}
+    is_part = {p: (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3) for p, whole in parts.items()}
+    for p, whole in parts.items():
+        above[..., whole] = np.maximum(above[..., whole], above[..., p])
+        above[..., p] = -np.inf
+    winner: IntArray = np.where(above.max(-1) >= threshold, above.argmax(-1), -1)
+    for p, whole in parts.items():
+        winner[(winner == whole) & is_part[p]] = p
     return winner

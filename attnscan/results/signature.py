@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from attnscan.results.terms import counted
+from attnscan.safe_text import plain
 
 By = Literal["weight", "carried"]
 """Attention weights, or what heads carry: weight times the norm of the transformed value, as a share of its row."""
@@ -36,12 +37,9 @@ class Reading:
         return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
 
 
-IN_MEMORY = " (in memory)"
-"""The end of what a model is called that a program gave, and no name can load."""
-USUAL = Reading()
-"""Attention weights among words: how every command reads attention unless something else is asked."""
-AS_THEY_ARE = Reading("weight", "in")
-"""Attention weights, special tokens included: what `show` and the page's views show unless something else is asked."""
+IN_MEMORY = " (in memory)"  # the end of what a model is called that a program gave, and no name can load
+USUAL = Reading()  # how every command reads attention unless something else is asked
+AS_THEY_ARE = Reading("weight", "in")  # what `show` and the page's views show unless something else is asked
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,11 @@ class Signature:
     @property
     def counts(self) -> str:
         """How many pairs were read, and of these cut and skipped, if any were."""
-        counts = [counted(self.pairs_read, "pair")]
-        counts += [f"{self.pairs_truncated:,} cut"] if self.pairs_truncated else []
-        counts += [f"{self.pairs_skipped:,} skipped"] if self.pairs_skipped else []
-        return ", ".join(counts)
+        cut = f", {self.pairs_truncated:,} cut" if self.pairs_truncated else ""
+        skipped = f", {self.pairs_skipped:,} skipped" if self.pairs_skipped else ""
+        return counted(self.pairs_read, "pair") + cut + skipped
+
+
+def described(result: Any, signature: Signature, *more: str) -> str:
+    """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
+    return plain(", ".join([f"{type(result).__name__} of {signature.model}", signature.counts, *more]))

@@ -7,7 +7,7 @@ held against its head in a dependency tree, or against its dependents. Numpy, no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,34 +17,25 @@ from numpy.typing import NDArray
 from attnscan.errors import SelectionError, nearest
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.shown import lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Signature, described
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HEAD, DEPENDENT = "dep->head", "head->dep"
-"""Directions: from a word to its head, and from a head to its dependents."""
-NOT_ALL = ("punct", "root")
-"""Relations that are not among `all`."""
-FARTHEST = 10
-"""Words, of a rule that goes by distance."""
+HEAD, DEPENDENT = "dep->head", "head->dep"  # directions: from a word to its head, and from a head to its dependents
+NOT_ALL = ("punct", "root")  # relations that are not among `all`
+FARTHEST = 10  # words, of a rule that goes by distance
 PARTS_OF_SPEECH = tuple(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
-"""Universal ones, of rules that go to the nearest word of one."""
 RULES = tuple(f"{what} {side}" for what in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
 """Fixed rules that heads are held against: the word so many words before or behind, or the nearest of a part of speech
 on that side. Of equally good ones the first counts."""
-FEWEST, FEW = 30, 200
-"""A relation in fewer sentences has no numbers; a treebank of fewer sentences comes with a warning."""
+FEWEST, FEW = 30, 200  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
 LEVEL = 0.05
-LEAST_WEIGHT = 0.1
-"""Among words, of a head that is stated."""
-LEAST_TIMES = 1.5
-"""How many times the weight of even attention a stated head gives to its targets: untrained heads stay below 1.3."""
-NOTHING = "·"
-"""On maps: of a head without a statement."""
+LEAST_WEIGHT = 0.1  # among words, of a head that is stated
+LEAST_TIMES = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
+NOTHING = "·"  # on maps: of a head without a statement
 
 _GROUPS = {
     "argument": ("S", "nsubj csubj obj iobj ccomp xcomp expl"),
@@ -102,46 +93,34 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RowNumbers:
-    """What all heads have alike of each row. Shape: each [row]."""
-
-    n: IntArray  # eligible queries
-    sentences: IntArray  # those that have any
-    rule: NDArray[np.str_]
-    """The one of `RULES` that is best on the other half; where the halves differ, that of more queries."""
-    rule_accuracy: FloatArray  # how often it points to a target, on the sentences that did not choose it; in [0, 1]
-
-
-@dataclass(frozen=True)
 class Syntax:
     """Every head held against every relation of a treebank. NaN where a relation is in fewer than 30 sentences.
 
-    Shape: arrays are [layer, head, row].
+    Shape: arrays are [layer, head, row], unless they say otherwise.
     """
 
     rows: tuple[Row, ...]  # what heads are asked
-    of_rows: RowNumbers  # what all heads have alike
+    n: IntArray  # eligible queries. Shape: [row], as of the next three
+    met: IntArray  # sentences that have any
+    rule: NDArray[np.str_]  # of `RULES`, the best on the other half; where halves differ, that of more queries
+    rule_accuracy: FloatArray  # how often it points to a target, on the sentences that did not choose it; in [0, 1]
     accuracy: FloatArray  # share of queries whose most attended other word is a target, in [0, 1]
     weight: FloatArray  # mean weight on targets by the reading of the signature, in [0, 1]
-    weight_among_words: FloatArray
-    """Mean weight on targets with special tokens removed and rows renormalised, in [0, 1]."""
+    weight_among_words: FloatArray  # that with special tokens removed and rows renormalised
     chance: FloatArray  # `weight` under even attention
     gain: FloatArray  # `accuracy` less `rule_accuracy`
     se: FloatArray  # the gain's standard error, clustered by document, or by sentence where the treebank names none
-    p_holm: FloatArray
-    """Of the gain by Student's t, two-sided, after Holm over all heads and rows: small as well far below 0."""
-    uuas: FloatArray
-    """Share of links between words, punctuation left out, in the maximum spanning tree. Shape: [layer, head]."""
+    p_holm: FloatArray  # of the gain by Student's t, two-sided, after Holm over all heads and rows
+    uuas: FloatArray  # share of links between words, punctuation aside, in the maximum spanning tree: [layer, head]
     chain_uuas: float  # `uuas` of a tree that links every word with the next one
     clusters: int  # documents or, without these, sentences; blocks of them where there are very many
     words: int  # of all sentences
     wordless: int  # words without a token of their own, which are neither asked nor targets
     signature: Signature  # where the result comes from: model, versions, device, treebank
-    held: Syntax | None = field(default=None)  # what heads do on a second treebank, if there is one
+    held: Syntax | None = None  # what heads do on a second treebank, if there is one
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{head.name} {text}" for head, text in list(self.statements.items())[:4])
-        return lines(self, self.signature, self.grid, f"{int(self.holds.sum())} gains hold by Holm; {shown}")
+        return described(self, self.signature, f"{self.holds.sum()} gains hold by Holm")
 
     @property
     def grid(self) -> Grid:
@@ -155,7 +134,7 @@ class Syntax:
 
     @property
     def holds(self) -> NDArray[np.bool_]:
-        """Which gains are above 0 by Holm's test at 0.05. Shape: [layer, head, row]."""
+        """Which gains are above 0 by Holm's test at 0.05."""
         return np.asarray((self.p_holm < LEVEL) & (self.gain > 0))  # false for NaN
 
     @cached_property
@@ -166,7 +145,7 @@ class Syntax:
         return np.asarray(self.holds & enough & of_grammar)
 
     def of_held(self, name: str) -> FloatArray:
-        """What the second treebank says, in the rows of the first; NaN where it has no such row. Shape: as `holds`."""
+        """What the second treebank says, in the rows of the first; NaN where it has no such row."""
         values = np.full(self.accuracy.shape, np.nan)
         for place, row in enumerate(self.rows):
             if self.held is not None and row in self.held.rows:
@@ -215,11 +194,12 @@ class Syntax:
             check_relation(relation, [row.relation for row in self.rows])
         rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]
         numbers = list(map(self.grid.index, self.grid if heads is None else self.grid.select(heads)))
-        return self._frame([(row, number) for row in rows for number in numbers])
+        return self._frame(np.repeat(rows, len(numbers)), np.tile(numbers, len(rows)))
 
     def best(self) -> pd.DataFrame:
         """The best head of each relation and direction."""
-        return self._frame([(row, int(order[0])) for row in range(len(self.rows)) if len(order := self.order(row))])
+        first = {row: order[0] for row in range(len(self.rows)) if len(order := self.order(row))}
+        return self._frame(np.array([*first], int), np.array([*first.values()], int))
 
     def of_head(self, head: Head) -> pd.DataFrame:
         """One row a relation and direction of which a head has a gain: those that state it first, then by gain."""
@@ -229,41 +209,30 @@ class Syntax:
     def said_of(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""
         main = self.rows[self.main_rows[head]] if head in self.main_rows else None
-        return {
-            "syntax_label": None if main is None else f"{main.relation} {main.direction}",
-            "syntax_statement": self.statements.get(head),
-            "letter": self.letter(head),
-            "uuas": self.uuas[head.place],
-            "chain_uuas": self.chain_uuas,
-        }
+        said = {"syntax_label": main and f"{main.relation} {main.direction}"}
+        said |= {"syntax_statement": self.statements.get(head), "letter": self.letter(head)}
+        return said | {"uuas": self.uuas[head.place], "chain_uuas": self.chain_uuas}
 
-    def _frame(self, places: list[tuple[int, int]]) -> pd.DataFrame:
+    def _frame(self, row: IntArray, number: IntArray) -> pd.DataFrame:
         """One row for each row and number of a head."""
         import pandas as pd
 
-        row, number = np.array(places, dtype=np.int64).reshape(-1, 2).T
-        of_rows, heads = self.of_rows, len(self.grid)
-        rule = of_rows.rule.astype(object)
-        rule[of_rows.sentences < FEWEST] = None
+        place = (*np.unravel_index(number, self.grid.shape), row)
         columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(number)}
         columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
-        columns |= {"n": of_rows.n[row], "sentences": of_rows.sentences[row]}
-
-        def add(**arrays: NDArray[Any]) -> None:
-            columns.update({name: values.reshape(heads, -1)[number, row] for name, values in arrays.items()})
-
-        add(**{name: getattr(self, name) for name in ("accuracy", "weight", "weight_among_words", "chance")})
-        columns |= {"rule": rule[row], "rule_accuracy": of_rows.rule_accuracy[row]}
-        add(**{name: getattr(self, name) for name in ("gain", "se", "p_holm", "holds")})
-        add(**{f"held_{name}": self.of_held(name) for name in ("gain", "p_holm", "holds")}, stated=self.stated)
+        columns |= {"n": self.n[row], "sentences": self.met[row]}
+        columns |= {name: getattr(self, name)[place] for name in ("accuracy", "weight", "weight_among_words", "chance")}
+        columns |= {"rule": np.where(self.met < FEWEST, None, self.rule)[row], "rule_accuracy": self.rule_accuracy[row]}
+        columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
+        columns |= {f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")}
         said = pd.DataFrame([self.said_of(head) for head in self.grid]).iloc[number].reset_index(drop=True)
-        frame = pd.concat([pd.DataFrame(columns), said], axis=1).astype({"held_holds": "boolean"})
+        frame = pd.concat([pd.DataFrame(columns | {"stated": self.stated[place]}), said], axis=1)
         about: dict[str, Any] = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
         about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
         frame.attrs |= {"signature": asdict(self.signature), **about, "gains_that_hold": int(self.holds.sum())}
         if self.held is not None:
             frame.attrs["held_signature"] = asdict(self.held.signature)
-        return frame
+        return frame.astype({"held_holds": "boolean"})
 
 
 def check_relation(relation: str, known: Iterable[str]) -> None:

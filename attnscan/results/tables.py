@@ -51,7 +51,12 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
         case "xlsx":
             return _workbook(frame)
         case "csv" | "tsv":
-            text = _delimited(frame, "\t" if format == "tsv" else ";" if decimal_comma else ",", decimal_comma)
+            separator, decimal = (
+                "\t" if format == "tsv" else ";" if decimal_comma else ",",
+                "," if decimal_comma else ".",
+            )
+            how = {"sep": separator, "decimal": decimal, "float_format": f"%.{DECIMALS}f", "lineterminator": "\n"}
+            text = _with_texts(frame, safe_cell).to_csv(index=False, **how)
         case "markdown":
             text = _markdown(frame)
         case "jsonl":
@@ -95,13 +100,9 @@ def safe_cell(text: str) -> str:
 def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     """The table with all its texts changed."""
     columns = frame.select_dtypes(include=["object", "string"])
-    changed = {str(name): [change(v) if isinstance(v, str) else v for v in of] for name, of in columns.items()}
-    return frame.assign(**changed)
-
-
-def _delimited(frame: pd.DataFrame, separator: str, decimal_comma: bool) -> str:
-    decimal, form, safe = "," if decimal_comma else ".", f"%.{DECIMALS}f", _with_texts(frame, safe_cell)
-    return safe.to_csv(index=False, sep=separator, decimal=decimal, float_format=form, lineterminator="\n")
+    return frame.assign(
+        **{str(name): of.map(lambda v: change(v) if isinstance(v, str) else v) for name, of in columns.items()}
+    )
 
 
 def _rounded(value: Any) -> Any:

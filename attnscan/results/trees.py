@@ -17,8 +17,7 @@ from attnscan.results.scores import IntArray
 from attnscan.results.signature import By
 from attnscan.results.syntax import Syntax
 
-USUAL, MOST = 8, 50
-"""How many sentences are kept: the first ones unless they are chosen, and at most."""
+USUAL, MOST = 8, 50  # how many sentences are kept: the first ones unless they are chosen, and at most
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -42,13 +41,9 @@ class ReadTree:
         count = len(self.sentence.words or ())
         into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
         tokens = into.sum(0)
-        from_word = (into / tokens.clip(1)).T
         others = (tokens > 0) & ~np.eye(count, dtype=bool)
-        best = np.empty((*attention.grid.shape, count), dtype=np.int64)
-        for layer, of_tokens in enumerate(weights):  # one by one, for the memory
-            of_words = np.where(others, from_word @ of_tokens @ into, 0)
-            best[layer] = np.where(of_words.max(-1) > 0, of_words.argmax(-1), -1)
-        return best
+        of_words = np.where(others, (into / tokens.clip(1)).T @ weights @ into, 0)
+        return np.where(of_words.max(-1) > 0, of_words.argmax(-1), -1)
 
 
 @dataclass(frozen=True)
@@ -67,13 +62,13 @@ def sentence_numbers(text: str) -> tuple[int, ...]:
 
     Raises: OptionError if it names none, or more than are kept.
     """
-    spans: list[range] = []
+    numbers: dict[int, None] = {}
     for part in text.split(","):
         match = _SPAN.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise OptionError(f"{text!r:.40} names no sentences", "give their numbers, from 1, as 3,17 or 1-8")
-        spans.append(range(first, last + 1))
-    if sum(map(len, spans)) > MOST:
+        numbers |= dict.fromkeys(range(first, min(last, first + MOST) + 1))
+    if len(numbers) > MOST:
         raise OptionError(f"{text!r:.40} names more than {MOST} sentences", "name fewer: a page holds all of them")
-    return tuple(dict.fromkeys(number for span in spans for number in span))
+    return tuple(numbers)

@@ -15,7 +15,7 @@ from attnscan.errors import ModelError
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.results.syntax import FEWEST, RULES, Row, RowNumbers, Syntax
+from attnscan.results.syntax import FEWEST, RULES, Row, Syntax
 from attnscan.scoring.blocks import Adding, Blocks, error, ratio, residuals
 
 _MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
@@ -93,12 +93,10 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         larger = by_half.sum(0).argmax(0)
         return Syntax(
             rows,
-            RowNumbers(
-                n=n.sum((0, 1, 2)).astype(np.int64),
-                sentences=met.astype(np.int64),
-                rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
-                rule_accuracy=known(by_rule.sum(0) / n.sum((0, 1, 2))),
-            ),
+            n=n.sum((0, 1, 2)).astype(np.int64),
+            met=met.astype(np.int64),
+            rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
+            rule_accuracy=known(by_rule.sum(0) / n.sum((0, 1, 2))),
             accuracy=known(ratio(hits, n)),
             weight=known(weight / counted),
             weight_among_words=known(on_words / eligible),

@@ -10,7 +10,7 @@ from attnscan.results.card import Cards
 from attnscan.results.head_weights import MOST_DRAWN
 from attnscan.results.heads import HeadScores
 from attnscan.views.terminal.card import cards_view
-from attnscan.views.terminal.heads import best_heads_view, classification_view, ranking_view
+from attnscan.views.terminal.heads import best_heads_view, first_screen
 from attnscan.views.terminal.parts import render_html
 
 _WIDTH = 110  # columns of a screen
@@ -28,9 +28,9 @@ def heads_html(result: HeadScores) -> str:
     """What every head does, or the best heads of each pattern; of one input, the page below if attention was kept."""
     screen: RenderableType
     if result.of_input:
-        screen = Group(classification_view(result, _WIDTH), *(Text(note, style="dim") for note in result.notes))
+        screen = Group(first_screen(result, _WIDTH), *(Text(note, style="dim") for note in result.notes))
     elif result.has_labels:
-        screen = ranking_view(result, _WIDTH, result.signature.counts)
+        screen = first_screen(result, _WIDTH, result.signature.counts)
     else:
         screen = best_heads_view(result, result.scores.patterns, _BEST, _WIDTH, result.signature.counts)
     return render_html(screen, _WIDTH) + _page(result)

@@ -49,7 +49,6 @@ def test_a_head_without_a_score_has_no_rank(
     ranking = _ranking(0.5, ranked_by, scores)
     assert ranking.order("next-word").tolist() == order
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
-    assert ("best heads: none" in repr(ranking)) == (not order)
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
     assert frame["head"].tolist() == order + rest
     assert frame["rank"].dropna().tolist() == list(range(1, len(order) + 1)) and frame["rank"].dtype == "Int64"
@@ -62,11 +61,8 @@ def test_leads_are_sure_beyond_their_own_interval() -> None:
     assert leads.difference.tolist() == pytest.approx([0.01, 0.29])
     assert leads.sure.tolist() == [False, True]
     assert _ranking(0.01 / 2.27).leads("next-word").sure.all()
-
-
-def test_without_residuals_no_lead_is_sure_() -> None:
-    leads = _ranking(None).leads("next-word")
-    assert np.isnan(leads.se).all() and not leads.sure.any()
+    unknown = _ranking(None).leads("next-word")  # without residuals
+    assert np.isnan(unknown.se).all() and not unknown.sure.any()
 
 
 def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
@@ -84,6 +80,12 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [*FIRST, *PATTERNS, "entropy"]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
     assert result.to_frame(["next-word"]).columns.tolist() == [*FIRST, "next-word", "entropy"]
+    assert repr(result) == "HeadScores of toy, 0 pairs, 2 delimiter"
+
+
+def test_what_comes_from_outside_is_safe_in_a_repr() -> None:
+    hostile = replace(SIGNATURE, model="\u202e\x1b[31m\n")
+    assert repr(replace(result_of([[0, 0, 0, 0]]), signature=hostile)).startswith(r"HeadScores of \u202e\x1b[31m\n, 0")
 
 
 def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:

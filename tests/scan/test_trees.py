@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,7 @@ def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
     det = at(result, "det", HEAD)
     place = (0, 0, det)
     assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
-    assert result.of_rows.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
+    assert result.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
     assert result.statements[Head(0, 0)] == "determiner → its noun"
     assert result.said_of(Head(0, 0))["syntax_label"] == "det dep->head" and result.letter(Head(0, 0)) == "F"
 
@@ -80,7 +80,7 @@ def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
     heads = [sentence.tags["head"] for sentence in records]
     pairs = [(word, head) for of in heads for word, head in enumerate(of) if head is not None and word != len(of) - 1]
     everything = at(result, "all", HEAD)
-    assert result.of_rows.n[everything] == len(pairs) and result.of_rows.sentences[everything] == len(records) == 288
+    assert result.n[everything] == len(pairs) and result.met[everything] == len(records) == 288
     assert result.accuracy[0, 1, everything] == pytest.approx(np.mean([head == abs(word - 1) for word, head in pairs]))
     assert (result.words, result.wordless, result.clusters) == (sum(len(of) for of in heads), 0, 24)
     assert result.chance[0, 0, everything] == pytest.approx(
@@ -106,11 +106,7 @@ def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted:
     )
     causal = attnscan.syntax(planted, model=str(tmp_path))
     assert Row("det", HEAD) not in causal.rows and Row("det", DEPENDENT) in causal.rows
-    assert (
-        all(rule.endswith("before") for rule in causal.of_rows.rule)
-        and not causal.stated.any()
-        and not causal.statements
-    )
+    assert all(rule.endswith("before") for rule in causal.rule) and not causal.stated.any() and not causal.statements
 
 
 def test_order_and_files_change_nothing(result: Syntax, toy: str, planted: str, tmp_path: Path) -> None:
@@ -127,8 +123,8 @@ def assert_equal(one: Syntax, other: Syntax) -> None:
     assert (one.rows, one.clusters, one.words) == (other.rows, other.clusters, other.words)
     for name in NUMBERS:
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9, err_msg=name)
-    for name, values in asdict(one.of_rows).items():
-        assert_array_equal(values, getattr(other.of_rows, name), err_msg=name)
+    for name in ("n", "met", "rule", "rule_accuracy"):
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert replace(one.signature, fingerprint=None) == replace(other.signature, fingerprint=None)
 
 
@@ -201,7 +197,7 @@ def test_a_sentence_that_is_cut_keeps_its_first_words(toy: str, planted: str, tm
     (tmp_path / "long.conllu").write_text(f"{rows}\n\n" * 4 + Path(planted).read_text(encoding="utf-8"))
     cut = attnscan.syntax(tmp_path / "long.conllu", model=toy, on_long="truncate")
     assert (cut.sentences, cut.signature.pairs_truncated) == (292, 4) and cut.wordless > 0.1 * cut.words
-    assert cut.of_rows.n[at(cut, "conj", HEAD)] > 4 * 20
+    assert cut.n[at(cut, "conj", HEAD)] > 4 * 20
 
 
 def test_words_without_characters_of_their_own_say_nothing_of_the_tokenizer(toy: str, tmp_path: Path) -> None:
@@ -220,8 +216,8 @@ def test_a_token_that_is_two_words_is_of_one_of_them(toy: str, tmp_path: Path) -
     (tmp_path / "a.conllu").write_text("\n".join(rows) * 210, encoding="utf-8")
     clitics = attnscan.syntax(tmp_path / "a.conllu", model=toy)
     assert (clitics.words, clitics.wordless) == (630, 210)
-    assert clitics.of_rows.n[at(clitics, "nsubj", HEAD)] == 210  # "ore" has more of the token than "st"
-    assert clitics.of_rows.n[at(clitics, "case", HEAD)] == 0
+    assert clitics.n[at(clitics, "nsubj", HEAD)] == 210  # "ore" has more of the token than "st"
+    assert clitics.n[at(clitics, "case", HEAD)] == 0
     shown = " ".join(render(syntax_view(clitics, 80), 80).split())
     assert "210 of 630 words without a token: neither asked nor a target." in shown
 

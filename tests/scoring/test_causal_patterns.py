@@ -19,7 +19,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 import attnscan
 from attnscan.errors import OptionError
 from attnscan.scoring.patterns import CAUSAL_PATTERNS
-from attnscan.views.terminal.heads import ranking_view
+from attnscan.views.terminal.heads import first_screen
 
 NAMES = [pattern.id for pattern in CAUSAL_PATTERNS]
 TEXTS = ["the cat sat , the dog sat , the the cat ran .", "a mat and a cat and a dog", "the cat ran", "cat"]
@@ -187,5 +187,5 @@ def test_a_head_that_looks_at_the_first_token_rests() -> None:
 
 def _screen(model: Any, tokenizer: Any) -> str:
     console = Console(width=100, file=io.StringIO())
-    console.print(ranking_view(attnscan.heads(TEXTS, model=model, tokenizer=tokenizer), 100, "4 pairs"))
+    console.print(first_screen(attnscan.heads(TEXTS, model=model, tokenizer=tokenizer), 100, "4 pairs"))
     return console.file.getvalue()

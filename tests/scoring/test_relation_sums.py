@@ -63,8 +63,8 @@ def test_the_rule_is_chosen_on_the_other_half(counts: list[tuple[int, str, int]]
     n = rules.sum(-1)
     sums = sums_of([Row("obj", HEAD)], "a" * 64, rules=rules, n=n, met=[30])
     result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
-    assert result.of_rows.rule.tolist() == [expected]
-    assert result.of_rows.rule_accuracy[0] == pytest.approx(right / n.sum())
+    assert result.rule.tolist() == [expected]
+    assert result.rule_accuracy[0] == pytest.approx(right / n.sum())
 
 
 def test_too_many_words_in_no_token_are_no_offsets() -> None:

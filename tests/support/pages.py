@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
+from attnscan.results.grid import AttentionKind
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import Reading
 from attnscan.scan.one_input import classify_weights
@@ -58,7 +59,9 @@ def made_up(
     special = (True, *[False] * (length - 2), True)
     saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
     result = classify_weights(saved, "made-up", ScanOptions(), keep=True)
-    attention = replace(Attention.of(saved, result.sentence), query=query, key=key, scaling=(scaling,) * layers)
+    attention = replace(
+        Attention.of(saved, result.sentence, (), AttentionKind.ONLY), query=query, key=key, scaling=(scaling,) * layers
+    )
     return replace(result, attention=attention), attention
 
 

@@ -13,7 +13,7 @@ from attnscan import HeadScores, heads
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
 from attnscan.views.notebook import heads_html
-from attnscan.views.terminal.heads import ranking_view
+from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
 
 
@@ -26,7 +26,7 @@ def ranking() -> HeadScores:
 def test_it_is_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
     html = heads_html(ranking)
     text = unescape(re.sub("<[^>]*>", "", html))
-    assert text.split() == render(ranking_view(ranking, 110, "12 pairs"), 110).split()
+    assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
     assert "color: " in html and not any(part in html for part in ("<script", "class=", "http", "url(", "src="))
 
 

@@ -29,7 +29,7 @@ from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures.picture import picture
-from attnscan.views.terminal.heads import ranking_view
+from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
 
 PAIRS = [
@@ -173,7 +173,7 @@ def test_the_picture_and_the_notebook(told: Told) -> None:
     drawn = Counter(texts(picture(told.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
     shown = unescape(re.sub("<[^>]*>", "", heads_html(told.ranking)))
-    assert shown.split() == render(ranking_view(told.ranking, 110, told.ranking.signature.counts), 110).split()
+    assert shown.split() == render(first_screen(told.ranking, 110, told.ranking.signature.counts), 110).split()
 
 
 def test_the_page(told: Told) -> None:

@@ -40,5 +40,4 @@ def models(
     if checkpoint is None:
         output.write(result.to_frame, lambda _: models_view(result))
     else:
-        frame = result.to_patterns_frame if output.format == "json" else result.to_frame
-        output.write(frame, lambda _: checkpoint_view(result))
+        output.write(result.to_frame, lambda _: checkpoint_view(result))

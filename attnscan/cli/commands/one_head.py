@@ -65,4 +65,4 @@ def explain(
     from attnscan.views.terminal.explanation import explanation_view
 
     above = about(context.params, result.signature.pairs_read)
-    output.write(result.to_frame, partial(explanation_view, result), above=above, document=result.to_dict)
+    output.write(result.to_frame, partial(explanation_view, result), above=above)

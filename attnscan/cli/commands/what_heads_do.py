@@ -42,7 +42,7 @@ def classify(
         answer: Any = attnscan.classify(**o.arguments_of("classify", given), keep_attention=False, progress=progress)
     results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]
     from attnscan.views.behaviour import notes_of
-    from attnscan.views.terminal.heads import all_heads_view, classification_view
+    from attnscan.views.terminal.heads import all_heads_view, first_screen
 
     for result in results if output.format == "table" else ():
         for note in notes_of(result, listed=is_listed):
@@ -51,10 +51,10 @@ def classify(
     def view(width: int) -> Iterator[RenderableType]:
         for result in results:
             if not is_listed:
-                yield classification_view(result, width, None)
+                yield first_screen(result, width)
                 continue
             heads = [result.grid[number] for number in _ranked(result)]
-            yield all_heads_view(result, _patterns(result), heads, width, top or (None if every else 10), None)
+            yield all_heads_view(result, _patterns(result), heads, width, top or (None if every else 10))
 
     def frame(result: HeadScores) -> pd.DataFrame:
         rows, ranked = result.to_frame(_patterns(result)), _ranked(result)
@@ -95,13 +95,13 @@ def heads(
     (what,) = about(given, count)
     title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if given["pairs"] else what[4:]
     from attnscan.views.behaviour import kinds_of
-    from attnscan.views.terminal.heads import best_heads_view, ranking_view
+    from attnscan.views.terminal.heads import best_heads_view, first_screen
 
     def view(width: int) -> Iterator[RenderableType]:
         most = top or (10 if pattern else 5)
         for result in results:
             ranked = best_heads_view(result, result.scores.patterns, most, width, title) if is_listed else None
-            yield ranked or ranking_view(result, width, title)
+            yield ranked or first_screen(result, width, title)
 
     def frame(result: HeadScores) -> pd.DataFrame:
         return result.to_frame(result.scores.patterns if is_listed else None, top)

@@ -96,8 +96,8 @@ def _followed(syntax: Syntax, head: Head) -> str:
     """What a head follows in a treebank, with its numbers."""
     if head not in syntax.main_rows:
         return "no relation beyond fixed rules"
-    best, of_rows = syntax.main_rows[head], syntax.of_rows
-    rule = f"the rule '{of_rows.rule[best]}' for {of_rows.rule_accuracy[best]:.2f}"
+    best = syntax.main_rows[head]
+    rule = f"the rule '{syntax.rule[best]}' for {syntax.rule_accuracy[best]:.2f}"
     row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
     accuracy = syntax.accuracy[(*head.place, best)]
     return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {rule}"

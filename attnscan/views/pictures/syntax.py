@@ -107,7 +107,7 @@ def _draw_bars(ax: Axes, result: Syntax, relations: list[str], direction: str) -
         accuracy = float(np.nan_to_num(result.accuracy[place]))
         half = float(half_width(result.se[place], max(2, result.clusters)))
         ax.barh(y - 0.16, accuracy, height=0.42, color=_color(row.letter))
-        ax.barh(y + 0.2, float(np.nan_to_num(result.of_rows.rule_accuracy[number])), height=0.28, color=_OFFSET)
+        ax.barh(y + 0.2, float(np.nan_to_num(result.rule_accuracy[number])), height=0.28, color=_OFFSET)
         if not np.isnan(half):
             ax.plot([max(accuracy - half, 0), min(accuracy + half, 1)], [y - 0.16] * 2, color=INK, linewidth=0.8)
         ax.plot(result.of_held("accuracy")[place], y - 0.16, "o", color=INK, markersize=3)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.grid import Head
-from attnscan.results.head_weights import HeadWeights, strongest
+from attnscan.results.head_weights import HeadWeights
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
@@ -30,13 +30,14 @@ _SHADE_WIDTH = 3
 
 def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
     """Each head with its scores on top, then its weights; with `top`, as a list of that many."""
-    left = 5 + _label_width(shown)  # before a row's first cell
+    label = min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
+    left = 5 + label  # before a row's first cell
     fits, single = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
     blocks: list[RenderableType] = [model_line(shown.result.signature)]
     for heads, matrix in shown.matrices():
         blocks += ["", *_title(shown, heads, width)]
         drawn = fits and top is None and not single
-        blocks += _map(shown, matrix) if drawn else _edges(shown, matrix, width, top)
+        blocks += _map(shown, matrix, label) if drawn else _edges(shown, matrix, label, width, top)
     if shown.attention.source:
         gold = f", {_LINKED} behind gold links" if shown.result.links else ""
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
@@ -51,12 +52,9 @@ def _name(shown: HeadWeights, token: int) -> str:
     return plain(shown.attention.tokens[token]).strip() or "␣"
 
 
-def _label_width(shown: HeadWeights) -> int:
-    return min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
-
-
-def _label(shown: HeadWeights, query: int) -> Text:
-    return Text.assemble((f"{shown.number(query):>3} ", "dim"), _fit(_name(shown, query), _label_width(shown)) + " ")
+def _labelled(place: int, name: str, width: int) -> Text:
+    """A row's number and word, filled to a width."""
+    return Text.assemble((f"{place:>3} ", "dim"), _fit(name, width) + " ")
 
 
 def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Text]:
@@ -76,16 +74,16 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
     yield from flowed([*entries, Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim")], width)
 
 
-def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Text]:
+def _map(shown: HeadWeights, matrix: NDArray[np.float32], label: int) -> Iterator[Text]:
     """Queries downwards, keys across, each key's text on end above its column, the strongest key beside the row."""
     names, links = [_name(shown, key)[:_LABEL] for key in shown.keys], set(shown.result.links)
     height = max(map(len, names))
     yield Text("")
     for row in range(height):
         letters = "".join(_fit(name.rjust(height)[row], 2) for name in names)
-        yield Text(" " * (5 + _label_width(shown)) + letters, style="dim")
+        yield Text(" " * (5 + label) + letters, style="dim")
     for query, weights in zip(shown.queries, matrix, strict=True):
-        line = _label(shown, query)
+        line = _labelled(shown.number(query), _name(shown, query), label)
         for key, weight in zip(shown.keys, weights, strict=True):
             mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
             mark = mark[0] + _LINKED if (query, key) in links else mark
@@ -97,17 +95,17 @@ def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Text]:
     yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
 
 
-def _edges(shown: HeadWeights, matrix: NDArray[np.float32], width: int, top: int | None) -> Iterator[Text]:
+def _edges(shown: HeadWeights, matrix: NDArray[np.float32], label: int, width: int, top: int | None) -> Iterator[Text]:
     """The strongest weights of all, or one query's strongest keys."""
     count, single, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
-    if single:
-        yield _label(shown, shown.queries[0]).append(" attends to", "dim")
-    else:
-        yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
-    for row, column in strongest(matrix, count):
-        query, key, weight = shown.queries[row], shown.keys[column], float(matrix[row, column])
-        line = Text("    ") if single else _label(shown, query).append(" → ", "dim")
-        linked = _LINKED if (query, key) in links else " "
+    labels = [_labelled(shown.number(query), _name(shown, query), label) for query in shown.queries]
+    strongest = Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
+    yield labels[0].append(" attends to", "dim") if single else strongest
+    for place in np.argsort(-matrix, axis=None, kind="stable")[:count].tolist():  # of equal ones the first
+        row, column = divmod(place, len(shown.keys))
+        key, weight = shown.keys[column], float(matrix[row, column])
+        line = Text("    ") if single else labels[row].copy().append(" → ", "dim")
+        linked = _LINKED if (shown.queries[row], key) in links else " "
         line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f}{linked}")
         yield line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
     if single and matrix.size > count:
@@ -132,12 +130,10 @@ def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     shaded = left + len(ruler) + 1 + max(best[0].cell_len for best in helpers.values()) <= width
     lines = [Text(" " * left + ruler, style="dim")] if shaded else []
     for query in queries:
-        name = plain(result.units[places[query]]).strip()
-        line = Text.assemble((f"{places[query]:>3} ", "dim"), _fit(name, label) + " ")
+        line = _labelled(places[query], plain(result.units[places[query]]).strip(), label)
         for key in keys if shaded else ():  # how much of the row's best helper
             level = int(np.ceil(shares[query, key] * (len(_SHADES) - 1))) if measured[query, key] else 0
-            shade = _SHADES[level] if measured[query, key] else ""
-            line.append(shade.rjust(_SHADE_WIDTH), _MARK if level else "dim")
+            line.append((_SHADES[level] if measured[query, key] else "").rjust(_SHADE_WIDTH), _MARK if level else "dim")
         lines.append(line.append(" ").append_text(next(flowed(helpers[query], width - line.cell_len - 1))))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
     title = Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold")

@@ -29,11 +29,6 @@ _WORTH = (
 )
 
 
-def lines_of(layers: int) -> int:
-    """How long a first screen may be: 34 lines for 6 layers, 42 for 12."""
-    return 26 + -(-4 * layers // 3)
-
-
 def title_of(result: HeadScores, about: str = "") -> Text:
     """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
     signature, grid, reading = result.signature, result.grid, result.reading
@@ -46,34 +41,23 @@ def title_of(result: HeadScores, about: str = "") -> Text:
     return Text.assemble(before, (plain(name), "bold"), f", {grid.shape[0]} layers × {grid.shape[1]} heads{kind}{rest}")
 
 
-def ranking_view(result: HeadScores, width: int, about: str = "") -> RenderableType:
-    """What every head does over many pairs. Raises: OptionError if the result has no labels."""
-    above = [*wrapped(title_of(result, about).plain, width, style=""), *wrapped(ranked_by(result), width)]
-    return _first_screen(result, above, width)
+def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableType:
+    """What heads do: in a sentence, by kinds, head by head; in 34 lines for 6 layers, 42 for 12.
 
-
-def classification_view(result: HeadScores, width: int, nth: int | None = None) -> RenderableType:
-    """One input at a glance: tokens, kinds of heads, the map; the `nth` of several has its number, and no map."""
-    above = [_input_title(result, nth), *_tokens(result, width)]
-    screen = _first_screen(result, above, width, mapped=nth is None, below=4)
-    return screen if nth is None else Group(screen, "")
-
-
-def _first_screen(
-    result: HeadScores, above: Sequence[Text], width: int, *, mapped: bool = True, below: int = 2
-) -> RenderableType:
-    """What heads do, in two sentences, by kinds and, if `mapped`, head by head: in `lines_of` lines."""
-    labels = result.labels
-    said = list(wrapped(summary(result), width, style=""))
-    drawn = list(_map(labels, width)) if mapped else []
+    Raises: OptionError if the result has no labels.
+    """
+    labels, title = result.labels, title_of(result, about)
+    above = [title, *_tokens(result, width)]
+    if not result.of_input:
+        above = [*wrapped(title.plain, width, style=""), *wrapped(ranked_by(result), width)]
+    said, drawn = list(wrapped(summary(result), width, style="")), list(_map(labels, width))
     legend = ["layers down, heads across", f"- {'no distinct habit' if labels.statements else 'none'}"]
     legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(labels.unsure.any())
-    explained = list(wrapped(" · ".join(legend), width)) if mapped else []
-    left = lines_of(labels.grid.shape[0]) - len([*above, *said, *explained]) - below - 2
-    room = width - max((line.cell_len for line in drawn), default=width) - 3
+    explained = list(wrapped(" · ".join(legend), width))
+    most = 22 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.of_input  # which has a note or two below
+    left, room = most - len([*above, *said, *explained]), width - max(line.cell_len for line in drawn) - 3
     if room < _LEAST_BESIDE:
-        kinds = _kinds(labels, width, left - len(drawn) - bool(drawn))
-        return Group(*above, "", *said, "", *kinds, *[""] * bool(drawn), *drawn, *explained)
+        return Group(*above, "", *said, "", *_kinds(labels, width, left - len(drawn) - 1), "", *drawn, *explained)
     both = RichTable.grid(padding=(0, 3, 0, 0))
     both.add_row(Group(*_kinds(labels, room, left)), Text("\n").join(drawn))
     return Group(*above, "", *said, "", both, "", *explained)
@@ -155,12 +139,7 @@ def best_heads_view(
 
 
 def all_heads_view(
-    result: HeadScores,
-    patterns: Sequence[str],
-    order: Sequence[Head],
-    width: int,
-    top: int | None = None,
-    nth: int | None = None,
+    result: HeadScores, patterns: Sequence[str], order: Sequence[Head], width: int, top: int | None = None
 ) -> RenderableType:
     """Heads with what they do and their scores, in the given order; and why there are no scores, where that is so."""
     labels = result.labels
@@ -168,29 +147,23 @@ def all_heads_view(
     columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [Column("nats", ">.2f", 4)]
     places, rows = [result.scores.place_of(pattern) for pattern in patterns], []
     for head in order[:top]:
-        label, among_words = (str(names[head.place]) for names in (labels.label, labels.among_words))
-        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in (label, among_words)]
+        names = (str(of[head.place]) for of in (labels.label, labels.among_words))
+        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in names]
         does[0].append("?" * bool(labels.unsure[head.place]))
         scores = result.table.score[head.place][places]
         rows.append([head.name, *does, labels.share[head.place], *scores, result.scores.entropy[head.place]])
-    listed = [Table(columns, rows).screen(width, apart=1, header="bold")] if rows else []
+    blocks: list[RenderableType] = [title_of(result), ""]
+    blocks += [Table(columns, rows).screen(width, apart=1, header="bold")] if rows else []
     unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
     for pattern in patterns:
         unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
-    why = [line for why, names in unscored.items() if why for line in wrapped(f"{', '.join(names)}: {why}", width)]
-    if nth is not None:
-        return Group(_input_title(result, nth), *_tokens(result, width), *listed, *why, "")
+    for why, names in unscored.items():
+        blocks += wrapped(f"{', '.join(names)}: {why}", width) if why else []
     legend = ["share: of what it does among words", *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns)]
     legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
-    explained: list[RenderableType] = (
-        ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if listed else []
-    )
+    blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if rows else []
     cut = [Text(some_of(top, len(order)), style="dim")] if top is not None and top < len(order) else []
-    return Group(_input_title(result), "", *listed, *why, *explained, *cut)
-
-
-def _input_title(result: HeadScores, nth: int | None = None) -> Text:
-    return title_of(result) if nth is None else Text(f"input {nth}", style="bold")
+    return Group(*blocks, *cut)
 
 
 def _tokens(result: HeadScores, width: int) -> Iterator[Text]:

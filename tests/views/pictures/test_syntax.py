@@ -50,7 +50,7 @@ def test_bars_are_as_long_as_accuracies_and_the_line_is_the_interval_of_the_gain
     bars = _boxes(svg, f"fill: {SYNTAX_COLORS['F']}")
     left, whole = max(bars, key=lambda bar: bar[1])
     offsets = [width for x, width in _boxes(svg, "fill: #8a8a8a") if x == pytest.approx(left, abs=0.01)]
-    expected = whole * float(result.of_rows.rule_accuracy[row])
+    expected = whole * float(result.rule_accuracy[row])
     assert any(width == pytest.approx(expected, rel=0.01) for width in offsets)
     half = float(half_width(0.05, result.clusters))
     lines = [width for _, width in _boxes(svg, "stroke: #111111")]

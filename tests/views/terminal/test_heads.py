@@ -24,7 +24,7 @@ from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
-from attnscan.views.terminal.heads import all_heads_view, best_heads_view, classification_view, lines_of, ranking_view
+from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
 from attnscan.views.terminal.parts import render
 
 NAN = float("nan")
@@ -32,7 +32,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _screen(ranking: HeadScores, width: int = 80) -> str:
-    return render(ranking_view(ranking, width, "7 pairs of pairs.csv"), width)
+    return render(first_screen(ranking, width, "7 pairs of pairs.csv"), width)
 
 
 def _small(reading: Reading | None = None) -> HeadScores:
@@ -84,11 +84,11 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
     texts = [f"word{number}" for number in range(200)]
     if of_input:
         ranking = replace(ranking, units=(*texts, *texts), sentence=(0,) * 200 + (1,) * 200)
-        screen = render(classification_view(ranking, width), width)
+        screen = render(first_screen(ranking, width), width)
     else:
         screen = _screen(ranking, width)
     lines = screen.splitlines()
-    assert len(lines) + 2 <= most == lines_of(layers)  # with the next command below
+    assert len(lines) + 2 <= most  # with the next command below
     assert max(map(len, lines)) <= width
     for _, kind in kinds_of(ranking.labels):
         assert f"{letter(kind.name)} " in screen and (words(kind.name)[:14] in screen or "…" in screen)
@@ -215,7 +215,7 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     result = _random(layers, heads)
     patterns = result.scores.patterns
     for view in (
-        classification_view(result, width),
+        first_screen(result, width),
         *([all_heads_view(result, patterns, list(result.scores.grid)[:2], width)] if width >= 80 else []),
     ):
         text = render(view, width)
@@ -223,15 +223,10 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 
 
 def test_colour_adds_nothing_but_colour(article: HeadScores) -> None:
-    view = classification_view(article, 80)
+    view = first_screen(article, 80)
     plain, coloured = render(view, 80), render(view, 80, "truecolor")
     assert "\x1b[" not in plain and "\x1b[" in coloured
     assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
-
-
-def test_one_of_several_inputs_has_its_number_and_no_map(article: HeadScores) -> None:
-    text = render(classification_view(article, 80, nth=7), 80)
-    assert text.startswith("input 7\nA [CLS] i went") and "P the previous word" in text and "layers down" not in text
 
 
 def test_a_list_has_what_heads_do_as_tables_name_it(article: HeadScores) -> None:
@@ -268,7 +263,7 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
     result = _random(2, 2)
     units = (result.units[0], token, *result.units[2:])
     hostile = replace(result, units=units, signature=replace(result.signature, model=model))
-    text = render(classification_view(hostile, 80), 80)
+    text = render(first_screen(hostile, 80), 80)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     assert text.encode("utf-8")
 
@@ -276,5 +271,5 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
 def test_markup_in_a_sentence_is_text() -> None:
     result = _random(1, 1)
     shown = replace(result, units=("[CLS]", "[bold]", "[/bold]", ":smile:", "[red]x", "[SEP]"))
-    text = render(classification_view(shown, 80), 80)
+    text = render(first_screen(shown, 80), 80)
     assert "[CLS] [bold] [/bold] :smile: [red]x [SEP]" in text
