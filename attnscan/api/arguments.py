@@ -19,8 +19,8 @@ from attnscan.results.grid import Heads, attention_named, heads_written, parse_h
 from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
-from attnscan.scoring.cross import patterns_of
-from attnscan.scoring.patterns import CAUSAL_PATTERNS, Pattern, PatternLike, with_own
+from attnscan.scoring.cross import cross_patterns
+from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, Pattern, PatternLike, with_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
@@ -112,8 +112,10 @@ class Call:
             raise OptionError("--on-long skip is for many pairs", "give truncate or error")
         is_alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
         wanted: list[Any] = [pattern] if is_alone else list(pattern)  # type: ignore[arg-type]
-        ours = patterns_of(read, wanted, aligned=self.alignments is not None)
-        self.names, patterns = with_own(wanted, ours, () if read == "cross" else CAUSAL_PATTERNS)
+        ours, more = PATTERNS, CAUSAL_PATTERNS
+        if read == "cross":
+            ours, more = cross_patterns(wanted, aligned=self.alignments is not None), ()
+        self.names, patterns = with_own(wanted, ours, more)
         name = os.fspath(self.model) if is_name(self.model) and self.model is not None else None
         self.options = ScanOptions(**{"patterns": patterns, **asked, "model": name, **decided})
 

@@ -260,7 +260,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
 
     Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
     """
-    from attnscan.scan.state import ScanState, Seen
+    from attnscan.scan.state import ScanState
 
     if not isinstance(shard, ScanState):
         raise OptionError(f"shard is of the class {type(shard).__name__}", "give a ScanState, as shard() returns it")
@@ -275,7 +275,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
     with call.opened() as scanner:
         from attnscan.scan.local import finished
 
-        signature = scanner.signature(Seen(), fingerprint=True)
+        signature = scanner.signature(fingerprint=True)
         if (own := shard.signature) is not None:
             shard.check(replace(signature, read_by=own.read_by, device=own.device))
         return replace(finished(scanner, shard), html=heads_html)

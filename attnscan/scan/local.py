@@ -139,7 +139,7 @@ def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
     """
     rest, again = iter(records), Seen()
     for record in itertools.islice(rest, seen.read):
-        again = again.joined(Seen.of(record.pair), 0)
+        again = again.joined(Seen(1, digest=record.pair.key), 0)
     if (again.read, again.digest) != (seen.read, seen.digest):
         raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
     yield from rest
@@ -207,7 +207,7 @@ def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
     """A state that says which model ran, if a pair was scored."""
     if state.signature is not None or state.sums.shape is None:
         return state
-    return replace(state, signature=scanner.signature(Seen(), fingerprint=True))
+    return replace(state, signature=scanner.signature(fingerprint=True))
 
 
 def finished(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:

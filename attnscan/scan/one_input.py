@@ -35,7 +35,6 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import By, Reading, Special
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
@@ -134,7 +133,8 @@ class InputReading:
         Raises: CaptureError if the model's attention is not finite.
         """
         scanner, encoded, options = self._scanner, self._encoded, self._scanner.options
-        signature = scanner.signature(Seen.of(self._pair, truncated=encoded.truncated))
+        cut = int(encoded.truncated)
+        signature = scanner.signature(input_hash=self._pair.key, pairs_read=1, pairs_truncated=cut)
         result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
         for by, scorers in self._scorers.items():
             result = scorers.added(result, by, options)
@@ -142,7 +142,8 @@ class InputReading:
         descriptions = [help_of_words.description for help_of_words in self._helps]
         notes = (*descriptions, *filter(None, [self._not_carried]), *_named(related, encoded.units))
         not_measured = _not_measured(options, None if self._helps else scanner.why_no_measure)
-        if not (links := unit_links(encoded)):
+        links = unit_links(encoded) if encoded.source else ()
+        if not links:
             linked = (pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS)
             not_measured |= dict.fromkeys(linked, "no gold links of these words are known")
         output = None if self._projections is None else _shares_of_output(self._outputs, encoded)
@@ -165,7 +166,8 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
         )
     if np.isnan(helps[0].values).all():
         raise InputError("predictive words cannot be measured: the input has a single word", "give two words or more")
-    signature = scanner.signature(Seen.of(pair, truncated=encoded.truncated))
+    cut = int(encoded.truncated)
+    signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=cut)
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
 
@@ -198,8 +200,7 @@ def classify_weights(
         block = AttentionBlock(*given)
         for consumer in scorers.consumers:
             consumer(block)
-    signature = signed(
-        options,
+    signature = options.signed(
         model=name,
         revision=None,
         transformers=None,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
+from attnscan.__version__ import __version__
 from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared, declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
@@ -19,7 +20,7 @@ from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
 from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement, counted
-from attnscan.scoring.patterns import PATTERNS, SHIPPED, Pattern
+from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS, SHIPPED, Pattern
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
@@ -28,6 +29,7 @@ Engine = Literal["local", "ray"]
 _DRAWN, _ASKED = 128, 16
 """Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
 _TARGET_TOKENS = 64
+_PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,21 @@ class ScanOptions:
         """How many pairs, at most, are drawn to be asked for `predictive`."""
         by_default = _DRAWN if self.predictive_words is None else _ASKED
         return self.predictive_pairs or by_default
+
+    def signed(self, *, model: str, **about: Any) -> Signature:
+        """The signature of a result that was computed so, with what else there is to say of it."""
+        import torch
+
+        patterns = PATTERN_SET_VERSION + _PATTERN_SETS[self.attention].format(self.query)
+        return Signature(
+            model=model.encode(errors="backslashreplace").decode(),  # a file name need not be UTF-8
+            attnscan=__version__,
+            torch=str(torch.__version__),
+            unit=self.unit,
+            pattern_set=patterns + (", words between spaces" if self.words == "spaces" else ""),
+            **asdict(self.reading),
+            **about,
+        )
 
     def of_trees(self, *, subtypes: bool = False) -> ScanOptions:
         """These for sentences with trees, whose words are those of a treebank."""

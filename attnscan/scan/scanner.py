@@ -32,7 +32,6 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import OnProgress, ScanOptions, silent
-from attnscan.scan.state import Seen, signed
 from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
@@ -300,7 +299,7 @@ class Scanner:
         except CaptureError as error:
             return error.what
 
-    def signature(self, seen: Seen, *, fingerprint: bool = False) -> Signature:
+    def signature(self, *, fingerprint: bool = False, input_hash: str = "", **counts: int) -> Signature:
         """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted.
 
         Of a model that was in memory the name does not say which weights it had, so the fingerprint is always taken.
@@ -308,9 +307,7 @@ class Scanner:
         import transformers
 
         fingerprint = fingerprint or self.loaded.given is not None
-
-        return signed(
-            self.options,
+        return self.options.signed(
             model=self.loaded.source.name,
             revision=self.loaded.source.revision,
             transformers=str(transformers.__version__),
@@ -320,7 +317,8 @@ class Scanner:
             predictive=self.measure or "off",
             layers=self.grid().layers,
             fingerprint=short(self.loaded.fingerprint) if fingerprint else None,
-            **seen.signature_fields,
+            input_hash=input_hash,
+            **counts,
         )
 
     @property

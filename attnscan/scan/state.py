@@ -10,9 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
-import torch
-
-from attnscan.__version__ import __version__
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record
@@ -23,10 +20,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import Adding, Blocks
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
 
-_PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -57,11 +52,6 @@ class Seen:
             "pairs_truncated": self.truncated,
             "pairs_skipped": self.skipped,
         }
-
-    @classmethod
-    def of(cls, pair: Pair, *, truncated: bool = False) -> Seen:
-        """A single pair."""
-        return cls(1, int(truncated), digest=pair.key)
 
     def and_then(
         self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
@@ -110,21 +100,6 @@ def half(pair: Pair, seed: int) -> int:
 def no_pair(purpose: str) -> InputError:
     """What is to be raised at the end of a stream without pairs for that purpose."""
     return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
-
-
-def signed(options: ScanOptions, **about: Any) -> Signature:
-    """A signature, with what every result has in common filled in."""
-    about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
-    return Signature(
-        **about,
-        attnscan=__version__,
-        torch=str(torch.__version__),
-        unit=options.unit,
-        **asdict(options.reading),
-        pattern_set=PATTERN_SET_VERSION
-        + _PATTERN_SETS[options.attention].format(options.query)
-        + (", words between spaces" if options.words == "spaces" else ""),
-    )
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
 
 def _about(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
-    signature = asdict(scanner.signature(Seen()))
+    signature = asdict(scanner.signature())
     about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
     return about | scanner.loaded.fingerprint | scanner.options.deciding | {"predictive": scanner.measure}
 

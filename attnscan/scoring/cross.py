@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import links_of
-from attnscan.results.terms import AttentionName
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern, shipped
 
 if TYPE_CHECKING:
@@ -125,15 +124,11 @@ CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)  # all of cross attenti
 ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))  # of every attention, each once
 
 
-def patterns_of(
-    attention: AttentionName, asked: Sequence[object] = (), *, aligned: bool = False
-) -> tuple[Pattern, ...]:
-    """The patterns that heads of an attention are scored for, where gold links are known or not.
+def cross_patterns(asked: Sequence[object] = (), *, aligned: bool = False) -> tuple[Pattern, ...]:
+    """The patterns that heads of cross attention are scored for, where gold links are known or not.
 
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
-    if attention != "cross":
-        return PATTERNS
     if not aligned and (named := next((linked.id for linked in LINKED_PATTERNS if linked.id in asked), None)):
         raise OptionError(
             f"{named} is told by gold alignments, and none are given", "name their file: --alignments FILE"

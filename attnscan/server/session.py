@@ -16,7 +16,6 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen
 from attnscan.server.question import Question
 from attnscan.studies.trial import Trial, Trials
 from attnscan.views.page.live import LiveFacts, answer_of, live_page, numbers_of
@@ -44,7 +43,7 @@ class Loaded:
     def of(cls, *scanners: Scanner, links: Pair | None = None) -> Loaded:
         """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
         kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
-        title = scanners[0].signature(Seen()).title
+        title = scanners[0].signature().title
         return cls(title, next(iter(kinds.values())), kinds if len(kinds) > 1 else {}, links)
 
     def run(self, question: Question) -> Trial:

@@ -91,7 +91,7 @@ def ablate(
                 numbers = [distinct.index(heads) for heads in ((), own.heads, *own.controls)]
                 effects.append(_effect(own, quantity, sums[:, row, numbers], n[:, row]))
     about = grid, request.replace, request.draws, chosen_by, chose, read_in_all - chose
-    return Ablation(tuple(effects), *about, scanner.signature(all_seen))
+    return Ablation(tuple(effects), *about, scanner.signature(**all_seen.signature_fields))
 
 
 def requested_sets(

@@ -64,7 +64,9 @@ def similar(
         raise no_pair("to compare heads by")
     apart, counts = total.sums["apart"], total.sums["queries"]
     se, labels = error(residuals(apart, counts)), _labels(scanner, total.sums)
-    return Similarity(ratio(apart, counts), se, labels, int(counts.sum()), scanner.signature(seen), within)
+    return Similarity(
+        ratio(apart, counts), se, labels, int(counts.sum()), scanner.signature(**seen.signature_fields), within
+    )
 
 
 def compare(
@@ -136,7 +138,8 @@ def compare(
     residual_a, residual_b = (own.table.residual for own in labels)
     assert residual_a is not None and residual_b is not None
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
-    signature_a, signature_b = (scanner.signature(seen.joined(skipped, 0)) for scanner in (a, b))
+    both = seen.joined(skipped, 0).signature_fields
+    signature_a, signature_b = (scanner.signature(**both) for scanner in (a, b))
     return Comparison(labels, se, matched, divergence, match, (signature_a, signature_b), least, alike)
 
 

@@ -77,7 +77,7 @@ def explain(
         **_numbers(sums["changes"].sums, not_available),
         neurons=means,
         not_available=not_available,
-        signature=scanner.signature(seen),
+        signature=scanner.signature(**seen.signature_fields),
         heads=tuple(heads or grid),
         pattern=pattern,
     )

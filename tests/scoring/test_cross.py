@@ -9,7 +9,7 @@ import torch
 from written import translations
 
 from attnscan.errors import OptionError
-from attnscan.scoring.cross import CROSS_PATTERNS, UNALIGNED_PATTERNS, aligned, even, patterns_of, same_place
+from attnscan.scoring.cross import CROSS_PATTERNS, UNALIGNED_PATTERNS, aligned, cross_patterns, even, same_place
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -45,10 +45,10 @@ def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -
 
 
 def test_what_is_told_by_links_needs_links() -> None:
-    assert patterns_of("cross") == UNALIGNED_PATTERNS and patterns_of("decoder") == PATTERNS
-    assert patterns_of("cross", ["aligned"], aligned=True) == CROSS_PATTERNS
+    assert cross_patterns() == UNALIGNED_PATTERNS
+    assert cross_patterns(["aligned"], aligned=True) == CROSS_PATTERNS
     with pytest.raises(OptionError, match="before-aligned is told by gold alignments"):
-        patterns_of("cross", ["even", "before-aligned"])
+        cross_patterns(["even", "before-aligned"])
 
 
 def test_no_two_patterns_share_a_name_or_a_letter() -> None:

@@ -16,7 +16,8 @@ from attnscan.inputs.alignments import linked
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.cross import patterns_of
+from attnscan.scoring.cross import CROSS_PATTERNS
+from attnscan.scoring.patterns import PATTERNS
 from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
 
@@ -34,8 +35,8 @@ def shown() -> Iterator[Page]:
     errors, bugs = list[str](), list[Exception]()
     with ExitStack() as stack:
         options = [
-            ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns_of(kind, aligned=True))
-            for kind in KINDS
+            ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns)
+            for kind, patterns in zip(KINDS, (PATTERNS, PATTERNS, CROSS_PATTERNS), strict=True)
         ]
         model = Loaded.of(
             *(stack.enter_context(Scanner(own)) for own in options), links=linked(Pair(SOURCE, TARGET), LINKS)

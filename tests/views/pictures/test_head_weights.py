@@ -17,7 +17,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.cross import patterns_of
+from attnscan.scoring.cross import cross_patterns
 from attnscan.views.palette import RAMP
 from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
@@ -145,7 +145,7 @@ class TestKindsOfAttention:
         even = np.full((1, 2, 2, 4), 0.25, np.float32)
         given = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
         saved = weights_of({**given, "predicted_tokens": target}, "cross")
-        options = ScanOptions(attention="cross", patterns=patterns_of("cross"))
+        options = ScanOptions(attention="cross", patterns=cross_patterns())
         return replace(classify_weights(saved, "kinds", options, keep=True), links=((4, 0), (5, 1)))
 
     @pytest.mark.parametrize("lines", [False, True])
