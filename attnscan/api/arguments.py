@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 File = str | os.PathLike[str]
 Patterns = PatternLike | Iterable[PatternLike]
+NAMED = (str, os.PathLike, type(None))
+"""What models are named by, and are not in memory."""
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 SHARED = ("model", "tokenizer", "progress", "on_bad", "alignments")
 """What every function that runs a model takes by name, beside the options of a scan and of reading."""
@@ -116,7 +118,7 @@ class Call:
         if read == "cross":
             ours, more = cross_patterns(wanted, aligned=self.alignments is not None), ()
         self.names, patterns = with_own(wanted, ours, more)
-        name = os.fspath(self.model) if is_name(self.model) and self.model is not None else None
+        name = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else None
         self.options = ScanOptions(**{"patterns": patterns, **asked, "model": name, **decided})
 
     def of_patterns(self) -> Call:
@@ -200,7 +202,7 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
     sources = [_found(call, step) for call in calls]
     with ExitStack() as stack:
         for call, source in zip(calls, sources, strict=True):
-            if is_name(call.model):
+            if isinstance(call.model, NAMED):
                 step(f"loading {source.name}", None, None)
             else:
                 stack.enter_context(source.in_use)
@@ -215,14 +217,9 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
         yield scanners
 
 
-def is_name(model: object) -> bool:
-    """Whether a model is named, by text or by path, or is the default."""
-    return model is None or isinstance(model, str | os.PathLike)
-
-
 def _found(call: Call, step: OnProgress) -> Any:
     """Where a model is that is named; or one that a program holds, or `load` returned, as it is now."""
-    if is_name(call.model):
+    if isinstance(call.model, NAMED):
         if call.tokenizer is not None:
             raise OptionError("a named model has its own tokenizer", "leave tokenizer out")
         from attnscan.model.sources import choose

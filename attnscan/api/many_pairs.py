@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnscan.api.arguments import Call, File, Patterns, file_to_write, is_name, of_kinds
+from attnscan.api.arguments import NAMED, Call, File, Patterns, file_to_write, of_kinds
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Pairs, PairsInput
 from attnscan.errors import OptionError, StateError
@@ -270,7 +270,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
     if model is None:
         raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
     call = Call("shard", {"model": model, "tokenizer": tokenizer})
-    run: dict[str, Any] = {} if is_name(model) else {"device": "auto", "dtype": "auto"}
+    run: dict[str, Any] = {} if isinstance(model, NAMED) else {"device": "auto", "dtype": "auto"}
     call.options = replace(shard.options, model=call.options.model, **run)
     with call.opened() as scanner:
         from attnscan.scan.local import finished

@@ -84,10 +84,8 @@ class PairsInput:
         if links is None:
             return self
         known = alignments_of(links)
-        if self.single is not None:
-            pair = known.of_one(self.single)
-            return replace(self, single=pair, begin=lambda _: iter([Record(pair, "the input")]))
-        return replace(self, begin=lambda skip: known.linked(self.begin(skip), to_the_end=skip is None))
+        linked = replace(self, begin=lambda skip: known.linked(self.begin(skip), to_the_end=skip is None))
+        return linked if self.single is None else replace(linked, single=known.of_one(self.single))
 
 
 Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None

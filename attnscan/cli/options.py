@@ -16,6 +16,7 @@ import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED
 from attnscan.api.pairs import Files
 from attnscan.cli.messages import running
+from attnscan.cli.output import Output, output_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
 from attnscan.results.tables import Format
@@ -193,6 +194,12 @@ def call(command: str, given: Mapping[str, Any], **more: Any) -> Any:
     arguments = arguments_of(command, given) | more
     with running() as progress:
         return getattr(attnscan, command)(**arguments, progress=progress)
+
+
+def answer(context: typer.Context, *, draws: bool = False) -> tuple[Output, Any]:
+    """Where the result of a command goes, and the result."""
+    output = output_of(context.params, draws=draws)
+    return output, call(str(context.info_name), context.params)
 
 
 def drawing(result: Any, patterns: Sequence[str] | None = None) -> Callable[[Any], bytes]:

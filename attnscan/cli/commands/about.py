@@ -33,8 +33,7 @@ _CHECKPOINT = "Examine this model: a hub id, a directory, or 'bundled'."
 def models(
     context: typer.Context, checkpoint: Annotated[str | None, o.argument(_CHECKPOINT, "CHECKPOINT")] = None
 ) -> None:
-    output = output_of(context.params)
-    result = o.call("models", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.models import checkpoint_view, models_view
 
     if checkpoint is None:

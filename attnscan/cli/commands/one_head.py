@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.output import about, output_of
+from attnscan.cli.output import about
 from attnscan.inputs.files import shown
 from attnscan.results.terms import Side
 
@@ -21,8 +21,7 @@ def head(
     ablate: Annotated[bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")] = False,
     treebank: o.Treebank = None,
 ) -> None:
-    output = output_of(context.params)
-    result = o.call("head", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.card import cards_view
 
     above = about(context.params, result.ranking.signature.pairs_read)
@@ -42,8 +41,7 @@ def show(
     window: o.Window = None,
     top: Annotated[int | None, o.option("List the N strongest weights instead of a map.", "N", min=1)] = None,
 ) -> None:
-    output = output_of(context.params)
-    result = o.call("show", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.head_weights import head_view
 
     output.write(result.to_frame, lambda width: head_view(result, width, top), above=about(context.params))
@@ -60,8 +58,7 @@ def explain(
     token: o.Token = None,
     pattern: Annotated[str | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)] = None,
 ) -> None:
-    output = output_of(context.params)
-    result = o.call("explain", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.explanation import explanation_view
 
     above = about(context.params, result.signature.pairs_read)

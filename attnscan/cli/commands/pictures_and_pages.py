@@ -5,7 +5,7 @@ from __future__ import annotations
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,9 +14,6 @@ from attnscan.cli.messages import say
 from attnscan.cli.output import write_stdout
 from attnscan.errors import OutputError
 from attnscan.results.files import check_suffix
-
-if TYPE_CHECKING:
-    from threading import Event
 
 Kind = Literal["map", "scores", "head", "layers", "profile"]
 _KIND = "map: what heads do; scores, layers: their scores; head: the weights of --heads; profile: where attention goes."
@@ -70,12 +67,7 @@ def serve(
         say(f"open this address to ask {' and '.join(server.titles)}; Ctrl-C ends it")
         if open_browser and not webbrowser.open(server.url):
             say("no browser is available: open the address by hand")
-        wait_for(server.ended)
+        while not server.ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
+            pass
+        raise OutputError("the server stopped unexpectedly", "start it again")
     server.close()
-
-
-def wait_for(ended: Event) -> None:
-    """Wait for a server's end, which Ctrl-C comes before. Raises: OutputError if it ends by itself."""
-    while not ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
-        pass
-    raise OutputError("the server stopped unexpectedly", "start it again")

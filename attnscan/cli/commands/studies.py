@@ -28,8 +28,7 @@ def ablate(
     draws: Annotated[int, o.option("Compare with at most N sets of other heads.", "N", min=2)] = DRAWS,
     measure: Annotated[list[str] | None, o.option(_MEASURE, "MEASURE")] = None,
 ) -> None:
-    output = output_of(context.params, draws=True)
-    result = o.call("ablate", context.params)
+    output, result = o.answer(context, draws=True)
     from attnscan.views.terminal.ablation import ablation_view
 
     above = about(context.params, result.signature.pairs_read)
@@ -68,8 +67,7 @@ def compare(
     heads: Annotated[str | None, o.option("List the differences of these heads: 2-0,6-11 or layer:2.", "HEADS")] = None,
     top: Annotated[int | None, o.option("List the N greatest differences of each pattern.", "N", min=1)] = None,
 ) -> None:
-    output = output_of(context.params, draws=True)
-    result = o.call("compare", context.params)
+    output, result = o.answer(context, draws=True)
     from attnscan.views.terminal.comparison import comparison_view
 
     wanted, _ = with_own(pattern or (), ALL_PATTERNS)

@@ -137,8 +137,7 @@ def profile(
 ) -> None:
     if not all(map(is_own, pattern or ())):
         raise typer.BadParameter("--pattern is for patterns of your own, FILE.py:FUNCTION")
-    output = output_of(context.params)
-    result = o.call("profile", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.profile import profile_view
 
     chosen = None if heads is None else result.grid.select(heads)
@@ -149,8 +148,7 @@ def profile(
 
 
 def predictive(context: typer.Context, a: Annotated[str, o.argument("Sentence A.", "A")], b: o.B = None) -> None:
-    output = output_of(context.params)
-    result = o.call("predictive", context.params)
+    output, result = o.answer(context)
     from attnscan.views.terminal.head_weights import dependencies_view
 
     output.write(result.to_frame, lambda width: dependencies_view(result, width), above=about(context.params))

@@ -18,7 +18,7 @@ from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
-from hostile.runs import served_for_a_moment
+from hostile.runs import interrupt, once_served, served_for_a_moment
 from typer.testing import CliRunner, Result
 
 import attnscan
@@ -121,7 +121,7 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
 
 
 def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
-    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt):
+    with once_served(interrupt):
         for found in (True, False):
             with mock.patch("webbrowser.open", return_value=found) as opened:
                 done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
@@ -135,13 +135,13 @@ def _served(*arguments: str) -> Iterator[str]:
     urls: list[str] = []
     begun, enough = threading.Event(), threading.Event()
 
-    def wait(_: threading.Event) -> None:
+    def serve() -> None:
         begun.set()
         assert enough.wait(WAIT)
-        raise KeyboardInterrupt
+        interrupt()
 
     with (
-        mock.patch.object(command, "wait_for", wait),
+        once_served(serve),
         mock.patch.object(command, "write_stdout", lambda line: urls.append(line.decode().strip())),
     ):
         done: list[Result] = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -53,12 +54,26 @@ def loaded_once() -> Iterator[None]:
 
 
 @contextmanager
+def once_served(ended: Callable[[], None]) -> Iterator[None]:
+    """What `attnscan serve` does once it serves, in place of waiting for a second."""
+    wait = threading.Event.wait
+
+    def instead(event: threading.Event, timeout: float | None = None) -> bool | None:
+        return ended() if timeout == 1 else wait(event, timeout)
+
+    with mock.patch("threading.Event.wait", instead):
+        yield
+
+
+def interrupt() -> None:
+    """Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
 def served_for_a_moment() -> Iterator[None]:
     """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is no matter here."""
-    with (
-        mock.patch("attnscan.cli.commands.pictures_and_pages.wait_for", side_effect=KeyboardInterrupt),
-        mock.patch("webbrowser.open", return_value=False),
-    ):
+    with once_served(interrupt), mock.patch("webbrowser.open", return_value=False):
         yield
 
 
