@@ -24,7 +24,7 @@ from sidebyside import Row, cost, in_turn, machine, row, show
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedInput, batches, collate
-from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.model.running import side_by_side
@@ -160,7 +160,7 @@ def main() -> None:
     if asked.pairs:
         tokenizer = AutoTokenizer.from_pretrained(bundled().location)
         pairs = (record.pair for record in read_pairs([asked.pairs]))
-        works["pairs"] = [encode_pair(tokenizer, pair, "token", 512, truncate=True) for pair in pairs]
+        works["pairs"] = list(encode_pairs(tokenizer, list(pairs), "token", 512, truncate=True))
     print(f"{machine()}; {asked.layers} × 12 heads, {torch.get_num_threads()} threads")
     show(rows(asked.runs, asked.layers, works))
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from attnscan.api.arguments import Call, File, Patterns, file_to_write, of_kinds, window_of
 from attnscan.api.pairs import Pairs, check_no_reading
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
-from attnscan.inputs.frames import pair_of
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import check_suffix, write_file
@@ -88,7 +87,7 @@ def classify(
         if weights is not None:
             result = _by_weights(call, weights, name, tokens, keep_attention)
         else:
-            pair = call.pairs.single or pair_of(a, b)
+            pair = call.pairs.single or Pair(a, b)
             pair = pair.source if len(kinds) > 1 and own["attention"] == "encoder" else pair
             try:
                 with call.opened() as scanner:
@@ -196,7 +195,7 @@ def predictive(
     call = Call("predictive", options, a, b)
     if call.options.predictive == "off":
         raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
-    pair = call.pairs.single or pair_of(a, b)
+    pair = call.pairs.single or Pair(a, b)
     with call.opened() as scanner:
         scanner.tell("hiding words")
         from attnscan.scan import one_input

@@ -13,7 +13,7 @@ from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs import read as files
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
-from attnscan.inputs.frames import objects_in, pair_of
+from attnscan.inputs.frames import objects_in
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.scan.options import OnProgress, note, warn
 
@@ -118,7 +118,7 @@ def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str,
     if pairs is not None:
         raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
     check_no_reading(reading, how["on_bad"])
-    single = pair_of(a, b)
+    single = Pair(a, b)  # type: ignore[arg-type]
     return PairsInput(lambda _: iter([Record(single, "the input")]), how_many=lambda: 1, single=single)
 
 

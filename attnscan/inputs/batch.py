@@ -249,18 +249,14 @@ class EncodedBatch:
         both = mask[:, self.queries, None] & mask[:, None, self.keys]
         return both if self.visible is None else both & self.visible
 
-    def under(self, visible: Tensor) -> EncodedBatch:
-        """The batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
+    def under(
+        self, visible: Tensor, inputs: slice = slice(None), rows: slice = slice(None), columns: slice = slice(None)
+    ) -> EncodedBatch:
+        """Some inputs under a layer's mask, with ranges of their tokens for queries and keys; all of them by default.
 
-        Shape: `visible` [batch, query token, key token], bool.
-        """
-        return self.of_range(slice(None), slice(None), slice(None), visible)
-
-    def of_range(self, inputs: slice, rows: slice, columns: slice, visible: Tensor) -> EncodedBatch:
-        """Some inputs with a range of their tokens for queries, and one for keys, under a layer's mask.
-
-        Shape: `visible` [input, query token of the range, key token of the range], bool. Where words have several
-        tokens, ranges other than all are of one input, and cut none in two.
+        A unit of several tokens sees what any of them sees, any of its tokens. Where there are such units, ranges are
+        of one input, and cut none in two.
+        Shape: `visible` [input, query token of the range, key token of the range], bool.
         """
         queries, keys = rows, columns
         if self.unit is not None:
@@ -334,25 +330,11 @@ def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor
     return torch.nn.functional.pad(numbers, (0, max(0, width - numbers.shape[1])), value=value)
 
 
-@dataclass(frozen=True)
-class Room:
-    """How much a batch may hold."""
-
-    tokens: int
-    """Padding included."""
-    cells: int | None = None
-    """Of weights [query, key], one head's of every input together; None for any number."""
-
-    def holds(self, inputs: int, length: int) -> bool:
-        """Whether that many inputs fit, padded to a length."""
-        return inputs * length <= self.tokens and (self.cells is None or inputs * length**2 <= self.cells)
-
-
-def batches(inputs: Sequence[EncodedInput], room: Room) -> Iterator[list[EncodedInput]]:
-    """Batches of inputs of like length, each as many as there is room for, and one at least."""
+def batches(inputs: Sequence[EncodedInput], tokens: int) -> Iterator[list[EncodedInput]]:
+    """Batches of inputs of like length, each of at most so many tokens with padding, and one input at least."""
     batch: list[EncodedInput] = []
     for encoded in sorted(inputs, key=lambda encoded: len(encoded.tokens), reverse=True):
-        if batch and not room.holds(len(batch) + 1, len(batch[0].tokens)):
+        if batch and (len(batch) + 1) * len(batch[0].tokens) > tokens:
             yield batch
             batch = []
         batch.append(encoded)

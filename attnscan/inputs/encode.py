@@ -48,14 +48,6 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
         raise InputError(what, "rewrite it, or use a model with another tokenizer") from error
 
 
-def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
-    """Tokenize one input for a model that reads at most `limit` tokens. Raises: InputError, TooLongError."""
-    (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
-    if isinstance(encoded, InputError):
-        raise encoded
-    return encoded
-
-
 def encode_pairs(
     tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool
 ) -> Iterator[EncodedInput | InputError]:
@@ -280,14 +272,12 @@ def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
         tokens = zip(encoded.tokens, encoded.sentence, strict=True)
         typed |= dict.fromkeys(token for token, own in tokens if own >= 0 and token in special)
         if len(encoded.units) < len(encoded.tokens) and not encoded.words:
-            counts, units = Counter(encoded.unit), enumerate(encoded.units)
-            runs |= dict.fromkeys(text for unit, text in units if counts[unit] > 1 and _NO_SPACES.search(text))
+            pieces, units = Counter(encoded.unit), enumerate(encoded.units)
+            runs |= dict.fromkeys(text for unit, text in units if pieces[unit] > 1 and _NO_SPACES.search(text))
     notes = []
     if typed:
-        are, words = ("is a special token", "a word") if len(typed) == 1 else ("are special tokens", "words")
-        notes.append(f"{', '.join(typed)} in the text {are} to the model and {words} to attnscan")
+        notes.append(f"special tokens to the model, and words to attnscan: {', '.join(typed)} in the text")
     if runs:
         named = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in list(runs)[:_NAMED])
-        how = "put spaces between words and pass --words spaces"
-        notes.append(f"scored as one word, since no space divides it: {named} ({how})")
+        notes.append(f"one word, since no space divides it: {named} (put spaces between words and pass --words spaces)")
     return notes

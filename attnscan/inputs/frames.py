@@ -16,16 +16,7 @@ from typing import Any
 
 from attnscan.errors import InputError, needs
 from attnscan.inputs.read import FileReading, Rows, good_records, pick_columns, records_of
-from attnscan.inputs.sentence import Pair, Record, Sentence
-
-
-def pair_of(*sentences: object) -> Pair:
-    """One sentence, or two; a B of None stands for none. Raises: InputError if they are no text, or cannot be read."""
-    for name, sentence in zip("AB", sentences, strict=False):
-        if not isinstance(sentence, str | Sentence) and (sentence is not None or name == "A"):
-            what = f"sentence {name} is of the class {type(sentence).__name__}, and not text"
-            raise InputError(what, "give a text; pairs= takes many inputs")
-    return Pair(*sentences)  # type: ignore[arg-type]
+from attnscan.inputs.sentence import Record
 
 
 @dataclass(frozen=True)

@@ -176,26 +176,26 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
             on_bad(row)
 
 
-def _record_of(where: str, place: Place, sentences: Sequence[Any], label: Any = None) -> Record | PairsError:
+def _record_of(where: str, place: Place, cells: Sequence[Any], label: Any = None) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
-    if len(sentences) not in (1, 2):
-        return bad_record(where, f"it has {len(sentences)} cells, where one or two sentences are expected")
-    for name, cell in zip("AB", sentences, strict=False):
-        if not isinstance(cell, Text):
-            fields = f" with the fields {', '.join(map(str, cell)):.99}" if isinstance(cell, Mapping) else ""
-            kind = f"of the class {type(cell).__name__}{fields}, and not text"
-            return bad_record(where, f"sentence {name} is {'missing' if _as_text(cell) is None else kind}")
+    if len(cells) not in (1, 2):
+        return bad_record(where, f"it has {len(cells)} cells, where one or two sentences are expected")
+    if missing := [name for name, cell in zip("AB", cells, strict=False) if _is_missing(cell)]:
+        return bad_record(where, f"sentence {missing[0]} is missing")
     try:
-        return Record(Pair(*sentences), where, _as_text(label), place)
+        return Record(Pair(*cells), where, _as_text(label), place)
     except InputError as error:
         return bad_record(where, error.what)
 
 
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is empty: None, NaN, or NA of pandas."""
+    return cell is None or (not isinstance(cell, Text) and str(cell) in ("nan", "NaT", "<NA>"))
+
+
 def _as_text(cell: Any) -> str | None:
-    """An id or a label, what is no Unicode in it replaced; None for a missing one: None, NaN, or NA of pandas."""
-    if cell is None or (not isinstance(cell, str) and str(cell) in ("nan", "NaT", "<NA>")):
-        return None
-    return str(cell).encode(errors="replace").decode()
+    """An id or a label, what is no Unicode in it replaced; None for a missing one."""
+    return None if _is_missing(cell) else str(cell).encode(errors="replace").decode()
 
 
 Column = tuple[Any, ...]

@@ -103,8 +103,13 @@ class Pair:
     sentences: tuple[Sentence, ...]
 
     def __init__(self, a: Text, b: Text | None = None) -> None:
-        sentences = [text if isinstance(text, Sentence) else Sentence(text) for text in (a, b) if text is not None]
-        object.__setattr__(self, "sentences", tuple(sentences))
+        given = (a,) if b is None else (a, b)
+        for name, text in zip("AB", given, strict=False):
+            if not isinstance(text, Text):
+                what = f"sentence {name} is of the class {type(text).__name__}, and not text"
+                raise InputError(what, "give a text; pairs= takes many inputs")
+        sentences = tuple(text if isinstance(text, Sentence) else Sentence(text) for text in given)
+        object.__setattr__(self, "sentences", sentences)
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")

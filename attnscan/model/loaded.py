@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnscan.errors import DeviceError, InputError, ModelError
 from attnscan.hashing import hashed
-from attnscan.inputs.batch import EncodedInput, Room
+from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
@@ -93,9 +93,9 @@ class LoadedModel:
         known = [self.tokenizer.model_max_length, position_rows(self.model), config]
         return int(min([most for most in known if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
 
-    def room(self, batch_tokens: int | None) -> Room:
-        """How much a batch may hold: what is asked for, or what the device runs fastest."""
-        return Room(batch_tokens or _TOKENS[self.device.type])
+    def room(self, batch_tokens: int | None) -> int:
+        """How many tokens a batch may hold: as many as are asked for, or as the device runs fastest."""
+        return batch_tokens or _TOKENS[self.device.type]
 
     def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.

@@ -207,7 +207,7 @@ def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
     )
     if loaded.device.type != "cpu" or growing:
         return 1
-    tokens: int = max(loaded.room(batch_tokens).tokens, longest)
+    tokens: int = max(loaded.room(batch_tokens), longest)
     return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // tokens, _MOST_CELLS // longest**2))
 
 

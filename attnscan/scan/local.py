@@ -48,7 +48,7 @@ def batches_of(
     end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
     """
     options, room = scanner.options, scanner.loaded.room(scanner.options.batch_tokens)
-    fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
+    fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
     limit = min(most, max(fewest, _TOKENS_IN_WINDOW))
 
     def window() -> Iterator[tuple[Batch, Seen | None]]:

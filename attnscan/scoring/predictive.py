@@ -166,7 +166,7 @@ def help_between_words(
     order = sorted(range(len(inputs)), key=lambda i: -inputs[i].length)
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
     tokens = sum(len(asked.hidden) * asked.length for asked in inputs)
-    room = min(loaded.room(batch_tokens).tokens, math.ceil(tokens / workers))
+    room = min(loaded.room(batch_tokens), math.ceil(tokens / workers))
     batches = list[tuple[int, list[Hidden]]]()
     for i in order:
         hidden, size = inputs[i].hidden, max(1, room // inputs[i].length)

@@ -55,12 +55,12 @@ class Targets:
         for mask in visible:
             if mask.tobytes() not in made:
                 seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
-                targets = self.of(self.batch.of_range(slice(0, 1), queries, slice(0, seen.shape[2]), seen))
+                targets = self.of(self.batch.under(seen, slice(0, 1), queries, slice(0, seen.shape[2])))
                 made[mask.tobytes()] = torch.stack([target[0].float() for target in targets]).cpu().numpy()
         return tuple(made[mask.tobytes()] for mask in visible)
 
     def of(self, batch: EncodedBatch) -> list[Tensor]:
-        """The target of each pattern for some of the batch's inputs, as `EncodedBatch.of_range` gives them.
+        """The target of each pattern for some of the batch's inputs, as `EncodedBatch.under` gives them.
 
         Shape: each [batch, query, key], bool or float in [0, 1]; a query with a zero row is not eligible.
         Raises: OptionError as `under`.

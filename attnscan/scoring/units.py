@@ -125,7 +125,7 @@ class Units:
         key = (inputs.start, inputs.stop, *block.weights.shape[2:], id(block.visible))
         if key not in self._parts:
             seen = block.visible[inputs, block.rows, block.columns]
-            of_units = self.batch.of_range(inputs, block.rows, block.columns, seen)
+            of_units = self.batch.under(seen, inputs, block.rows, block.columns)
             self._parts[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
         _, of_units, kept = self._parts[key]
         rows = slice(first, first + inputs.stop - inputs.start)

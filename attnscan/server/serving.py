@@ -12,8 +12,7 @@ from typing import Any
 from attnscan.api.arguments import Call, of_kinds, opened
 from attnscan.api.pairs import alignments_of
 from attnscan.errors import needs
-from attnscan.inputs.frames import pair_of
-from attnscan.inputs.sentence import Text
+from attnscan.inputs.sentence import Pair, Text
 from attnscan.scan.options import LOG, OnProgress, note_inputs, progress_of
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
@@ -59,7 +58,7 @@ def serve(
     for package in PACKAGES:
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
-    pair, links = pair_of(*(_FIRST if a is None else (a, b))), options.get("alignments")
+    pair, links = Pair(*(_FIRST if a is None else (a, b))), options.get("alignments")
     texts: list[Any] = list(pair.sentences)
     models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
     kinds = of_kinds({"predictive": "off", **options})

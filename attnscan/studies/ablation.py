@@ -173,7 +173,7 @@ def _lost(
     room, device, quantities = loaded.room(scanner.options.batch_tokens), loaded.device, QUANTITIES[loss.name]
     pieces = list[Piece]()
     for batch in batches([replace(question.input, number=at) for at, question in enumerate(asked)], room):
-        rows, at_once = range(len(batch) * len(off)), max(1, room.tokens // tokens_of(batch[0]))
+        rows, at_once = range(len(batch) * len(off)), max(1, room // tokens_of(batch[0]))
         of_batch = collate(batch, loaded.pad_id).to(device).model_inputs
         pieces += [(batch, of_batch, rows[at : at + at_once]) for at in range(0, len(rows), at_once)]
 

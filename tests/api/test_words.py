@@ -12,7 +12,7 @@ OFF = ("--model", "bundled", "--predictive", "off", "--no-related")
 
 
 def test_typed_special_tokens_are_told() -> None:
-    told = "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
+    told = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
     assert told in run("classify", "the [SEP] cat [MASK]", "--csv", *OFF).stderr
     assert "special tokens to the model" not in run("classify", "the cat", "--csv", *OFF).stderr
 

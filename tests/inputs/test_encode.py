@@ -15,13 +15,13 @@ from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from tokenizers_of_kinds import KINDS, marian, written_in_python
+from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, notes_of
+from attnscan.inputs.encode import encode_pairs, encode_tokens, notes_of
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
@@ -154,10 +154,10 @@ def test_one_character_is_never_several_words(text: str, words: list[str]) -> No
 def test_what_is_told_of_inputs() -> None:
     wordpiece, byte_level = KINDS["wordpiece"](), bytes_alone()
     typed = [_encoded(wordpiece, "the [SEP] cat"), _encoded(wordpiece, "a [MASK] [SEP]")]
-    told = "[SEP], [MASK] in the text are special tokens to the model and words to attnscan"
+    told = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
     assert notes_of(wordpiece, typed) == [told]
     run = _encoded(byte_level, "我爱猫 cat", unit="word")
-    told = "scored as one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
+    told = "one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
     assert notes_of(byte_level, [run, run]) == [told]
     spaced = encode_pair(byte_level, Pair("我爱 猫").by_spaces, "word", NO_LIMIT, truncate=False)
     assert notes_of(byte_level, [_encoded(byte_level, "我爱猫"), spaced]) == []

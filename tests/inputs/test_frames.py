@@ -271,7 +271,7 @@ class TestWhatIsNoPairs:
             ([["a", "b", "c"], ["d", "e", "f"]], "it has 3 cells"),
             ([PAIRS[:2]], "sentence A is of the class tuple"),
             ([{"text": ["a", "word", "each"]}], "sentence A is of the class list"),
-            ([{"text": {"en": "a"}}], "sentence A is of the class dict with the fields en"),
+            ([{"text": {"en": "a"}}], "sentence A is of the class dict, and not text"),
             (FRAME.groupby("label"), "sentence A is"),
             (DataLoader(A, batch_size=2), "which holds no pairs"),  # type: ignore[arg-type]
         ],

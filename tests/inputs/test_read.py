@@ -126,7 +126,7 @@ BAD = {
         (
             "an object",
             '{"sentence_a": {"en": "c"}, "sentence_b": "d"}',
-            "sentence A is of the class dict with the fields en",
+            "sentence A is of the class dict, and not text",
         ),
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
         ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
@@ -249,7 +249,7 @@ class TestParquet:
             (parquet({"text": pa.nulls(2)}), "row 1: sentence A is missing"),
             (
                 parquet({"text": [{"de": "a", "en": "b"}]}),
-                "row 1: sentence A is of the class dict with the fields de, en",
+                "row 1: sentence A is of the class dict, and not text",
             ),
         ],
     )

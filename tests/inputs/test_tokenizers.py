@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hostile.checkpoints import EXPLODES
 from tokenizers import Regex, pre_tokenizers
-from tokenizers_of_kinds import wordpiece
+from tokenizers_of_kinds import encode_pair, wordpiece
 
 from attnscan.errors import InputError
-from attnscan.inputs.encode import called, encode_pair
+from attnscan.inputs.encode import called
 from attnscan.inputs.sentence import Pair
 
 

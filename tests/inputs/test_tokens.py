@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tokenizers_of_kinds import KINDS
+from tokenizers_of_kinds import KINDS, encode_pair
 
 from attnscan.errors import SelectionError
-from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.encode import whole_words
 from attnscan.inputs.sentence import NO_WORD, Pair
 from attnscan.inputs.tokens import Unit, WholeWords, token_named
 

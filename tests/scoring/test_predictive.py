@@ -13,13 +13,13 @@ from ablated import each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from one_run import classify, dependencies
+from tokenizers_of_kinds import encode_pair
 from toy import VOCABULARY as WORD_PIECES
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, BertConfig
 from work import ablate
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load

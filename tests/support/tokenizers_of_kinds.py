@@ -19,12 +19,26 @@ from tokenizers import (
 )
 from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
+from attnscan.errors import InputError
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.encode import encode_pairs
+from attnscan.inputs.sentence import Pair
+from attnscan.inputs.tokens import Unit
+
 CORPUS = [
     "the cat sat on the mat .",
     "a cat ran to the store , and i bought fresh strawberries !",
     "The dog sat too; it's the cat's mat .",
     "strawberries and mats and stores and dogs",
 ] * 4
+
+
+def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
+    """One input, tokenized by itself. Raises: InputError, TooLongError."""
+    (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
+    if isinstance(encoded, InputError):
+        raise encoded
+    return encoded
 
 
 def wordpiece() -> PreTrainedTokenizerFast:

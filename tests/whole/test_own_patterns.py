@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tokenizers_of_kinds import encode_pair
 from torch import Tensor
 
 import attnscan
 from attnscan.errors import InputError, OptionError, SelectionError, WeightsError
-from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
