@@ -1,4 +1,4 @@
-"""Gold alignments of words, as Pharaoh writes them: a line a pair, such as `0-0 1-2`, source word to target word.
+"""Gold alignments, as Pharaoh writes them: a line a pair, such as `0-0 1-2`, source word to target word.
 
 Links are kept as a tag of the target's words.
 """
@@ -59,13 +59,7 @@ class Alignments:
 
 
 def linked(pair: Pair, line: str) -> Pair:
-    """A pair whose target's words know the numbers of their source words: words given, or between spaces.
-
-    >>> dict(links_of(linked(Pair("le chat noir", "the black cat"), "0-0 1-2 2-1")))
-    {0: [0], 1: [2], 2: [1]}
-
-    Raises: InputError if the line has anything but links, or a link to a word that is not there; if there is no target.
-    """
+    """A pair whose target's words, given or between spaces, know their source words. Raises: InputError."""
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
     source, target = pair.by_spaces.sentences

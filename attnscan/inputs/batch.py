@@ -108,10 +108,9 @@ class EncodedInput:
         sentences = self.pair.sentences if self.pair else (Sentence(""),)
         for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
-                known, given = ", ".join(sentence.tags), f'Sentence(..., tags={{"{name}": ...}})'
-                remedy = nearest(name, sentence.tags, f"its tags are {known}" if known else f"give {given}")
-                which = f"sentence {letter}{f' of pair {self.number}' if self.number else ''}"
-                raise InputError(f"{which} has no tag '{name}'", remedy)
+                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
+                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
+                raise InputError(what, nearest(name, sentence.tags, known))
         units = zip(self.unit_sentence, self.unit_words, strict=True)
         return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
 

@@ -17,9 +17,6 @@ from attnscan.hashing import hashed
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence, Span, Tag, bad_record
 
 _COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)\b(?:\s+id)?(?:\s*=\s*(.*))?")
-_COLUMNS = 10
-
-
 _Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel deps misc")
 """A line of a word or of a multiword token: the file and the number of the line, and its cells."""
 
@@ -51,8 +48,8 @@ def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str 
         cells = content.split("\t")
         if content.startswith("#") or re.fullmatch(r"\d+\.\d+", cells[0]):
             continue
-        if len(cells) != _COLUMNS:
-            raise bad_record(where, f"its number of columns is {len(cells)}, where CoNLL-U has {_COLUMNS}")
+        if len(cells) != 10:
+            raise bad_record(where, f"its number of columns is {len(cells)}, where CoNLL-U has 10")
         line, covered = _Line(where, *cells), surface[-1][1] if surface else 0
         token = re.fullmatch(r"(\d{1,6})-(\d{1,6})", line.id)
         if token and int(token[1]) == len(words) + 1 > covered and int(token[1]) <= int(token[2]):
@@ -85,10 +82,8 @@ def _heads(words: Sequence[_Line]) -> list[int | None]:
             what = f"the head of word {word.id} ({word.form!r:.30}) is {word.head!r:.20}, and words are 1 to"
             raise bad_record(word.where, f"{what} {len(words)}: only treebanks with trees can be read")
         heads.append(int(word.head) - 1)
-    roots = [word for word, head in enumerate(heads) if head < 0]
-    if len(roots) != 1:
-        where = words[roots[-1] if roots else 0].where
-        raise bad_record(where, f"{len(roots)} words have the head 0, and a tree has one root")
+    if heads.count(-1) != 1:
+        raise bad_record(words[0].where, f"{heads.count(-1)} words have the head 0, and a tree has one root")
     try:
         TopologicalSorter({word: (head,) for word, head in enumerate(heads)}).prepare()
     except CycleError as error:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 from attnscan.errors import InputError, TooLongError
@@ -26,10 +25,9 @@ from attnscan.inputs.tokens import (
 )
 from attnscan.inputs.weights import SavedWeights
 
-# Scripts that put no space between words: Thai to Khmer, kana, Han.
+# scripts that put no space between words: Thai to Khmer, kana, Han
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
-_NAMED = 5  # words in a note, at most
-_LONG_WORD = 50  # characters of a token, at most
+_NAMED, _LONG_WORD = 5, 50  # words in a note, and characters of a token, at most
 
 Tokenized = tuple[dict[str, list[int]], Any]
 """What a tokenizer gives the model of one input, and what a fast one tells of the tokens (None: written in Python)."""
@@ -60,7 +58,7 @@ def encode_pairs(
                     what = f"the input is {length} tokens long and the model reads at most {limit}"
                     raise TooLongError(what, "shorten it, or pass --on-long truncate to cut it")
                 # a fast tokenizer pairs every piece that it cuts off A with each off B: most must be cut before
-                start = Pair(*(known.start(limit * _LONG_WORD) for known in pair.sentences))
+                start = Pair(*(text[: limit * _LONG_WORD] for text in pair.texts))
                 tokenized = _tokenized(tokenizer, start, limit)
             yield replace(_encoded(tokenizer, pair, unit, tokenized), truncated=truncated)
         except InputError as error:
@@ -136,9 +134,9 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
 
 
 def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
-    """Where a tokenizer does not tell which characters a token stands for: all of those between the spaces around it.
+    """The characters between the spaces around each token, for a tokenizer that tells none; empty where it is unclear.
 
-    What stands between spaces is tokenized alone. Empty if that gives other tokens, or holds more than one given word.
+    What stands between spaces is tokenized alone, which must give the same tokens, and may hold one given word.
     """
     spans = [(0, 0)] * len(ids)
     for number, known in enumerate(pair.sentences):
@@ -267,13 +265,15 @@ def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
-    typed, runs = dict[str, None](), dict[str, None]()  # in the order of their first
-    for encoded in inputs:
-        tokens = zip(encoded.tokens, encoded.sentence, strict=True)
-        typed |= dict.fromkeys(token for token, own in tokens if own >= 0 and token in special)
-        if len(encoded.units) < len(encoded.tokens) and not encoded.words:
-            pieces, units = Counter(encoded.unit), enumerate(encoded.units)
-            runs |= dict.fromkeys(text for unit, text in units if pieces[unit] > 1 and _NO_SPACES.search(text))
+    words = (zip(encoded.tokens, encoded.sentence, strict=True) for encoded in inputs)
+    typed = dict.fromkeys(token for token, own in chain.from_iterable(words) if own >= 0 and token in special)
+    runs = dict.fromkeys(
+        text
+        for encoded in inputs
+        if len(encoded.units) < len(encoded.tokens) and not encoded.words
+        for unit, text in enumerate(encoded.units)
+        if _NO_SPACES.search(text) and encoded.unit.count(unit) > 1
+    )
     notes = []
     if typed:
         notes.append(f"special tokens to the model, and words to attnscan: {', '.join(typed)} in the text")

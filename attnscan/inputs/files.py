@@ -1,8 +1,4 @@
-"""Names of files of pairs -> files, opened and unpacked.
-
-A name is a path, a glob, a directory, `-` for standard input, or an address that fsspec opens. The suffix says the
-format, and how a file is compressed.
-"""
+"""Names (paths, globs, directories, `-`, addresses that fsspec opens) -> files of pairs, opened and unpacked."""
 
 from __future__ import annotations
 
@@ -27,21 +23,13 @@ _BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
 
 
 def scheme_of(name: str) -> str:
-    """The scheme of an address, in lower case; empty for a path.
-
-    >>> scheme_of("S3://bucket/a.csv"), scheme_of("data/a.csv")
-    ('s3', '')
-    """
+    """The scheme of an address, such as `s3`, in lower case; empty for a path."""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name)
     return match[1].lower() if match else ""
 
 
 def shown(name: str) -> str:
-    """A name for messages and results: an address without passwords, nor what follows `?`, which may be a signature.
-
-    >>> shown("s3://key:secret@bucket/a.csv?region=x"), shown("https://host/a.csv?X-Amz-Signature=1"), shown("-")
-    ('s3://bucket/a.csv', 'https://host/a.csv', 'standard input')
-    """
+    """A name for messages and results: an address without passwords, nor what follows `?`, which may be a signature."""
     if name == STDIN or not scheme_of(name):
         return "standard input" if name == STDIN else name
     user = "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"  # else it may be a container
@@ -55,13 +43,7 @@ def _suffixes(name: str) -> tuple[str, str]:
 
 
 def format_of(name: str) -> str:
-    """The suffix that says the format of a file; empty for standard input and what has no suffix, such as pipes.
-
-    >>> format_of("data/Pairs.CSV.gz"), format_of("https://host/pairs.parquet?download=true"), format_of("/dev/fd/63")
-    ('.csv', '.parquet', '')
-
-    Raises: PairsError if it is not known.
-    """
+    """The suffix that says the format of a file; empty for standard input and pipes. Raises: PairsError for others."""
     suffix, _ = _suffixes(name)
     if suffix in FORMATS or (not suffix and not scheme_of(name)):
         return suffix

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from attnscan.errors import OptionError, nearest
 
-LARGEST = 2**63 - 1
-"""The largest number that an option takes: what counts in a tensor, and seeds of every generator hold it."""
+LARGEST = 2**63 - 1  # that an option takes: what counts in a tensor, and seeds of every generator hold it
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ import io
 import json
 import random
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, dropwhile, islice
+from itertools import chain, count, dropwhile, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
@@ -45,16 +44,11 @@ COLUMNS = (
 """The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
 
 Quoting = Literal["auto", "csv", "none"]
-OnBad = Callable[[PairsError], None]
-"""Is handed each bad record in place of an error; reading goes on after it."""
-OnNote = Callable[[str], None]
-"""Is told how a file is read where its looks decided."""
-Rows = Iterator[Record | PairsError]
-"""The records of a file, and a PairsError in the place of each bad one."""
-Cells = Iterator[tuple[str, Sequence[Any]] | PairsError | None]
-"""Where each row of a table starts, and its cells; a PairsError in the place of a bad one, None of a blank one."""
-RANDOM, RANDOM_SEQUENCES = "random", 64
-"""What stands for `random_pairs` in place of a file, and how many there are."""
+OnBad = Callable[[PairsError], None]  # is handed each bad record in place of an error; reading goes on after it
+OnNote = Callable[[str], None]  # is told how a file is read where its looks decided
+Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
+Cells = Iterator[tuple[str, Sequence[Any]] | PairsError | None]  # where a row starts, its cells; None of a blank one
+RANDOM, RANDOM_SEQUENCES = "random", 64  # what stands for `random_pairs` in place of a file, and how many there are
 _SEQUENCE = 25  # words
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _SAMPLE = 10_000  # lines that show whether quotes are the writer's
@@ -66,10 +60,7 @@ csv.field_size_limit(16 << 20)  # an open quote must not take the whole file
 
 @dataclass(frozen=True)
 class FileReading:
-    """How files of pairs are read.
-
-    Raises: PairsError if `columns` are not one or two; OptionError for an encoding that there is not.
-    """
+    """How files of pairs are read. Raises: PairsError for more than two columns; OptionError for an encoding."""
 
     columns: Annotated[
         tuple[str, ...] | None,
@@ -139,11 +130,7 @@ def shipped_pairs() -> Iterator[Record]:
 
 
 def random_pairs(seed: int = 0) -> Iterator[Record]:
-    """Sequences of random words, each twice over: the second time, induction heads find what followed the first time.
-
-    Words are drawn from those of the pairs that attnscan ships. A full stop before all takes the place of a token that
-    begins the text.
-    """
+    """Sequences of random words of the shipped pairs, each twice over behind a full stop, which begins the text."""
     texts = (text for record in shipped_pairs() for text in record.pair.texts)
     words = sorted({word for text in texts for word in text.split() if word.isalpha() and word.islower()})
     draw = random.Random(seed)
@@ -289,8 +276,8 @@ def _listed(names: Sequence[str]) -> str:
 def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
     """The lines of a stream, decoded, with their ends: UTF-8, or UTF-16 by its mark, or as asked for.
 
-    From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came before: then the line is
-    damaged. What cannot be decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
+    From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came before. What cannot be
+    decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
     """
     first = stream.readline()
     codec = "utf-16" if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else encoding or "utf-8"
@@ -362,15 +349,14 @@ def _table_rows(table: Cells, name: str, reading: FileReading, note: OnNote) -> 
     if start is None or isinstance(start, PairsError):
         raise PairsError(start.what if start else f"{name} is empty", "its first line must name the columns")
     columns, has_names = _begin_table(name, ["" if cell is None else str(cell) for cell in start[1]], reading, note)
-    least, most = (len(start[1]),) * 2 if has_names else (1 + max(columns.places), sys.maxsize)
+    width = len(start[1]) if has_names else 1 + max(columns.places)
     for number, row in enumerate(table if has_names else chain([start], table), 1):
         if isinstance(row, PairsError):
             yield row
-        elif row is not None and least <= len(row[1]) <= most:
+        elif row is not None and (len(row[1]) == width or (len(row[1]) > width and not has_names)):
             yield columns.record(row[0], name, number, row[1])
         elif row is not None:
-            expected = f"in the first line {least}" if has_names else f"{least} are needed"
-            yield bad_record(row[0], f"its number of fields is {len(row[1])}, and {expected}")
+            yield bad_record(row[0], f"its number of fields is {len(row[1])}, where {width} are expected")
 
 
 def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Columns, bool]:
@@ -388,11 +374,8 @@ def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: On
 
 
 def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> Cells:
-    """The cells of each row; one that is not valid costs the lines up to where csv gives it up.
-
-    Without `is_quoted`, quotes are text, as GLUE's files need.
-    """
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    """The cells of each row; one that is not valid costs the lines up to where csv gives it up."""
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE  # GLUE's quotes are text
     reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
     while True:
         number = reader.line_num + 1
@@ -409,9 +392,9 @@ def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> 
 
 
 def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
-    """Whether the lines of a table were written with quotes as CSV has them; None where that is open.
+    """Whether a table was written with quotes as CSV has them; None where that is open.
 
-    They were if only so all rows have as many cells, or if quotes within quotes are doubled, or the first line quoted.
+    It was if only so all rows have as many cells, or if quotes within quotes are doubled, or the first line is quoted.
     """
     plain, quoted = (
         [row[1] if isinstance(row, tuple) else [] for row in _cells(sample, "", separator, is_quoted)]
@@ -434,31 +417,32 @@ def _parse_json(text: str, where: str) -> Any:
 
 
 def _json_records(lines: Iterable[str], name: str, suffix: str) -> Iterator[tuple[str, Any]]:
-    """JSON lines; or of a document a list's items, an object's columns or only list row by row, or itself.
+    """The records of JSON lines, or of a document, with where they are."""
+    if suffix == ".json":
+        text = "".join(lines)
+        document = _parse_json(text if text.strip() else "[]", name)
+        if not isinstance(document, PairsError):
+            yield from ((f"{name}: record {number}", record) for number, record in enumerate(_records_in(document), 1))
+            return
+        if "Extra data" not in document.what:
+            raise PairsError(document.what, "it must hold a list of records")
+        lines = io.StringIO(text, newline="\n")  # JSON lines, as pandas and `datasets` call them
+    full = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+    yield from ((where, _parse_json(line, where)) for where, line in full)
 
-    Columns that are objects are joined by their keys, as pandas reads them; a cell without a partner is null.
-    """
-    text = "".join(lines) if suffix == ".json" else ""
-    records = _parse_json(text, name) if text.strip() else None
-    if isinstance(records, PairsError):
-        if "Extra data" not in records.what:
-            raise PairsError(records.what, "it must hold a list of records")
-        lines, records = io.StringIO(text, newline="\n"), None
-    if records is None:
-        full = ((f"{name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
-        yield from ((where, _parse_json(line, where)) for where, line in full)
-        return
-    columns = list(records.values()) if isinstance(records, dict) else []
+
+def _records_in(document: Any) -> list[Any]:
+    """A list's items; an object's columns, joined by their keys if they have some, or its only list; or itself."""
+    columns = list(document.values()) if isinstance(document, dict) else []
     lists = [column for column in columns if isinstance(column, list)]
     if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
         keys = dict.fromkeys(chain.from_iterable(columns))
-        records = [{column: cells.get(key) for column, cells in records.items()} for key in keys]
-    elif len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
-        (records,) = lists
-    elif columns and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
-        records = [dict(zip(records, row, strict=True)) for row in zip(*lists, strict=True)]
-    records = records if isinstance(records, list) else [records]
-    yield from ((f"{name}: record {number}", record) for number, record in enumerate(records, 1))
+        return [{name: cells.get(key) for name, cells in document.items()} for key in keys]
+    if len(lists) == 1 and all(isinstance(row, dict) for row in lists[0]):
+        return lists[0]
+    if lists and len(lists) == len(columns) and len(set(map(len, lists))) == 1:
+        return [dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True)]
+    return document if isinstance(document, list) else [document]
 
 
 def records_of(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
@@ -502,13 +486,12 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
         batches = table.iter_batches(_ROWS, columns=wanted, use_threads=False)
     else:
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else iter(table)
-    number = 0
+    numbers = count(1)
     for batch in batches:
         batch.validate(full=True)  # a file that lies about itself would show other memory
-        for cells in zip(*(batch[column].to_pylist() for column in wanted), strict=True):
-            number += 1
-            row = dict(zip(columns.places, cells, strict=True))
-            yield columns.record(f"{name}: row {number}", name, number, row)
+        rows = zip(*(batch[column].to_pylist() for column in wanted), strict=True)
+        for cells, number in zip(rows, numbers, strict=False):
+            yield columns.record(f"{name}: row {number}", name, number, dict(zip(columns.places, cells, strict=True)))
 
 
 def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:

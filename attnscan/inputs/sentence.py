@@ -30,7 +30,6 @@ class Sentence:
     """
 
     text: str
-    """What the model reads."""
     words: Sequence[Span] | None = None
     """Which characters each word is, as a slice of the text, perhaps an empty one; None if nobody says."""
     tags: Mapping[str, Sequence[Tag]] = field(default_factory=dict, hash=False)
@@ -72,13 +71,6 @@ class Sentence:
         """The characters of a word, by its number."""
         assert self.words is not None
         return self.text[slice(*self.words[number])]
-
-    def start(self, end: int) -> Sentence:
-        """The sentence as far as a character; a word that is cut there keeps its characters before."""
-        if self.words is None:
-            return Sentence(self.text[:end])
-        words = [(first, min(last, end)) for first, last in self.words if first < end]
-        return Sentence(self.text[:end], words, {name: values[: len(words)] for name, values in self.tags.items()})
 
     def words_of(self, pieces: Sequence[Span]) -> list[int]:
         """Of each piece of the text the word with which it shares most characters, first of equals; else NO_WORD."""

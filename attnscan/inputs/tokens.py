@@ -28,11 +28,9 @@ WORD_STARTS = ("Ġ", "▁", " ")
 _GOES_ON = "@@"
 WORD_END = "</w>"
 
-DELIMITERS = frozenset(
-    ("[CLS]", "[SEP]", "[BOS]", "[EOS]", "<cls>", "<sep>", "<bos>", "<eos>", "<s>", "</s>")  # masked models
-).union(("<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"))  # decoders
+_OF_MASKED_MODELS = "[CLS] [SEP] [BOS] [EOS] <cls> <sep> <bos> <eos> <s> </s>"
+DELIMITERS = frozenset(f"{_OF_MASKED_MODELS} <|endoftext|> <|begin_of_text|> <|end_of_text|>".split())
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
-
 PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 Unit = Literal["token", "word"]
 Words = Literal["tokenizer", "spaces"]
@@ -52,20 +50,12 @@ Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
 
 
 def bare(token: str) -> str:
-    """`token` without its mark of a word's start or end and without case: what makes two words identical.
-
-    >>> bare("ĠThe") == bare("▁the") == bare("the</w>") == bare("the"), bare("##s") == bare("s")
-    (True, False)
-    """
+    """`token` without its mark of a word's start or end and without case: what makes two words identical."""
     return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether `text` has neither letter nor digit.
-
-    >>> is_punctuation("..."), is_punctuation("Ġ,"), is_punctuation("##s"), is_punctuation("語")
-    (True, True, False, False)
-    """
+    """Whether `text` has neither letter nor digit."""
     return not any(character.isalnum() for character in bare(text))
 
 
@@ -80,32 +70,18 @@ def join(pieces: Sequence[str]) -> str:
 
 
 def is_part_of_character(before: str, text: str) -> bool:
-    """Whether a text goes on with the character before it: an accent by itself, or what a joiner ties to an emoji.
-
-    >>> is_part_of_character("e", "\u0301"), is_part_of_character("\u200d", "👩"), is_part_of_character("e", "s")
-    (True, True, False)
-    """
+    """Whether a text goes on with the character before it: an accent by itself, or what a joiner ties to an emoji."""
     ties = unicodedata.category(text[:1] or "x")[0] == "M" or text[:1] in _TIED
     return before.endswith(_JOINER) or (ties and bool(before.strip()))
 
 
 def splits_words(previous: str, token: str) -> bool:
-    """Whether a word ends between two tokens because one of them is punctuation, as `mat` `.`; a space ends none.
-
-    >>> splits_words("mat", "."), splits_words("▁", "."), splits_words("straw", "berries")
-    (True, False, False)
-    """
+    """Whether a word ends between two tokens because one of them is punctuation, as `mat` `.`; a space ends none."""
     return bool(bare(previous)) and any(is_punctuation(text) and bare(text) for text in (previous, token))
 
 
 def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
-    """Whether `token` goes on with the word of the token before it, judged by spelling alone.
-
-    >>> continues_word("straw", "##berries", False), continues_word(" mat", ".", True)
-    (True, False)
-    >>> continues_word("straw@@", "berries", False), continues_word("straw", "berries</w>", False, True)
-    (True, True)
-    """
+    """Whether `token` goes on with the word of the token before it, judged by spelling alone."""
     if token.startswith(_CONTINUES):
         return len(token) > len(_CONTINUES)
     if _BYTE_INSIDE.fullmatch(token):
@@ -118,11 +94,7 @@ def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bo
 
 
 def token_named(text: str, tokens: Sequence[str]) -> int:
-    """The index of a token: by its text without case, `#2` behind it for the second of that text, or by index itself.
-
-    >>> token_named("store", ["[CLS]", "the", "ĠStore"]), token_named("1", ["[CLS]", "the"])
-    (2, 1)
-    """
+    """The index of a token: by its text without case, `#2` behind it for the second of that text, or by index."""
     if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
         return int(text)
     start, _, count = text.rpartition("#")  # `#2` can be a token's own end, too
@@ -145,11 +117,7 @@ class WholeWords:
 
     @classmethod
     def of(cls, texts: Mapping[int, str]) -> WholeWords:
-        """The whole words among a vocabulary's tokens, special ones left out.
-
-        >>> WholeWords.of({7: "##s", 5: "the", 6: "cat", 8: "a", 9: "2nd"}).ids
-        {'the': 5, 'cat': 6}
-        """
+        """The whole words among a vocabulary's tokens, special ones left out."""
         bearing = {
             _CONTINUES: sum(text.startswith(_CONTINUES) for text in texts.values()),
             _START: sum(text.startswith(WORD_STARTS) for text in texts.values()),

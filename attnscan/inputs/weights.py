@@ -20,11 +20,7 @@ _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read
 
 Kind = Literal["encoder", "decoder", "cross"]
-_TEXTS: dict[Kind, tuple[str, ...]] = {
-    "encoder": ("encoder",),
-    "decoder": ("decoder",),
-    "cross": ("encoder", "decoder"),
-}
+_TEXTS = {"encoder": ("encoder",), "decoder": ("decoder",), "cross": ("encoder", "decoder")}
 """Of which texts a kind of attention has tokens; those of its queries are last."""
 
 
@@ -53,8 +49,7 @@ class SavedWeights:
             raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
         if shape[2:] != (length - self.source, self.source or length):
             what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {length} tokens"
-            of_source = f", {self.source} of them of the source" if self.source else ""
-            raise WeightsError(f"{what}{of_source}", "save the weights of one input with all of its tokens")
+            raise WeightsError(f"{what}, {self.source} of a source", "save one input's weights with all of its tokens")
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
@@ -113,9 +108,8 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
 
     Of an encoder-decoder they are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
     `decoder_tokens`, which positions read, perhaps `predicted_tokens`; for each perhaps `decoder_special` and so on.
-    Shape: attention is [layer, head, query, key], or a list of [1, head, query, key] for each layer, as transformers
-    shows it; the others have an entry for each token.
-    Raises: WeightsError if they are anything else.
+    Shape: [layer, head, query, key], or [1, head, query, key] for each layer; an entry for each token. Raises:
+    WeightsError.
     """
     array = f"{kind}_attention"
     if kind == "encoder" and ("attention" in arrays or array not in arrays):

@@ -122,7 +122,7 @@ class TestHeader:
             with pytest.raises(PairsError, match=why) as caught:
                 read(path, reading)
             assert "--columns" in caught.value.remedy and caught.value.what.startswith(path)
-        with pytest.raises(PairsError, match="its number of fields is 1, and 3 are needed"):
+        with pytest.raises(PairsError, match="its number of fields is 1, where 3 are expected"):
             read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))
 
 

@@ -69,13 +69,6 @@ def test_pieces_find_their_words_as_plain_loops_do(cuts: list[int], pieces: list
     assert Sentence("x" * 12, words).words_of(pieces) == expected
 
 
-def test_a_start_keeps_the_words_before_it() -> None:
-    sentence = Sentence(TEXT, WORDS, {"upos": ["NOUN", "AUX", "PART", "PUNCT"]})
-    assert sentence.start(8) == Sentence("Dogs don", [(0, 4), (5, 7), (7, 8)], {"upos": ["NOUN", "AUX", "PART"]})
-    assert sentence.start(7) == Sentence("Dogs do", WORDS[:2], {"upos": ["NOUN", "AUX"]})  # where a word begins
-    assert Sentence(TEXT).start(4) == Sentence("Dogs")
-
-
 def test_pairs_of_other_words_or_tags_have_other_keys() -> None:
     """They have other scores. A text that looks like annotations is another sentence."""
     plain, words = Pair(TEXT), Pair(Sentence(TEXT, WORDS))

@@ -77,7 +77,7 @@ def qqp() -> DataSet:
         ),
         tuple(Pair(*pair) for pair in good),
         bad=(
-            "train.tsv:3: its number of fields is 5, and in the first line 6",
+            "train.tsv:3: its number of fields is 5, where 6 are expected",
             "train.tsv:4: its number of fields is 3",
         ),
         rows=(1, 4),
