@@ -67,6 +67,8 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert not [line for line in SAYS[name] if line not in said], said
     written = {path.name for path in tmp_path.iterdir()}
     if name == "notebook.sh":
-        assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
+        shown = (tmp_path / "run.ipynb").read_text(encoding="utf-8")
+        assert '"output_type": "execute_result"' in shown
+        assert '"output_type": "display_data"' not in shown, "a result shows itself once"
     elif name == "saved_weights.sh":
         assert "I went" not in said and {"weights.npz", "page.html"} <= written

@@ -39,6 +39,7 @@ def _console(file: io.StringIO, width: int, color_system: str | None, no_color: 
         width=width,
         color_system=color_system,  # type: ignore[arg-type]
         force_terminal=color_system is not None,
+        force_jupyter=False,  # else a notebook shows it at once, and again as the result
         no_color=no_color,
         legacy_windows=False,
         highlight=False,
