@@ -54,7 +54,6 @@ class Checkpoint:
         self.directory, self.name = directory, name or str(directory)
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
         self.network = AutoModel.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
-        self.causal = self.network.config.model_type == "gpt2"
 
     def read(self, pair: Sequence[str], unit: str = "token") -> Input:
         """Tokenize a pair; with the unit `word`, its pieces are merged."""
@@ -67,13 +66,12 @@ class Checkpoint:
         for i in range(1, len(tokens)):
             goes_on = words[i] is not None and (words[i], sentence[i]) == (words[i - 1], sentence[i - 1])
             pieces = [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
-        places = range(len(pieces))
         return Input(
             inputs={name: list(encoding[name]) for name in encoding},
             sentence=[sentence[own[0]] for own in pieces],
             text=["".join(tokens[i].removeprefix("##" * (i > own[0])) for i in own).casefold() for own in pieces],
             content=[any(letter.isalnum() for i in own for letter in surface[i]) for own in pieces],
-            visible=[[j <= i or not self.causal for j in places] for i in places],
+            visible=[[True] * len(pieces) for _ in pieces],
             pieces=pieces,
         )
 

@@ -1,48 +1,79 @@
-"""Measures what fits into about ten minutes, and writes it to `RESULTS.md` beside this file: `make bench`.
+"""Measures what a user waits for and what scoring costs, in about ten minutes, and writes `RESULTS.md`: `make bench`.
 
     python benchmarks/run.py [--runs 5] [--only startup scan]
 
-What is pasted there below "By hand", from other scripts, stays.
+Whole processes are held against the least that the answer could cost: an import of Typer and rich, and a bare script
+that loads the bundled model and runs one forward pass. What stands in the file below "By hand", from other scripts,
+stays.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from pathlib import Path
 
 import scan
-import startup
 import torch
-from sidebyside import HEAD, machine
+from sidebyside import HEAD, in_turn, machine, process_cost, row
 
-PARTS = ("startup", "scan")
+from attnscan.model.sources import bundled
+
 RESULTS = Path(__file__).with_name("RESULTS.md")
 BY_HAND = "\n## By hand\n"
 """Where what other scripts printed begins."""
+A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+IMPORTS = [sys.executable, "-c", "import typer, rich"]
+BARE = f"""
+import torch
+from transformers import AutoModel, AutoTokenizer
+place = {bundled().location!r}
+tokenizer, model = AutoTokenizer.from_pretrained(place), AutoModel.from_pretrained(place)
+with torch.no_grad():
+    model(**tokenizer({A!r}, {B!r}, return_tensors="pt"))
+"""
+ONE_PAIR = ["classify", A, B, "--model", "bundled", "--predictive", "off"]
+CASES = [
+    ("`--help`", ["--help"], IMPORTS, "`import typer, rich`", 1.5),
+    ("`--version`", ["--version"], IMPORTS, "`import typer, rich`", 1.5),
+    ("`patterns`", ["patterns"], IMPORTS, "`import typer, rich`", 1.5),
+    ("`classify` of one pair, predictive off", ONE_PAIR, [sys.executable, "-c", BARE], "a bare script", 1.15),
+]
+
+
+def startup(runs: int) -> list[str]:
+    """A line for each case."""
+    attnscan, found = str(Path(sys.executable).with_name("attnscan")), []
+    for name, ours, theirs, rival, bound in CASES:
+        rivals = {"ours": partial(process_cost, [attnscan, *ours]), "theirs": partial(process_cost, theirs)}
+        costs = in_turn(rivals, runs)
+        found.append(row(name, rival, costs["ours"], costs["theirs"], bound))
+    return found
+
+
+PARTS = {"startup": startup, "scan": scan.rows}
 
 
 def main() -> None:
     """Measure, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other part out")
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival, after one that is not")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="leave the other part out")
     asked = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
-    rows = startup.rows(asked.runs) if "startup" in asked.only else []
-    if "scan" in asked.only:
-        rows += scan.rows(asked.runs, 12, scan.works_of([32, 128, 512]))
-    missing = ", ".join(part for part in PARTS if part not in asked.only)
+    rows = [line for name in asked.only for line in PARTS[name](asked.runs)]
+    missing = ", ".join(name for name in PARTS if name not in asked.only)
     blocks = [
         "# What attnscan costs",
         f"Written by `make bench`. {where}." + (f" Not measured in this run: {missing}." if missing else ""),
         f"Median ratios of {asked.runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
-        "of every pattern but `predictive`, with a model of BERT base's shape and batches of "
-        f"1,024 tokens.",
-        "\n".join(["<!-- measured: speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
+        "of every pattern but `predictive`, with a model of BERT base's shape and batches of 1,024 tokens.",
+        "\n".join(["<!-- measured: speed -->", HEAD, *rows, "<!-- end of speed -->"]),
     ]
     _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)
     RESULTS.write_text("\n\n".join(blocks) + "\n" + begins + by_hand, encoding="utf-8")
-    print(RESULTS.read_text(encoding="utf-8"))
+    print("\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the benchmarks share: rivals measured in turn, ratios of neighbouring runs, and the lines that report them.
+"""What the benchmarks share: rivals measured in turn, and the lines that report ratios of neighbouring runs.
 
 Times on a shared machine drift, so none is reported bare: what counts is the median ratio of neighbouring runs, of wall
 time and of the processor time of all threads. Where others use the machine, believe the second.
@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-Name = TypeVar("Name")
+HEAD = "| attnscan | against | wall time | CPU time | bound |\n| --- | --- | ---: | ---: | ---: |"
 
 
 @dataclass(frozen=True)
@@ -26,25 +25,6 @@ class Cost:
 
     wall: float
     cpu: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the main table: attnscan against a rival."""
-
-    what: str
-    rival: str
-    wall: float
-    cpu: float
-    """Ours divided by the rival's: below 1 is faster."""
-    bound: float | None = None
-
-    def __str__(self) -> str:
-        bound = "–" if self.bound is None else f"{self.bound:.2f}"
-        return f"| {self.what} | {self.rival} | {self.wall:.2f} | {self.cpu:.2f} | {bound} |"
-
-
-HEAD = "| attnscan | against | wall time | CPU time | bound |\n| --- | --- | ---: | ---: | ---: |"
 
 
 def cost(run: Callable[[], object]) -> Cost:
@@ -56,49 +36,37 @@ def cost(run: Callable[[], object]) -> Cost:
 
 def process_cost(command: Sequence[str]) -> Cost:
     """One run of a command, which must succeed."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), os.times()
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
-    assert process.stderr is not None
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status  # it has been waited for
-    if status != 0:
-        raise RuntimeError(f"{command[0]} failed: {said.decode(errors='replace')}")
-    return Cost(time.perf_counter() - start, usage.ru_utime + usage.ru_stime)
+    subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(time.perf_counter() - start, cpu)
 
 
-def in_turn(rivals: Mapping[Name, Callable[[], Cost]], runs: int) -> dict[Name, list[Cost]]:
+def in_turn(rivals: Mapping[str, Callable[[], Cost]], runs: int) -> dict[str, list[Cost]]:
     """Every rival's costs, run after run, after one round that is not counted."""
     rounds = [{name: run() for name, run in rivals.items()} for _ in range(runs + 1)][1:]
-    return {name: [each[name] for each in rounds] for name in rivals}
+    return {name: [costs[name] for costs in rounds] for name in rivals}
 
 
 def ratios(ours: Sequence[Cost], theirs: Sequence[Cost]) -> tuple[float, float]:
-    """Median ratios of neighbouring runs: wall time, CPU time."""
+    """Median ratios of neighbouring runs, ours divided by the rival's: wall time, CPU time."""
     pairs = list(zip(ours, theirs, strict=True))
     return statistics.median(a.wall / b.wall for a, b in pairs), statistics.median(a.cpu / b.cpu for a, b in pairs)
 
 
-def row(what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bound: float | None = None) -> Row:
-    """The line that compares two of them."""
-    return Row(what, rival, *ratios(ours, theirs), bound)
-
-
-def show(rows: Sequence[Row]) -> None:
-    """Print them as a table."""
-    print(HEAD)
-    for each in rows:
-        print(each)
+def row(what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bound: float | None = None) -> str:
+    """The line of a table that compares two of them."""
+    wall, cpu = ratios(ours, theirs)
+    return f"| {what} | {rival} | {wall:.2f} | {cpu:.2f} | {'–' if bound is None else f'{bound:.2f}'} |"
 
 
 def machine() -> str:
     """Where and when, with how much else went on: one line."""
-    model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0] if names else model
-    load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
-    now = datetime.now(UTC).date()
-    return f"{now}, {model}, {os.cpu_count()} cores{load}, Python {platform.python_version()}"
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    model = names[0] if names else platform.machine()
+    load, python = os.getloadavg()[0], platform.python_version()
+    return f"{datetime.now(UTC).date()}, {model}, {os.cpu_count()} cores, load {load:.1f} at the start, Python {python}"

@@ -4,22 +4,18 @@
 
 attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote; `truth_of_studies.py`, `truth_of_explain.py`, `truth_of_labels.py` and
-`truth_of_syntax.py` do so for the rest. Where
-attnscan draws at random, its draw is made again, or a draw of one's own is compared within its error.
-`coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more than its bound makes the exit
-status 1.
+the command wrote; the other `truth_of_*.py` do so for the rest. Where attnscan draws at random, its draw is made again,
+or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws pairs anew, vectorised. A number
+that differs by more than its bound makes the exit status 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import itertools
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,35 +34,29 @@ from by_loops import (
     by_query,
     every_head,
     helps,
-    near_enough,
     related,
     targets,
-    whole_words,
 )
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
 from truth_of_labels import labels
 from truth_of_syntax import syntax
-from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, over, shipped, written
+from written import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
 
-PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 HEADS_PAIRS, ASKED = 12, 4
 """Pairs that `heads` reads, and pairs among them that `predictive` asks the model about."""
 LONG = 12
 """Pairs whose sentences make one long pair, in which words are related."""
 
 
-def classify(checkpoint: Checkpoint, name: str = "") -> Iterator[Tally]:
+def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Scores and entropy of one input, among words and over all keys."""
     one = checkpoint.read(PAIR)
-    asked = helps(checkpoint, one) if checkpoint.tokenizer.mask_token_id is not None else None
-    target, matrices = targets(one, asked), checkpoint.weights(one)
+    target, matrices = targets(one, helps(checkpoint, one)), checkpoint.weights(one)
     for special in ("out", "in"):
         told = command("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--special", special)
         rows = {head_of(row): row for row in told}
-        tally, expected = Tally(f"classify{name}, special {special}"), every_head(one, matrices, target, special)
+        tally, expected = Tally(f"classify, special {special}"), every_head(one, matrices, target, special)
         tally.same("heads", sorted(rows), sorted(expected))
         for (layer, head), row in rows.items():
             what = f"{layer}-{head}"
@@ -79,8 +69,7 @@ def classify(checkpoint: Checkpoint, name: str = "") -> Iterator[Tally]:
 
 def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Options: the model, and hidden states to tell by what helps to predict, also where a head could."""
-    causal = checkpoint.tokenizer.mask_token_id is None
-    return ("--model", checkpoint.name, "--predictive", "off" if causal else "distance")
+    return ("--model", checkpoint.name, "--predictive", "distance")
 
 
 def _entropy(one: Input, matrix: Sequence[Sequence[float]]) -> float:
@@ -105,19 +94,6 @@ def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
             tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
     tally.table += f" ({len(alike) // 2} pairs)"
     yield tally
-    yield _near_pairs(checkpoint)
-
-
-def _near_pairs(checkpoint: Checkpoint) -> Tally:
-    """How many in ten thousand of all pairs of words, none left out, are as near as the draw says one is."""
-    _, rows = whole_words(checkpoint)
-    threshold, near = near_enough(rows), 0
-    for start in range(0, len(rows), 512):
-        cosines = rows[start : start + 512] @ rows[start:].T
-        near += int((cosines.triu(1) >= threshold).sum())
-    tally = Tally("related words, the percentile", 0.05, "of one in ten thousand, which a draw may be off by")
-    tally.compare("near pairs in ten thousand", "1", near / math.comb(len(rows), 2) * 10_000)
-    return tally
 
 
 def show(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -161,10 +137,15 @@ def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str =
     return found
 
 
+def _sample(pair: Sequence[str]) -> str:
+    """Samples are the pairs that come first by it, and its last bit says which half a pair is in."""
+    return hash_of("0", *pair)
+
+
 def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
-    asked = sorted(pairs, key=_hash)[:ASKED]
+    asked = sorted(pairs, key=_sample)[:ASKED]
     scores = scanned(checkpoint, pairs, asked)
     every = (*asked_of(checkpoint), "--predictive-pairs", str(ASKED))
     merged = scanned(checkpoint, pairs, unit="word")
@@ -175,26 +156,13 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
             _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs)
             yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
-    half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
+    half = [int(_sample(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(scores["out"], half, strict=True) if which == number] for number in (0, 1)]
     _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--split"), *of_half[::-1])
     yield tally
 
 
-def _hash(pair: Sequence[str], seed: int = 0) -> str:
-    """A pair's SHA-256: samples are the pairs that come first by it, and its last bit says which half a pair is in."""
-    digest = hashlib.sha256()
-    for text in (str(seed), *pair):
-        digest.update(len(text.encode()).to_bytes(8, "big") + text.encode())
-    return digest.hexdigest()
-
-
-def _compare_ranking(
-    tally: Tally,
-    rows: Sequence[Row],
-    told: OfPairs,
-    ranked: OfPairs | None = None,
-) -> None:
+def _compare_ranking(tally: Tally, rows: Sequence[Row], told: OfPairs, ranked: OfPairs | None = None) -> None:
     """The rows of heads that have a score; `ranked` are the pairs that say in which order, where those are others."""
     for pattern in PATTERNS:
         own = [row for row in rows if row["pattern"] == pattern]
@@ -215,34 +183,6 @@ def _compare_ranking(
             tally.row(row, f"{pattern} {head}", **expected)
 
 
-def causal(_another: Checkpoint) -> Iterator[Tally]:
-    """A decoder of random weights: no query has a next word, and an even spread is over what may be seen."""
-    with tempfile.TemporaryDirectory() as directory:
-        checkpoint = random_decoder(Path(directory))
-        yield from classify(checkpoint, " of a GPT-2")
-        tally, of_pairs = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))["out"]
-        rows = over(shipped(4), "heads", "--best", "--model", directory, "--predictive", "off")
-        _compare_ranking(tally, rows, of_pairs)
-        tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
-        yield tally
-
-
-def random_decoder(directory: Path) -> Checkpoint:
-    """A GPT-2 of 2 layers x 4 heads, saved with a tokenizer of whole words, without special tokens in its inputs."""
-    words = sorted({word.strip(".,;!?'") for pair in [PAIR, *shipped()] for text in pair for word in text.split()})
-    numbers = {word: i for i, word in enumerate(dict.fromkeys(["<unk>", ".", ",", *map(str.lower, words)]))}
-    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    names = ["input_ids", "attention_mask"]
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", model_input_names=names).save_pretrained(
-        directory
-    )
-    torch.manual_seed(0)
-    shape = {"vocab_size": len(numbers), "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
-    GPT2Model(GPT2Config(**shape, initializer_range=0.3, bos_token_id=0, eos_token_id=0)).save_pretrained(directory)
-    return Checkpoint(directory)
-
-
 TABLES = {
     "classify": classify,
     "related": related_words,
@@ -251,7 +191,6 @@ TABLES = {
     "heads": heads,
     "labels": labels,
     "syntax": syntax,
-    "causal": causal,
     "similar": studies.similar,
     "compare": studies.compare,
     "ablate": studies.ablate,
@@ -274,7 +213,7 @@ def main() -> int:
     for model in given.model:
         checkpoint = Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
         print(Path(model).name, flush=True)
-        for name in (name for name in TABLES if name in only and (name != "causal" or model == given.model[0])):
+        for name in (name for name in TABLES if name in only):
             for tally in TABLES[name](checkpoint):
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)

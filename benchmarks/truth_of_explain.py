@@ -11,9 +11,9 @@ import torch
 from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Rows, Score, added, every_head, targets
 from truth_of_labels import label_of
 from truth_of_studies import PAIRS, scores_over
-from written import Row, Tally, head_of, number, over, shipped
+from written import Tally, head_of, over, shipped
 
-SHUFFLES = ROTATIONS = 8
+SHUFFLES = 8
 Vectors = list[list[float]]
 Change = Callable[[Input], list[dict[str, list[int]]]]
 
@@ -35,7 +35,6 @@ CHANGES: dict[str, Change] = {
 def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Neurons, and the score again with positions shuffled and segments changed, of every head."""
     pairs, tally = shipped(PAIRS), Tally("explain")
-    beside = Tally("explain, rotated bases", 1.0, "in 6 standard errors")
     rows = over(pairs, "explain", "all", "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     target = [targets(one) for one in inputs]
@@ -46,7 +45,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     again = {name: _changed(checkpoint, inputs, target, change) for name, change in CHANGES.items()}
     seen = [_queries_and_keys(checkpoint, one) for one in inputs]
     tally.same("heads", [head_of(row) for row in rows], sorted(scores))
-    for place, row in enumerate(rows):
+    for row in rows:
         head, pattern = head_of(row), row["pattern"]
         score, label = scores[head][pattern], called[head]
         tally.same(f"{head} label", row["label"], label)
@@ -60,11 +59,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         rows_of = [own[pattern] for own in target]
         expected |= _neurons(inputs, rows_of, [own[head] for own in seen])
         tally.row(row, f"{head} {pattern}", **expected)
-        if place % 6 == 0:
-            rotated = _rotated([own[head] for own in seen])
-            _compare_rotated(beside, row, [_neurons(inputs, rows_of, each) for each in rotated])
     yield tally
-    yield beside
 
 
 def _changed(
@@ -130,21 +125,3 @@ def _neurons(
 def _mean_key(keys: Vectors, places: object) -> list[float]:
     some = [keys[j] for j in places]
     return [sum(values) / len(some) for values in zip(*some, strict=True)]
-
-
-def _rotated(seen: Sequence[tuple[Vectors, Vectors]]) -> Iterator[list[tuple[Vectors, Vectors]]]:
-    """One head's queries and keys of every input, in bases drawn at random."""
-    generator = np.random.default_rng(1)
-    for _ in range(ROTATIONS):
-        turn, upper = np.linalg.qr(generator.standard_normal((len(seen[0][0][0]),) * 2))
-        turn = turn * np.sign(np.diag(upper))
-        yield [((np.array(q) @ turn).tolist(), (np.array(k) @ turn).tolist()) for q, k in seen]
-
-
-def _compare_rotated(tally: Tally, row: Row, drawn: Sequence[Mapping[str, float]]) -> None:
-    """The means over attnscan's rotations and over these, in units of what they may differ by."""
-    for name in drawn[0]:
-        mean, sd = float(np.mean([own[name] for own in drawn])), float(np.std([own[name] for own in drawn], ddof=1))
-        found, found_sd = number(row[f"{name}_rotated"]), number(row[f"{name}_rotated_sd"])
-        both = 6 * math.sqrt((sd**2 + found_sd**2) / ROTATIONS) + 1e-5
-        tally.compare(f"{head_of(row)} {name}", "0", abs(found - mean) / both)

@@ -6,7 +6,6 @@ words and keys; numpy adds up what is drawn, by attnscan's own draw. `truth.py` 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ import torch
 from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, added, by_query, followed, whole_words
 from by_loops import targets as targets_of
 from scipy.stats import t as student
-from written import Row, Tally, command, head_of, over, shipped
+from written import PAIR, Row, Tally, command, hash_of, head_of, over, shipped
 
-PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 MARGIN, DRAWN = 0.10, 1_000
 NEXT_3, PREVIOUS_3 = ("next", "next 2-3"), ("previous", "previous 2-3")
 NEXT_8, PREVIOUS_8 = (*NEXT_3, "next 4-8"), (*PREVIOUS_3, "previous 4-8")
@@ -79,7 +77,7 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         words = list(_by_word(one, _read(checkpoint, one, by), frequent, special))
         rows, what = command("classify", *PAIR, *asked), f"labels by {by}, special {special}"
         yield from _compared(f"classify, {what}", rows, words, special, of_pairs=False)
-        rows, pairs = over(shipped(), "heads", *asked), sorted(shipped(), key=_hash)
+        rows, pairs = over(shipped(), "heads", *asked), sorted(shipped(), key=lambda pair: hash_of(*pair))
         units = [_of_pair(checkpoint, pair, by, frequent, special) for pair in pairs]  # as attnscan draws them
         yield from _compared(f"heads, {what}", rows, units, special, of_pairs=True)
 
@@ -87,7 +85,9 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
 def label_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, str]:
     """Every head's label over some pairs, by the reading that attnscan uses unasked."""
     frequent = frequent_ids(checkpoint)
-    units = [_of_pair(checkpoint, pair, "weight", frequent, "out") for pair in sorted(pairs, key=_hash)]
+    units = [
+        _of_pair(checkpoint, pair, "weight", frequent, "out") for pair in sorted(pairs, key=lambda pair: hash_of(*pair))
+    ]
     return {head: did.label for head, did in _told(units, "out", of_pairs=True).items()}
 
 
@@ -102,11 +102,6 @@ def _read(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
     even = [1.0] * len(one.sentence)
     layers = enumerate(checkpoint.weights(one))
     return {(layer, head): (matrix, even) for layer, own in layers for head, matrix in enumerate(own)}
-
-
-def _hash(pair: Sequence[str]) -> str:
-    texts = [text.encode() for text in pair]
-    return hashlib.sha256(b"".join(len(text).to_bytes(8, "big") + text for text in texts)).hexdigest()
 
 
 def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:

@@ -6,7 +6,6 @@ weight with special tokens in. `truth.py` runs it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -15,8 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from by_loops import Checkpoint
-from written import ROOT, Tally, command
+import pandas as pd
+from by_loops import Checkpoint, _mean
+from written import ROOT, Tally, command, hash_of, head_of
 
 TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
 COUNT, FEWEST, LEAST_LEFT = 60, 30, 1e-6
@@ -50,17 +50,10 @@ class Tree:
     @property
     def half(self) -> int:
         """As attnscan draws it: by the last bit of a hash of text, words and tags."""
-        tags = {
-            "upos": self.upos,
-            "deprel": self.relation,
-            "head": self.head,
-            "document": [self.document] * len(self.upos),
-        }
-        parts = [b"0", self.text.encode(), b"\0" + json.dumps([self.spans, tags], sort_keys=True).encode()]
-        digest = hashlib.sha256()
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "big") + part)
-        return int(digest.hexdigest()[-1], 16) & 1
+        document = [self.document] * len(self.upos)
+        tags = {"upos": self.upos, "deprel": self.relation, "head": self.head, "document": document}
+        given = "\0" + json.dumps([self.spans, tags], sort_keys=True)
+        return int(hash_of("0", self.text, given)[-1], 16) & 1
 
     def items(self) -> Iterator[tuple[Key, int, list[int]]]:
         """Row, query, targets."""
@@ -96,11 +89,10 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
         rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in")
     known = [(tree, *_by_words(checkpoint, tree)) for _, tree in read]
     rules = _rules([tree for _, tree in read])
-    heads = sorted({(int(row["layer"]), int(row["head"])) for row in rows})
     tally = Tally("syntax: every row of every head")
-    for layer, head in heads:
+    for layer, head in sorted({head_of(row) for row in rows}):
         expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], rules)
-        for row in (row for row in rows if (int(row["layer"]), int(row["head"])) == (layer, head)):
+        for row in (row for row in rows if head_of(row) == (layer, head)):
             key = row["relation"], row["direction"]
             for name, value in expected[key].items():
                 tally.compare(f"{layer}-{head} {' '.join(key)} {name}", row[name], value)
@@ -125,10 +117,6 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     return merged(even), [[merged(matrix) for matrix in layer] for layer in layers]
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
-
-
 def _pointed(tree: Tree, query: int, what: int | str, sign: int) -> int | None:
     """The word to which a rule points."""
     if isinstance(what, int):
@@ -144,59 +132,37 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
         for row, query, targets in tree.items():
             for number, rule in enumerate(RULES):
                 counts[1 - tree.half, row][number] += _pointed(tree, query, *rule) in targets
-    rows = {row for _, row in counts}
-    return {
-        (half, row): RULES[max(range(len(RULES)), key=counts[half, row].__getitem__)] for row in rows for half in (0, 1)
-    }
+    rows, numbers = {row for _, row in counts}, range(len(RULES))
+    return {(half, row): RULES[max(numbers, key=counts[half, row].__getitem__)] for row in rows for half in (0, 1)}
 
 
 def _of_head(known, rules):  # type: ignore[no-untyped-def]
     """What one head's rows are, by name."""
-    sums: dict[Key, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    documents: dict[Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-    met: dict[Key, set[int]] = defaultdict(set)
-    linked = links = 0
-    for tree, _, a in known:
-        right, all_links = _linked(tree, a)
-        linked, links = linked + right, links + all_links
+    items = []
     for number, (tree, even, a) in enumerate(known):
         for row, q, targets in tree.items():
-            others = [k for k in range(len(a)) if k != q]
-            seen = max(others, key=lambda k: a[q][k])
-            at = _pointed(tree, q, *rules[tree.half, row])
-            own, document = sums[row], documents[row][tree.document]
-            own["n"] += 1
-            met[row].add(number)
-            hit, by_rule = seen in targets, at in targets
-            document[0], document[1], document[2] = document[0] + hit, document[1] + by_rule, document[2] + 1
-            own["hits"] += hit
-            own["rule"] += by_rule
-            own["weight"] += sum(a[q][k] for k in targets)
-            if sum(a[q]) >= LEAST_LEFT:
-                own["left"] += 1
-                own["among"] += sum(a[q][k] for k in targets) / sum(a[q])
-            own["chance"] += sum(even[q][k] for k in targets)
-    found = {row: _numbers(own, documents[row], len(met[row])) for row, own in sums.items()}
+            seen = max((k for k in range(len(a)) if k != q), key=lambda k, own=a[q]: own[k])
+            weight, left = sum(a[q][k] for k in targets), sum(a[q])
+            item = {"row": row, "document": tree.document, "sentence": number, "accuracy": float(seen in targets)}
+            item |= {"rule_accuracy": float(_pointed(tree, q, *rules[tree.half, row]) in targets), "weight": weight}
+            item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}
+            items.append(item | {"chance": sum(even[q][k] for k in targets)})
+    found = {row: _numbers(own.drop(columns="row")) for row, own in pd.DataFrame(items).groupby("row")}
+    linked, links = map(sum, zip(*(_linked(tree, a) for tree, _, a in known), strict=True))
     return found | {("uuas", ""): {"uuas": linked / links}}
 
 
-def _numbers(own: dict[str, float], documents: dict[str, list[int]], sentences: int) -> dict[str, float]:
-    n = own["n"]
-    gain = (own["hits"] - own["rule"]) / n
-    count = len(documents)
-    spread = sum((hit - right - gain * of) ** 2 for hit, right, of in documents.values())
-    numbers = {
-        "accuracy": own["hits"] / n,
-        "rule_accuracy": own["rule"] / n,
-        "weight": own["weight"] / n,
-        "weight_among_words": own["among"] / own["left"] if own["left"] else math.nan,
-        "chance": own["chance"] / n,
-        "gain": gain,
-        "se": math.sqrt(count / (count - 1) * spread) / n if count > 1 else math.nan,
-    }
-    if sentences < FEWEST:
+def _numbers(own: pd.DataFrame) -> dict[str, float]:
+    """The means over a row's items; NaN where they are of few sentences."""
+    numbers = own.drop(columns=["document", "sentence"]).mean().to_dict()
+    numbers["gain"] = numbers["accuracy"] - numbers["rule_accuracy"]
+    off = own["accuracy"] - own["rule_accuracy"] - numbers["gain"]
+    by_document, count = off.groupby(own["document"]).sum(), own["document"].nunique()
+    spread = math.sqrt(count / (count - 1) * (by_document**2).sum()) if count > 1 else math.nan
+    numbers["se"] = spread / len(own)
+    if own["sentence"].nunique() < FEWEST:
         numbers = dict.fromkeys(numbers, math.nan)
-    return {"n": n, "sentences": sentences, **numbers}
+    return {"n": len(own), "sentences": own["sentence"].nunique(), **numbers}
 
 
 def _linked(tree: Tree, a: list[list[float]]) -> tuple[int, int]:

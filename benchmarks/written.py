@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.util
 import math
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 Row = dict[str, str]
 Pairs = Sequence[tuple[str, str]]
 ROOT = Path(__file__).parents[1]
+PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 
 
 def bundled() -> Path:
@@ -29,6 +31,12 @@ def shipped(count: int | None = None) -> list[tuple[str, str]]:
     """The first of the pairs that attnscan ships, or all."""
     with (ROOT / "examples" / "pairs.csv").open(encoding="utf-8", newline="") as file:
         return [(row["sentence_a"], row["sentence_b"]) for row in csv.DictReader(file)][:count]
+
+
+def hash_of(*texts: str) -> str:
+    """SHA-256 of texts, each behind its length: by that of a pair, and of seed and pair, attnscan sorts and draws."""
+    parts = [text.encode() for text in texts]
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
 
 
 def written(*arguments: str) -> str:
@@ -47,17 +55,12 @@ def command(*arguments: str) -> list[Row]:
 
 
 def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
-    """The same of a command that reads these pairs from a file; related words are left out."""
-    return list(csv.DictReader(over_file(pairs, name, *arguments, "--csv").splitlines()))
-
-
-def over_file(pairs: Pairs, name: str, *arguments: str) -> str:
-    """What a command writes that reads these pairs from a file; related words are left out."""
+    """The rows of a command that reads these pairs from a file; related words are left out."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([("sentence_a", "sentence_b"), *pairs])
-        return written(name, *arguments, "--pairs", str(path), "--no-related")
+        return command(name, *arguments, "--pairs", str(path), "--no-related")
 
 
 def number(cell: str) -> float:
@@ -95,9 +98,9 @@ class Tally:
             self.wrong.append(f"{what}: {found} written, {expected} worked out")
 
     def row(self, row: Row, what: str, **expected: float) -> None:
-        """Some numbers of one row, by their columns; `self_` is the column `self`."""
+        """Some numbers of one row, by their columns."""
         for column, value in expected.items():
-            self.compare(f"{what} {column}", row[column.rstrip("_")], value)
+            self.compare(f"{what} {column}", row[column], value)
 
     def same(self, what: str, found: object, expected: object) -> None:
         """A text, such as a label."""
@@ -109,4 +112,4 @@ class Tally:
         bound = f"{self.bound:.0e}{f' ({self.why})' if self.why else ''}"
         line = f"{self.table:36} {self.numbers:6,} numbers, {self.texts:5,} texts, largest difference "
         line += f"{self.largest:.1e}, bound {bound}: {'FAILED' if self.wrong else 'ok'}"
-        return "\n".join([line, *(f"    {each}" for each in self.wrong[:5])])
+        return "\n".join([line, *(f"    {wrong}" for wrong in self.wrong[:5])])

@@ -138,8 +138,8 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
                     wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0))[: len(numbers)]
                     assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
                 part = (layer, head, scores.patterns.index("cross-sentence"))
-                share, _ = reference.cross_share(inputs, matrices, words_only=words_only, visible=visible)
-                assert_allclose(table.share[part], share, atol=1e-5, rtol=0)
+                of_pairs = reference.of_pairs(inputs, matrices, words_only=words_only, visible=visible)
+                assert_allclose(table.share[part], of_pairs["cross-sentence"].share, atol=1e-5, rtol=0)
 
 
 @settings(deadline=None, max_examples=draws(30))

@@ -24,18 +24,11 @@ _SMALL: Settings = {
     "max_position_embeddings": 64,
 }
 _IDS: Settings = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
-_GROUPED: Settings = {**_SMALL, **_IDS, "num_key_value_heads": 2}
+GROUPED: Settings = {**_SMALL, **_IDS, "num_key_value_heads": 2}
 _XLM: Settings = {"n_words": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64}
-_GPT: Settings = {
-    **_OWN,
-    "n_embd": 32,
-    "n_layer": 3,
-    "n_head": 4,
-    "n_positions": 64,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-_BART: Settings = {
+_ENDS: Settings = {"bos_token_id": 1, "eos_token_id": 2}
+_GPT: Settings = {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, **_ENDS}
+BART: Settings = {
     **_OWN,
     "d_model": 32,
     "encoder_layers": 3,
@@ -48,165 +41,91 @@ _BART: Settings = {
 _T5: Settings = {**_OWN, "d_model": 32, "num_layers": 3, "num_heads": 4, "d_kv": 8, "d_ff": 37}
 
 TAPPED_ENCODERS: dict[str, Settings] = {
-    "bert": _SMALL,
-    "roberta": _SMALL,
-    "xlm-roberta": _SMALL,
-    "xlm-roberta-xl": _SMALL,
-    "camembert": _SMALL,
-    "albert": {**_SMALL, "embedding_size": 16},
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL),
+    **dict.fromkeys(("layoutlm", "markuplm", "nomic_bert", "gte", "jina_embeddings_v3"), _SMALL),
+    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "roc_bert", "splinter"), _SMALL),
+    **{key: {**_SMALL, "embedding_size": 16} for key in ("albert", "electra")},
     "distilbert": {**_OWN, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37, "max_position_embeddings": 64},
-    "electra": {**_SMALL, "embedding_size": 16},
-    "ernie": _SMALL,
     "mobilebert": {**_SMALL, "embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32},
-    "layoutlm": _SMALL,
-    "markuplm": _SMALL,
     "modernbert": {**_SMALL, **_IDS, "local_attention": 4, "global_attn_every_n_layers": 2},
     "eurobert": {**_SMALL, **_IDS, "mask_token_id": 4, "num_key_value_heads": 2},
-    "nomic_bert": _SMALL,
-    "gte": _SMALL,
-    "jina_embeddings_v3": _SMALL,
     "ultrabert": {**_SMALL, **_IDS, "sliding_window": 3},
-    "data2vec-text": _SMALL,
-    "roberta-prelayernorm": _SMALL,
     "xmod": {**_SMALL, "languages": ["en_XX"], "default_language": "en_XX"},
-    "roc_bert": _SMALL,
-    "splinter": _SMALL,
     "bert-generation": {**_SMALL, **_IDS},
     "esm": {**_SMALL, "pad_token_id": 0, "mask_token_id": 4},
 }
 TAPPED_ENCODER_DECODERS: dict[str, Settings] = {
-    "bart": _BART,
-    "mbart": _BART,
-    "plbart": _BART,
-    "marian": {**_BART, "decoder_start_token_id": 0},
-    "pegasus": _BART,
-    "m2m_100": _BART,
-    "t5": _T5,  # adds a position bias
-    "mt5": _T5,
-    "umt5": _T5,
+    **dict.fromkeys(("bart", "mbart", "plbart", "pegasus", "m2m_100"), BART),
+    "marian": {**BART, "decoder_start_token_id": 0},
+    **dict.fromkeys(("t5", "mt5", "umt5"), _T5),  # they add a position bias
     "switch_transformers": {**_T5, "num_experts": 2},
 }
+_WINDOW: Settings = {**GROUPED, "sliding_window": 4}
+_GEMMA: Settings = {**GROUPED, "head_dim": 8}
 TAPPED_DECODERS: dict[str, Settings] = {
-    "gpt2": _GPT,
-    "gpt_bigcode": _GPT,
-    "gpt_neox": _SMALL,
-    "opt": {
-        **_OWN,
-        **_IDS,
-        "hidden_size": 32,
-        "word_embed_proj_dim": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "ffn_dim": 37,
-        "max_position_embeddings": 64,
-    },
-    "biogpt": _SMALL,
-    "llama": _GROUPED,
-    "mistral": {**_GROUPED, "sliding_window": 4},
-    "mixtral": {**_GROUPED, "intermediate_size": 32, "num_local_experts": 2},
-    "qwen2": _GROUPED,
-    "qwen3": {**_GROUPED, "head_dim": 8},
-    "gemma": {**_GROUPED, "head_dim": 8},
-    "gemma3_text": {**_GROUPED, "head_dim": 8, "sliding_window": 4},
-    "phi": _SMALL,
-    "phi3": {**_GROUPED, "sliding_window": 4},
-    "olmo2": _GROUPED,
-    "starcoder2": {**_GROUPED, "sliding_window": 4},
-    "stablelm": _GROUPED,
+    **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT),
+    **dict.fromkeys(("gpt_neox", "biogpt", "phi"), _SMALL),
+    **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm"), GROUPED),
+    **dict.fromkeys(("mistral", "phi3", "starcoder2"), _WINDOW),
+    **dict.fromkeys(("qwen3", "gemma"), _GEMMA),
+    "gemma3_text": {**_GEMMA, "sliding_window": 4},
+    "mixtral": {**GROUPED, "intermediate_size": 32, "num_local_experts": 2},
+    "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
     "ctrl": {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
 }
 TAPPED: dict[str, Settings] = {**TAPPED_ENCODERS, **TAPPED_ENCODER_DECODERS, **TAPPED_DECODERS}
 """Families whose attention calls the tap, decoders with grouped keys and windows among them."""
 
 UNTAPPED_ENCODERS: dict[str, Settings] = {
-    "deberta": _SMALL,
-    "deberta-v2": _SMALL,
-    "mpnet": _SMALL,
-    "xlm": _XLM,
-    "flaubert": _XLM,
+    **dict.fromkeys(("deberta", "deberta-v2", "mpnet", "megatron-bert", "ibert", "tapas"), _SMALL),
+    "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
+    **dict.fromkeys(("xlm", "flaubert"), _XLM),
     "xlnet": {**_OWN, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 37},
     "convbert": {**_SMALL, "embedding_size": 32},  # drops half of its heads, whatever its config says
     "roformer": {**_SMALL, "embedding_size": 32},
     "big_bird": {**_SMALL, "attention_type": "original_full"},
     "rembert": {**_SMALL, "input_embedding_size": 16},
-    "megatron-bert": _SMALL,
-    "ibert": _SMALL,
     "luke": {**_SMALL, "entity_vocab_size": 8, "entity_emb_size": 16},
-    "tapas": _SMALL,
     "squeezebert": {**_SMALL, "embedding_size": 32, "intermediate_size": 36},
-    "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
 }
-_T5_GEMMA: Settings = {**_GROUPED, "head_dim": 8, "sliding_window": 4}
+_T5_GEMMA: Settings = {**_GEMMA, "sliding_window": 4}
+_PROPHET: Settings = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4}
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
     "t5gemma": {**_OWN, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
-    "mvp": _BART,
-    "prophetnet": {
-        **_OWN,
-        "hidden_size": 32,
-        "num_encoder_layers": 3,
-        "num_decoder_layers": 2,
-        "num_encoder_attention_heads": 4,
-        "num_decoder_attention_heads": 4,
-    },
-    "bigbird_pegasus": {**_BART, "attention_type": "original_full"},
+    "mvp": BART,
+    "prophetnet": {**_OWN, **_PROPHET, "hidden_size": 32, "num_encoder_layers": 3, "num_decoder_layers": 2},
+    "bigbird_pegasus": {**BART, "attention_type": "original_full"},
 }
-_NLLB: Settings = {**_BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
+_NLLB: Settings = {**BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
 _BOTH: Settings = {"encoder_attention_heads": 4, "decoder_attention_heads": 2, "decoder_ffn_dim": 33}
-_UNEQUAL: Settings = {**_BART, **_BOTH, "decoder_start_token_id": 2}
+_UNEQUAL: Settings = {**BART, **_BOTH, "decoder_start_token_id": 2}
 _T5_TWO: Settings = {**_T5, "num_decoder_layers": 2, "decoder_start_token_id": 0}
+_LIKE_BART = ("bart", "mbart", "plbart", "marian", "pegasus", "m2m_100", "blenderbot", "blenderbot-small")
+_FSMT: Settings = {**_UNEQUAL, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY, "langs": ["en", "de"]}
 ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
-    "t5": (_T5_TWO, "edc"),
-    "mt5": (_T5_TWO, "edc"),
-    "umt5": (_T5_TWO, "edc"),
+    **dict.fromkeys(("t5", "mt5", "umt5"), (_T5_TWO, "edc")),
     "switch_transformers": ({**_T5_TWO, "num_experts": 2}, "edc"),
     "longt5": ({**_T5_TWO, "local_radius": 3}, "dc"),
     "t5gemma": (UNTAPPED_ENCODER_DECODERS["t5gemma"], ""),
-    "bart": (_UNEQUAL, "edc"),
-    "mbart": (_UNEQUAL, "edc"),
-    "plbart": (_UNEQUAL, "edc"),
-    "marian": (_UNEQUAL, "edc"),
-    "pegasus": (_UNEQUAL, "edc"),
-    "m2m_100": (_UNEQUAL, "edc"),
+    **dict.fromkeys(_LIKE_BART, (_UNEQUAL, "edc")),
     "nllb-moe": (_NLLB, "edc"),
-    "blenderbot": (_UNEQUAL, "edc"),
-    "blenderbot-small": (_UNEQUAL, "edc"),
     "bigbird_pegasus": ({**_UNEQUAL, "attention_type": "original_full"}, "dc"),
     "pegasus_x": ({**_UNEQUAL, "block_size": 4, "num_global_tokens": 2}, "dc"),
     "mvp": (_UNEQUAL, ""),
     "led": ({**_UNEQUAL, "attention_window": 8}, ""),
-    "fsmt": (
-        {**_UNEQUAL, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY, "langs": ["en", "de"]},
-        "",
-    ),
+    "fsmt": (_FSMT, ""),
     "encoder-decoder": ({}, "edc"),
 }
 """Whole encoder-decoders: what makes them small, and the letters of the kinds of attention that the tap reads."""
 
 UNTAPPED_DECODERS: dict[str, Settings] = {
-    "gemma2": {**_GROUPED, "head_dim": 8, "sliding_window": 4},  # caps its logits
+    "gemma2": {**_GEMMA, "sliding_window": 4},  # caps its logits
     "bloom": {**_OWN, "hidden_size": 32, "n_layer": 3, "n_head": 4},
     "falcon": {**_SMALL, **_IDS, "alibi": False, "num_kv_heads": 2},
-    "gptj": {**_GPT, "rotary_dim": 4},
-    "codegen": {**_GPT, "rotary_dim": 4},
-    "gpt_neo": {
-        **_OWN,
-        **_IDS,
-        "hidden_size": 32,
-        "num_layers": 3,
-        "num_heads": 4,
-        "max_position_embeddings": 64,
-        "attention_types": [[["global", "local", "global"], 1]],
-        "window_size": 4,
-    },
+    **{key: {**_GPT, "rotary_dim": 4} for key in ("gptj", "codegen")},
+    "gpt_neo": {**_SMALL, **_IDS, "attention_types": [[["global", "local", "global"], 1]], "window_size": 4},
     "openai-gpt": _GPT,
-    "xglm": {
-        **_OWN,
-        "d_model": 32,
-        "num_layers": 3,
-        "attention_heads": 4,
-        "ffn_dim": 37,
-        "max_position_embeddings": 64,
-    },
+    "xglm": {**_OWN, "d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 37},
 }
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
 """Families whose own eager attention is watched."""
@@ -214,125 +133,27 @@ UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODER
 NOT_CARRIED = ("convbert", "nystromformer", "squeezebert")
 """Heads whose outputs are joined with others', or projected by a convolution."""
 
+_CANINE: Settings = {name: size for name, size in _SMALL.items() if name != "vocab_size"}
+_NONE, _SEVERAL = "no softmax attention", "several attentions in a layer"
 REFUSED: dict[str, tuple[Settings, str]] = {
-    "fnet": ({k: v for k, v in _SMALL.items() if k != "num_attention_heads"}, "no softmax attention"),
-    "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, "no softmax attention"),
-    "mra": (_SMALL, "no softmax attention"),
-    "gpt_oss": (
-        {**_GROUPED, "intermediate_size": 32, "head_dim": 8, "num_local_experts": 4},
-        "not a softmax",
-    ),  # a sink
-    "longformer": ({**_SMALL, "attention_window": 8}, "no softmax attention"),  # not over all keys
-    "led": ({**_BART, "attention_window": 8}, "no softmax attention"),
-    "canine": (
-        {k: v for k, v in _SMALL.items() if k != "vocab_size"}
-        | {"local_transformer_stride": 4, "upsampling_kernel_size": 2},
-        "weights of shape",
-    ),
-    "yoso": (_SMALL, "no softmax attention"),
-    "pegasus_x": ({**_BART, "block_size": 4, "num_global_tokens": 2}, "no softmax attention"),
+    "fnet": ({name: size for name, size in _SMALL.items() if name != "num_attention_heads"}, _NONE),
+    "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
+    **dict.fromkeys(("mra", "yoso"), (_SMALL, _NONE)),
+    "gpt_oss": ({**_GEMMA, "intermediate_size": 32, "num_local_experts": 4}, "not a softmax"),  # a sink
+    "longformer": ({**_SMALL, "attention_window": 8}, _NONE),  # not over all keys
+    "led": ({**BART, "attention_window": 8}, _NONE),
+    "canine": ({**_CANINE, "local_transformer_stride": 4, "upsampling_kernel_size": 2}, "weights of shape"),
+    "pegasus_x": ({**BART, "block_size": 4, "num_global_tokens": 2}, _NONE),
     "bros": (_SMALL, "bbox"),
-    "lilt": ({**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2}, "several attentions in a layer"),
-    "diffllama": (_GROUPED, "several attentions in a layer"),
+    "lilt": ({**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2}, _SEVERAL),
+    "diffllama": (GROUPED, _SEVERAL),
 }
 """Families that must be refused, and what the error says of them."""
 
-NAMES = {
-    "bert": "BERT",
-    "roberta": "RoBERTa",
-    "xlm-roberta": "XLM-R",
-    "xlm-roberta-xl": "XLM-R XL",
-    "camembert": "CamemBERT",
-    "albert": "ALBERT",
-    "distilbert": "DistilBERT",
-    "electra": "ELECTRA",
-    "ernie": "ERNIE",
-    "mobilebert": "MobileBERT",
-    "layoutlm": "LayoutLM (text)",
-    "markuplm": "MarkupLM (text)",
-    "modernbert": "ModernBERT",
-    "eurobert": "EuroBERT",
-    "nomic_bert": "NomicBERT",
-    "gte": "GTE",
-    "jina_embeddings_v3": "Jina v3",
-    "ultrabert": "UltraBERT",
-    "data2vec-text": "data2vec-text",
-    "roberta-prelayernorm": "RoBERTa-PreLayerNorm",
-    "xmod": "X-MOD",
-    "roc_bert": "RoCBert",
-    "splinter": "Splinter",
-    "bert-generation": "BertGeneration",
-    "esm": "ESM",
-    "bart": "BART",
-    "mbart": "mBART",
-    "plbart": "PLBart",
-    "marian": "Marian",
-    "pegasus": "Pegasus",
-    "m2m_100": "M2M100",
-    "gpt2": "GPT-2",
-    "gpt_bigcode": "GPTBigCode",
-    "gpt_neox": "GPT-NeoX",
-    "opt": "OPT",
-    "biogpt": "BioGPT",
-    "llama": "Llama",
-    "mistral": "Mistral",
-    "mixtral": "Mixtral",
-    "qwen2": "Qwen2",
-    "qwen3": "Qwen3",
-    "gemma": "Gemma",
-    "gemma3_text": "Gemma 3",
-    "phi": "Phi",
-    "phi3": "Phi-3",
-    "olmo2": "OLMo 2",
-    "starcoder2": "StarCoder2",
-    "stablelm": "StableLM",
-    "ctrl": "CTRL",
-    "deberta": "DeBERTa",
-    "deberta-v2": "DeBERTa v2 and v3",
-    "mpnet": "MPNet",
-    "xlm": "XLM",
-    "flaubert": "FlauBERT",
-    "xlnet": "XLNet",
-    "convbert": "ConvBERT",
-    "roformer": "RoFormer",
-    "big_bird": "Big Bird (full attention)",
-    "rembert": "RemBERT",
-    "megatron-bert": "Megatron-BERT",
-    "ibert": "I-BERT",
-    "luke": "LUKE (text)",
-    "tapas": "TAPAS (text)",
-    "lilt": "LiLT (text)",
-    "nystromformer": "Nyströmformer (full attention)",
-    "t5": "T5",
-    "mt5": "mT5",
-    "umt5": "UMT5",
-    "switch_transformers": "Switch Transformers",
-    "t5gemma": "T5Gemma",
-    "mvp": "MVP",
-    "bigbird_pegasus": "BigBird-Pegasus (full attention)",
-    "gemma2": "Gemma 2",
-    "bloom": "BLOOM",
-    "falcon": "Falcon",
-    "gptj": "GPT-J",
-    "codegen": "CodeGen",
-    "gpt_neo": "GPT-Neo",
-    "openai-gpt": "GPT",
-    "xglm": "XGLM",
-    "diffllama": "DiffLlama",
-    "fnet": "FNet",
-    "mamba": "Mamba",
-    "mra": "MRA",
-    "squeezebert": "SqueezeBERT",
-    "gpt_oss": "GPT-OSS",
-    "prophetnet": "ProphetNet",
-    "longformer": "Longformer",
-    "led": "LED",
-    "canine": "CANINE",
-    "yoso": "YOSO",
-    "pegasus_x": "PEGASUS-X",
-    "bros": "BROS",
-}
-"""What people call the families."""
+_FULL, _TEXT = "full attention", "text"
+AS = {"big_bird": _FULL, "nystromformer": _FULL, "bigbird_pegasus": _FULL}
+AS |= dict.fromkeys(("layoutlm", "markuplm", "luke", "tapas", "lilt"), _TEXT)
+"""What is read of families that can do otherwise."""
 
 
 def tiny_model(family: str, settings: Settings, attention: str | None = "eager") -> Any:

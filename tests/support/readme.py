@@ -29,7 +29,7 @@ from pathlib import Path
 from api_page import functions, members, named
 from command_line import command_named
 from families import (
-    NAMES,
+    AS,
     NOT_CARRIED,
     REFUSED,
     TAPPED_DECODERS,
@@ -175,9 +175,8 @@ def _families() -> str:
     ]
     table = "| read by | | families |\n| --- | --- | --- |\n"
     for how, kind, families in rows:
-        table += (
-            f"| {how} | {kind} | {', '.join(NAMES[family] + '¹' * (family in NOT_CARRIED) for family in families)} |\n"
-        )
+        names = [name + f" ({AS.get(name)})" * (name in AS) + "¹" * (name in NOT_CARRIED) for name in families]
+        table += f"| {how} | {kind} | {', '.join(names)} |\n"
     return table
 
 

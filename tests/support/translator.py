@@ -3,17 +3,28 @@
     python tests/support/translator.py DIRECTORY
 
 trains it anew: two layers each, four heads, a minute on one core. What is shipped in `tests/data/translator` is that.
-A word of the source occurs once in a sentence, so that each word of the target has one link.
+A word of the source occurs once in a sentence, so that each word of the target has one link. Beside it, random ones of
+several families, and what transformers itself gives of a pair.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
+from families import ENCODER_DECODERS
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+from tokenizers_of_kinds import ending
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 TRANSLATOR = Path(__file__).parents[1] / "data" / "translator"
 SOURCE = ("bado", "fela", "gumi", "hora", "jiku", "kepo", "lani", "mosu", "nitu", "pavi", "rezo", "tulu")
@@ -66,24 +77,56 @@ def pairs(count: int, seed: int = 1) -> list[tuple[str, str, str]]:
     return made
 
 
+def write(directory: Path, count: int) -> tuple[str, str]:
+    """Write a file of pairs and one of their links."""
+    files = directory / "p.tsv", directory / "links"
+    files[0].write_text("source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target, _ in pairs(count)))
+    files[1].write_text("".join(f"{links}\n" for *_, links in pairs(count)))
+    return str(files[0]), str(files[1])
+
+
 def untrained() -> T5ForConditionalGeneration:
     """A model of the same shape, of random numbers."""
     torch.manual_seed(0)
     return T5ForConditionalGeneration(_CONFIG).eval()
 
 
-def random(directory: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
-    """Save a random T5 of three layers before two, for another tokenizer."""
-    torch.manual_seed(0)
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
-    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": tokenizer.convert_tokens_to_ids("</s>")}
-    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **sizes, **ends)).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
+def save(model: Any, directory: Path, tokens: PreTrainedTokenizerFast | None = None) -> Path:
+    """Save a model with its tokenizer."""
+    model.save_pretrained(directory)
+    (tokens or tokenizer()).save_pretrained(directory)
     return directory
 
 
+def random(directory: Path, tokens: PreTrainedTokenizerFast) -> Path:
+    """Save a random T5 of three layers before two, for another tokenizer."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": tokens.convert_tokens_to_ids("</s>")}
+    return save(T5ForConditionalGeneration(T5Config(vocab_size=len(tokens), **sizes, **ends)), directory, tokens)
+
+
+def random_of(family: str, directory: Path) -> Path:
+    """Save a random checkpoint of a family; BART's kin have 4 heads in the encoder and 2 in the decoder."""
+    tokens = ending()
+    end, pad = tokens.convert_tokens_to_ids(["</s>", "<pad>"])
+    ids = {"vocab_size": len(tokens), "pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": pad}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, **ENCODER_DECODERS[family][0] | ids, forced_eos_token_id=None)
+    return save(AutoModelForSeq2SeqLM.from_config(config), directory, tokens)
+
+
+def eager(checkpoint: Path, source: str, target: str) -> Any:
+    """What transformers gives of a pair: attention weights of all kinds, and logits, by the target's labels."""
+    tokens = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
+    labels = tokens(text_target=target, return_tensors="pt").input_ids
+    with torch.no_grad():
+        return model(**tokens(source, return_tensors="pt"), labels=labels, output_attentions=True)
+
+
 def trained(steps: int = 1500, size: int = 64) -> T5ForConditionalGeneration:
-    """Train a model, and print how it does on the way."""
+    """Train a model."""
     model = untrained().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps)
@@ -94,22 +137,11 @@ def trained(steps: int = 1500, size: int = 64) -> T5ForConditionalGeneration:
         for row, words in enumerate(drawn):
             ids[row, : len(words) + 1] = torch.tensor([*(word + 3 for word in words), 1])
             labels[row, : len(words) + 1] = torch.tensor([*(w + 3 + len(SOURCE) for w in reversed(words)), 1])
-        output = model(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels)
         optimizer.zero_grad()
-        output.loss.backward()
+        model(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels).loss.backward()
         optimizer.step()
         schedule.step()
-        if step % 100 == 99:
-            right = (output.logits.argmax(-1) == labels)[labels >= 0].float().mean()
-            print(step + 1, f"loss {output.loss.item():.4f}, right {right.item():.3f}", flush=True)
     return model.eval()
-
-
-def save(model: T5ForConditionalGeneration, directory: Path) -> Path:
-    """Save a model with its tokenizer."""
-    model.save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,12 @@ import pytest
 import reference
 import torch
 from checkpoints_of_kinds import CASES, Case, saved
+from command_line import run
 from families import eager_attention
 from numpy.testing import assert_allclose
 from reference import Written
 from transformers import AutoModel, AutoTokenizer
-from typer.testing import CliRunner, Result
 
-from attnscan.cli.app import app
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -41,35 +41,19 @@ def checkpoint(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(case, tmp_path_factory.mktemp("checkpoint"))
 
 
-@pytest.fixture(scope="module")
-def plainly(checkpoint: Path) -> tuple[list[torch.Tensor], dict[tuple[int, int, bool], dict[str, Any]]]:
-    """Each pair's weights [layer, head, query, key], and the plain loops' numbers by layer, head and words_only."""
-    written, weights = _plainly(checkpoint)
-    numbers = {}
-    for layer in range(weights[0].shape[0]):
-        visible = [(one[layer] > 0).any(0).numpy() for one in weights]
-        for head in range(weights[0].shape[1]):
-            matrices = [one[layer, head].double().numpy() for one in weights]
-            for words_only in (False, True):
-                found = reference.scores(written, matrices, words_only=words_only, visible=visible)
-                numbers[layer, head, words_only] = found
-    return weights, numbers
-
-
 def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
     """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query, key]."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     model = model.get_encoder() if model.config.is_encoder_decoder else model
+    names = ["input_ids", "attention_mask", *["token_type_ids"] * (getattr(model.config, "type_vocab_size", 0) > 1)]
     written, weights = [], []
     for pair in PAIRS:
         inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
         sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
         tokens = [token.strip("Ġ▁") for token in tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])]
-        taken = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        if getattr(model.config, "type_vocab_size", 0) > 1 and "token_type_ids" in inputs:
-            taken["token_type_ids"] = inputs["token_type_ids"]
         written.append(Written(tokens, sentence))
+        taken = {name: inputs[name] for name in names if name in inputs}
         weights.append(torch.cat(eager_attention(model, taken)))
     return written, weights
 
@@ -82,66 +66,43 @@ def test_sentences_and_delimiters_are_the_tokenizers_own(case: Case, checkpoint:
     assert " ".join(runs) == case.template
 
 
-@pytest.mark.parametrize("batches", [[[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]])
-def test_scores_are_the_plain_loops_in_any_batch(
-    case: Case, checkpoint: Path, plainly: tuple[Any, ...], batches: list[list[int]]
-) -> None:
-    weights, numbers_of = plainly
+def test_scores_are_the_plain_loops_in_any_batch(case: Case, checkpoint: Path) -> None:
+    """Without delimiters, their score is NaN, not zero; the beginning alone is a delimiter too."""
+    written, weights = _plainly(checkpoint)
     options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
+    found = []
     with Scanner(options) as scanner:
         encoded = [scanner.encode(pair) for pair in PAIRS]
-        first, *rest = [
-            Blocks.of([PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch])) for batch in batches
-        ]
-    scores = scores_of(sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns])
-    for layer in range(weights[0].shape[0]):
+        for batches in ([[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]):
+            first, *rest = [
+                Blocks.of([PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch]))
+                for batch in batches
+            ]
+            found.append(scores_of(sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns]))
+    for layer, head in np.ndindex(weights[0].shape[:2]):
         visible = [(one[layer] > 0).any(0).numpy() for one in weights]
         assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
-        for head in range(weights[0].shape[1]):
-            for words_only, table in ((False, scores.every_key), (True, scores.words_only)):
-                for pattern, numbers in numbers_of[layer, head, words_only].items():
+        matrices = [one[layer, head].double().numpy() for one in weights]
+        for words_only in (False, True):
+            expected = reference.scores(written, matrices, words_only=words_only, visible=visible)
+            for pattern, numbers in expected.items():
+                assert pattern != "delimiter" or np.isnan(numbers[0]) == (case.template == "A B")
+                for scores in found:
                     place = (layer, head, scores.patterns.index(pattern))
-                    ours = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+                    names = ("score", "chance", "se", "n", "pairs")
+                    ours = [getattr(scores.table(words_only), name)[place] for name in names]
                     assert_allclose(ours, numbers[:-1], atol=1e-5, err_msg=f"{pattern} of {layer}-{head}")
 
 
-def test_without_delimiters_their_score_is_not_there(case: Case, checkpoint: Path) -> None:
-    """NaN, not zero; the beginning alone is a delimiter too."""
-    options = ScanOptions(model=str(checkpoint), predictive="off")
-    with Scanner(options) as scanner:
-        sums = scanner.score([scanner.encode(PAIRS[0])])
-    scores = scores_of(sums, [pattern.scored for pattern in options.patterns])
-    found = scores.every_key.score[..., scores.patterns.index("delimiter")]
-    assert np.isnan(found).all() if case.template == "A B" else (found > 0).all()
-
-
-# The screen of a decoder
-
-
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(CASES["decoder without delimiters"], tmp_path_factory.mktemp("gpt2"))
-
-
-def _run(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def test_a_decoders_screen_says_what_it_has_not(gpt2: Path) -> None:
-    result = _run("classify", "the cat sat", "a cat ran", "--model", str(gpt2))
-    text = " ".join(result.stdout.split())
+def test_the_screen_and_table_of_a_decoder_say_what_it_has_not(tmp_path: Path) -> None:
+    model = saved(CASES["decoder without delimiters"], tmp_path)
+    asked: Any = ("classify", "the cat sat", "a cat ran", "--model", str(model))
+    result = run(*asked)
     assert "delimiter: no word of this input is eligible" in result.stderr
     assert "predictive: not measured: the model has no mask token" in result.stderr
+    text = " ".join(result.stdout.split())
     assert "3 layers × 4 heads" in text and "rest" not in text
-
-
-def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
-    header, *rows = _run("classify", "the cat sat", "a cat ran", "--model", str(gpt2), "--csv").stdout.splitlines()
-    columns = header.split(",")
-    for row in rows:
-        cells = dict(zip(columns, row.split(","), strict=True))
+    for cells in csv.DictReader(run(*asked, "--csv").stdout.splitlines()):
         assert cells["delimiter"] == cells["predictive"] == ""
         assert cells["next-word"] == "", "no key behind a query is seen"
         assert float(cells["previous-word"]) > 0
@@ -149,5 +110,5 @@ def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
 
 def test_a_family_that_is_watched_has_what_its_heads_carry(tmp_path: Path) -> None:
     model = saved(CASES["relative positions"], tmp_path)
-    result = _run("classify", "the cat sat", "a cat ran", "--model", str(model), "--by", "carried")
+    result = run("classify", "the cat sat", "a cat ran", "--model", str(model), "--by", "carried")
     assert "output_attentions" not in result.stderr and "cannot" not in result.stdout + result.stderr

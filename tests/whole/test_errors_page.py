@@ -21,6 +21,7 @@ from attnscan.errors import AttnscanError, OptionError
 PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 CLASSES = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, AttnscanError)}
+LINE = AttnscanError.line
 _EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTALL)
 
 
@@ -68,7 +69,12 @@ def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeyp
     if name == "MemoryFullError":  # a stand-in for a small GPU
         monkeypatch.setattr(transformers.BertModel, "forward", _no_room)
     raised: list[str] = []
-    monkeypatch.setattr(AttnscanError, "line", _noted(raised))
+
+    def line(error: AttnscanError) -> str:
+        raised.append(type(error).__name__)
+        return str(LINE.fget(error))  # type: ignore[misc]
+
+    monkeypatch.setattr(AttnscanError, "line", property(line))
     result = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(match[1]))
     assert (result.exit_code, result.stderr.replace(str(place), "/tmp")) == (1, f"{match[2]}\n")
     assert raised[-1] == name
@@ -76,15 +82,3 @@ def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeyp
 
 def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # noqa: ARG001
     raise torch.OutOfMemoryError("CUDA out of memory")
-
-
-def _noted(raised: list[str]) -> object:
-    """The line of an error, which notes the error's class."""
-    line = AttnscanError.line.fget
-    assert line is not None
-
-    def show(error: AttnscanError) -> str:
-        raised.append(type(error).__name__)
-        return str(line(error))
-
-    return property(show)

@@ -9,9 +9,6 @@ import pytest
 from hostile.checkpoints import TRAPS, Change, copies, mutated, ruled, split_at
 from hostile.runs import check, run, save_tiny_model
 
-from attnscan.model.loading import load
-from attnscan.model.sources import Source
-
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -50,16 +47,3 @@ def test_an_input_that_a_tokenizer_fails_on_is_a_bad_record(tiny: Path, tmp_path
         assert "retry-limit" in stopped.stderr and "another tokenizer" in stopped.stderr
         skipped = run("heads", "--model", model, *flags, "--skip-bad")
         assert check(skipped) and "attnscan: 1 bad record was skipped" in skipped.stderr
-
-
-def test_weights_may_be_in_parts(tiny: Path, tmp_path: Path) -> None:
-    """A control: a whole checkpoint, and one whose index names its parts."""
-    from transformers import AutoModel
-
-    AutoModel.from_pretrained(tiny).save_pretrained(tmp_path, max_shard_size="2KB")
-    assert len(list(tmp_path.glob("*.safetensors"))) > 2
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((tiny / name).read_bytes())
-    for directory in (tiny, tmp_path):
-        loaded = load(Source("tiny", str(directory)))
-        assert loaded.model.config.num_hidden_layers == 2

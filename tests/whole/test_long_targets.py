@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from families import tiny_writer
+import translator
+from families import BART, tiny_writer
+from numpy.testing import assert_allclose
 from tokenizers_of_kinds import ending
 from transformers import BartConfig, BartForConditionalGeneration
 
@@ -17,30 +19,25 @@ from attnscan.errors import InputError, TooLongError
 pytestmark = pytest.mark.usefixtures("quiet")
 POSITIONS = 24
 LONG = "the cat sat on the mat . " * 10
-_SIZES = {
-    **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in {"layers": 1, "ffn_dim": 8}.items()},
-    "d_model": 16,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "max_position_embeddings": POSITIONS,
-    "pad_token_id": 0,
-    "bos_token_id": 2,
-    "decoder_start_token_id": 2,
-    "eos_token_id": 3,
-}
 
 
 def _bart(directory: Path, writes: str | None = None) -> Path:
     """A random BART; one that `writes` a token writes no other."""
     torch.manual_seed(0)
-    tokenizer = ending()
-    model = BartForConditionalGeneration(BartConfig(vocab_size=len(tokenizer), forced_eos_token_id=None, **_SIZES))
+    tokenizer, ends = ending(), {"bos_token_id": 2, "decoder_start_token_id": 2, "eos_token_id": 3}
+    sizes = BART | {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": POSITIONS,
+        **ends,
+    }
+    model = BartForConditionalGeneration(BartConfig(**sizes, forced_eos_token_id=None))
     if writes is not None:
         model.final_logits_bias[:] = -1e4
         model.final_logits_bias[0, tokenizer.convert_tokens_to_ids(writes)] = 1e4
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
+    return translator.save(model, directory, tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +66,14 @@ def test_pairs_are_cut_skipped_or_refused(options: dict[str, Any]) -> None:
 def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path: Path) -> None:
     model = _bart(tmp_path, writes="▁cat")
     result = attnscan.classify("the cat", max_target_tokens=500, **options | {"model": model})
-    target = result.units[result.kept_attention().source :]
-    assert target == ("▁cat",) * (POSITIONS - 2) + ("</s>",)
+    assert result.units[result.kept_attention().source :] == ("▁cat",) * (POSITIONS - 2) + ("</s>",)
 
 
 def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(options: dict[str, Any], tmp_path: Path) -> None:
-    model = _bart(tmp_path, writes="</s>")
+    silent, bad = options | {"model": _bart(tmp_path, writes="</s>")}, list[Any]()
     with pytest.raises(InputError, match="writes no word as the target; give the target as sentence B"):
-        attnscan.classify("the cat", **options | {"model": model})
-    bad: list[Any] = []
-    result = attnscan.heads([("the cat",), ("a cat", "a dog")], on_bad=bad.append, **options | {"model": model})
+        attnscan.classify("the cat", **silent)
+    result = attnscan.heads([("the cat",), ("a cat", "a dog")], on_bad=bad.append, **silent)
     assert result.signature.pairs_skipped == 1 and "row 1: the model writes no word" in str(bad[0])
     with pytest.raises(InputError, match="sentence B is empty"):
         attnscan.classify("the cat", "", **options)
@@ -93,9 +88,8 @@ def test_a_special_token_that_is_typed_as_the_target_is_its_word(attention: Any,
 @pytest.mark.parametrize("family", ["mvp", "led", "fsmt"])
 def test_families_that_do_not_call_the_tap_are_read_and_saved(family: str, tmp_path: Path) -> None:
     """LED's and FSMT's encoders cannot be read, and are left out of a file."""
-    tiny_writer(family).save_pretrained(tmp_path)
-    ending().save_pretrained(tmp_path)
-    options = {"model": tmp_path, "related": False, "save_weights": (path := tmp_path / "kinds.npz")}
-    theirs = attnscan.classify("it t", "a", attention="cross", **options).scores.every_key
-    ours = attnscan.classify(weights=path, attention="cross").scores.every_key
-    torch.testing.assert_close(torch.tensor(ours.score), torch.tensor(theirs.score), equal_nan=True, atol=1e-6, rtol=0)
+    model = translator.save(tiny_writer(family), tmp_path, ending())
+    asked: Any = {"model": model, "attention": "cross", "related": False}
+    theirs = attnscan.classify("it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **asked)
+    ours = attnscan.classify(weights=path, attention="cross")
+    assert_allclose(ours.scores.every_key.score, theirs.scores.every_key.score, atol=1e-6)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from pages import Elements
 
 import attnscan
 from attnscan import HeadScores
-from attnscan.results.behaviour import Labels
-from attnscan.results.scores import FloatArray
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
@@ -43,8 +40,6 @@ PAIRS = [
     ("They sold the old house.", "The new house has a garden and a large kitchen."),
 ]
 READINGS: dict[str, dict[str, str]] = {"usual": {}, "carried": {"by": "carried"}, "special": {"special": "in"}}
-NUMBERS = ("label_stays", "share", "average")
-NAMES = ("label", "among_words")
 
 
 @dataclass(frozen=True)
@@ -53,48 +48,44 @@ class Told:
 
     ranking: HeadScores
     options: Mapping[str, str]
-    pairs: Path
-
-    @property
-    def labels(self) -> Labels:
-        labels = self.ranking.labels
-        assert labels is not None
-        return labels
+    given: tuple[str, ...]
+    """Of a command line: the input, or the pairs."""
 
     @property
     def asked(self) -> tuple[str, ...]:
         """The options of a command line."""
         reading = [part for name, value in self.options.items() for part in (f"--{name}", value)]
-        return ("--model", "bundled", "--pairs", str(self.pairs), *reading)
+        return (*self.given, "--model", "bundled", *reading)
 
     @property
     def marks(self) -> list[str]:
         """The letters of all heads."""
-        labels = self.labels
+        labels = self.ranking.labels
         both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
         return [letter(str(name)) + "?" * bool(unsure) for name, unsure in both]
 
-    def numbers_of(self, name: str) -> FloatArray:
-        labels = self.labels
-        assert labels.stays is not None
-        numbers: FloatArray = {"label_stays": labels.stays, "share": labels.share, "average": labels.average}[name]
-        return numbers
-
     def check(self, row: Mapping[str, object]) -> None:
         """That a head's row has its names and its numbers, those of the seven scores too."""
-        labels, place = self.labels, (int(str(row["layer"])), int(str(row["head"])))
+        labels, place = self.ranking.labels, (int(str(row["layer"])), int(str(row["head"])))
         names = {"label": labels.label, "among_words": labels.among_words}
-        for name in {*NAMES} & {*row}:
+        numbers = {"label_stays": labels.stays, "share": labels.share, "average": labels.average}
+        numbers |= {name: self.ranking.table.score[..., p] for p, name in enumerate(self.ranking.scores.patterns)}
+        for name in names.keys() & row.keys():
             assert (row[name] or "") == names[name][place], (name, place)
-        for name in {*NUMBERS} & {*row}:
-            np.testing.assert_allclose(_number(row[name]), self.numbers_of(name)[place], atol=1e-6)
-        for p, pattern in enumerate(self.ranking.scores.patterns):
-            if pattern in row:
-                np.testing.assert_allclose(_number(row[pattern]), self.ranking.table.score[*place, p], atol=1e-6)
+        for name in numbers.keys() & row.keys():
+            number = float("nan") if row[name] in ("", None) else float(str(row[name]))
+            np.testing.assert_allclose(number, numbers[name][place], atol=1e-6)
 
-
-def _number(cell: object) -> float:
-    return float("nan") if cell in ("", None) else float(str(cell))
+    def check_table(self, command: str) -> None:
+        """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its screen."""
+        rows = _rows(command, *self.asked, "--predictive", "off")
+        document = json.loads(run(command, *self.asked, "--predictive", "off", "--format", "json").stdout)
+        assert len(rows) == len(document["heads"]) == 72
+        for row in (*rows, *document["heads"]):
+            self.check(row)
+        screen = run(command, *self.asked, "--predictive", "off").stdout
+        letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
+        assert [mark for line in letters for mark in line.split()] == self.marks
 
 
 def _rows(*arguments: str) -> list[dict[str, str]]:
@@ -106,29 +97,21 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in [("sentence_a", "sentence_b"), *PAIRS]), encoding="utf-8")
     options = READINGS[request.param]
-    return Told(attnscan.heads(str(path), model="bundled", predictive="off", **options), options, path)
+    ranking = attnscan.heads(str(path), model="bundled", predictive="off", **options)
+    return Told(ranking, options, ("--pairs", str(path)))
 
 
-def test_the_table_and_the_json_of_all_heads(told: Told) -> None:
-    rows = _rows("heads", *told.asked, "--predictive", "off")
-    assert len(rows) == 72
-    document = json.loads(run("heads", *told.asked, "--predictive", "off", "--format", "json").stdout)
-    for row in (*rows, *document["heads"]):
-        told.check(row)
-
-
-def test_the_table_of_a_pattern(told: Told) -> None:
+def test_the_tables_of_all_heads_and_of_a_pattern(told: Told) -> None:
+    told.check_table("heads")
     rows = _rows("heads", *told.asked, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
     for row in rows:
         told.check({"previous-word": row["score"], "layer": row["layer"], "head": row["head"]})
     assert len(rows) == 72
 
 
-def test_the_first_screen(told: Told) -> None:
+def test_the_strongest_heads_of_the_first_screen(told: Told) -> None:
     screen = run("heads", *told.asked, "--predictive", "off").stdout
-    labels = told.labels
-    letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
-    assert [mark for line in letters for mark in line.split()] == told.marks
+    labels = told.ranking.labels
     shown = re.findall(r"(\d-\d+)(\??) (\d\.\d\d)", screen.split("strongest")[1])
     assert len(shown) > 5
     for name, asked, share in shown:
@@ -148,10 +131,9 @@ def test_the_list_of_the_best_heads(told: Told) -> None:
 
 
 def test_a_card(told: Told) -> None:
-    labels = told.labels
+    labels = told.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
-    (*rows,) = _rows("head", ",".join(names), *told.asked, "--predictive", "off")
-    for row in rows:
+    for row in _rows("head", ",".join(names), *told.asked, "--predictive", "off"):
         told.check(row)
     screen = run("head", names[0], *told.asked, "--predictive", "off").stdout
     share, kind = (of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words))
@@ -159,8 +141,8 @@ def test_a_card(told: Told) -> None:
 
 
 def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
-    alike = attnscan.similar(str(told.pairs), model="bundled", **told.options).to_frame()
-    compared = attnscan.compare("bundled", "bundled", str(told.pairs), **told.options).to_frame()
+    alike = attnscan.similar(told.given[1], model="bundled", **told.options).to_frame()
+    compared = attnscan.compare("bundled", "bundled", told.given[1], **told.options).to_frame()
     for row in alike.to_dict("records"):
         told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
     for row in compared.to_dict("records"):
@@ -184,31 +166,13 @@ def test_the_page(told: Told) -> None:
         told.check(dict(zip(facts["columns"], row, strict=True)))
 
 
-def test_what_is_explained(told: Told) -> None:
-    """Heads are explained by the usual reading."""
-    if told.options:
-        return
-    rows = _rows("explain", "0-2,1-8,3-4", *told.asked, "--predictive", "off")
-    for row in rows:
-        told.check({"layer": row["layer"], "head": row["head"], row["pattern"]: row["score"]})
-        told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
-    assert len(rows) == 3
-
-
-@pytest.mark.parametrize("reading", READINGS)
-def test_one_input_and_its_live_page(reading: str) -> None:
-    options, input_of_two = READINGS[reading], PAIRS[1]
-    result = attnscan.classify(*input_of_two, model="bundled", predictive="off", keep_attention=True, **options)
-    told = Told(result, options, Path())
-    named = ("--model", "bundled", "--predictive", "off", *(p for o, v in options.items() for p in (f"--{o}", v)))
-    rows = _rows("classify", *input_of_two, *named)
-    document = json.loads(run("classify", *input_of_two, *named, "--format", "json").stdout)
-    for row in (*rows, *document["heads"]):
-        told.check(row)
-    letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", run("classify", *input_of_two, *named).stdout, flags=re.MULTILINE)
-    assert [mark for line in letters for mark in line.split()] == told.marks
+@pytest.mark.parametrize("options", READINGS.values(), ids=READINGS)
+def test_one_input_and_its_live_page(options: dict[str, str]) -> None:
+    result = attnscan.classify(*PAIRS[1], model="bundled", predictive="off", keep_attention=True, **options)
+    told = Told(result, options, PAIRS[1])
+    told.check_table("classify")
     live = _rows_of_answer(result)
-    assert len(live) == len(rows) == 72
+    assert len(live) == 72
     for row in live:
         told.check(row)
 

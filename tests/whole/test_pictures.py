@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import get_args
 
 import pytest
+from drawn import texts
 from pictures import DIRECTORY, of_command, pictures, screens, studies
 from readme import README
 
@@ -16,11 +16,6 @@ from attnscan.cli.commands.pictures_and_pages import Kind
 
 GALLERY = (README.parent / "docs" / "gallery.md").read_text(encoding="utf-8")
 MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))}
-
-
-def texts(svg: bytes) -> list[str]:
-    """Every text of a picture, in order."""
-    return [element.text or "" for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
 @pytest.mark.parametrize(
@@ -32,19 +27,11 @@ def test_they_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) ->
         assert texts(picture) == texts(MADE[name]), name
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_gallery_shows_every_command(command: str) -> None:
-    for name in of_command(command):
+def test_the_gallery_shows_every_command_kind_and_picture() -> None:
+    commands = {name for command in COMMANDS for name in of_command(command)}
+    for name in (*MADE, *commands):
         assert f"](pictures/{name})" in GALLERY and (DIRECTORY / name).is_file()
-
-
-@pytest.mark.parametrize("kind", get_args(Kind))
-def test_the_gallery_shows_every_kind_of_picture(kind: str) -> None:
-    assert re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY)
-
-
-def test_the_gallery_shows_every_picture_that_is_made() -> None:
-    assert not {name for name in MADE if f"](pictures/{name})" not in GALLERY}
+    assert all(re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(Kind))
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SMALL, save
-from tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 from treebanks import line
 
@@ -26,41 +26,37 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(tmp_path_factory.mktemp("tiny") / "tiny", BertModel(BertConfig(**SMALL)))
 
 
-def scores(model: Any, **options: Any) -> Any:
-    return attnscan.classify(A, B, model=str(model), predictive="off", **options).to_frame().drop(columns="model")
+def scores(model: Path) -> Any:
+    options = {"predictive": "off", "related": False}
+    return attnscan.classify(A, B, model=str(model), **options).to_frame().drop(columns="model")
+
+
+def with_more_tokens(checkpoint: Path, directory: Path, padding: int | None = None) -> Path:
+    """The checkpoint with a token more; its embeddings are resized unless `padding`, the rows more, is None."""
+    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer.add_tokens(["dog"])
+    if padding is not None:
+        model.resize_token_embeddings(len(tokenizer) + padding, mean_resizing=False)
+    for part in (model, tokenizer):
+        part.save_pretrained(directory)
+    return directory
 
 
 def test_a_sharded_checkpoint_in_half_precision_is_read_in_float32(checkpoint: Path, tmp_path: Path) -> None:
     half = AutoModel.from_pretrained(checkpoint, dtype=torch.float16)
     half.save_pretrained(tmp_path / "half", max_shard_size="2KB")
-    tiny_tokenizer().save_pretrained(tmp_path / "half")
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path / "half")
     assert len(list((tmp_path / "half").glob("*.safetensors"))) > 2
-    half.float().save_pretrained(tmp_path / "whole")
-    tiny_tokenizer().save_pretrained(tmp_path / "whole")
-    assert scores(tmp_path / "half").equals(scores(tmp_path / "whole"))
+    assert scores(tmp_path / "half").equals(scores(save(tmp_path / "whole", half.float())))
 
 
 def test_embeddings_that_were_resized_for_new_tokens_are_read(checkpoint: Path, tmp_path: Path) -> None:
-    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
-    tokenizer.add_tokens(["dog"])
-    model.resize_token_embeddings(len(tokenizer) + 3, mean_resizing=False)  # padded, as for a GPU
-    for part in (model, tokenizer):
-        part.save_pretrained(tmp_path / "resized")
-    assert "dog" in attnscan.classify("The dog sat.", model=str(tmp_path / "resized")).units
-    np.testing.assert_allclose(
-        scores(tmp_path / "resized", related=False).select_dtypes("number"),
-        scores(checkpoint, related=False).select_dtypes("number"),
-        atol=1e-6,
-    )
-
-
-def test_tokens_that_the_embeddings_lack_are_told(checkpoint: Path, tmp_path: Path) -> None:
-    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
-    tokenizer.add_tokens(["dog"])
-    for part in (model, tokenizer):
-        part.save_pretrained(tmp_path / "unfit")
+    resized = with_more_tokens(checkpoint, tmp_path / "resized", 3)  # padded, as for a GPU
+    assert "dog" in attnscan.classify("The dog sat.", model=str(resized)).units
+    ours, theirs = (scores(path).select_dtypes("number") for path in (resized, checkpoint))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
     with pytest.raises(AttnscanError, match="tokenizer"):
-        attnscan.classify("The dog sat.", model=str(tmp_path / "unfit"))
+        attnscan.classify("The dog sat.", model=str(with_more_tokens(checkpoint, tmp_path / "unfit")))
 
 
 def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, tmp_path: Path) -> None:
@@ -68,27 +64,15 @@ def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, 
     for match in ("place", "nearest"):
         with pytest.raises(ModelError, match="of one tokenizer"):
             attnscan.compare(str(checkpoint), "bundled", PAIRS, match=match)
-    torch.manual_seed(1)
-    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
-    tokenizer.add_tokens(["dog"])
-    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    for part in (model, tokenizer):
-        part.save_pretrained(tmp_path / "more")
-    told = str(checkpoint), str(tmp_path / "more")
+    told = str(checkpoint), str(with_more_tokens(checkpoint, tmp_path / "more", 0))
     with pytest.raises(ModelError, match="leave out match='nearest'"):
         attnscan.compare(*told, PAIRS, match="nearest")
     assert len(attnscan.compare(*told, PAIRS).to_frame())
 
 
 def test_a_wrapped_checkpoint_is_refused_with_a_remedy(checkpoint: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    for file in checkpoint.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    weights = load_file(checkpoint / "model.safetensors")
-    save_file(
-        {f"module.{name}": value for name, value in weights.items()}, tmp_path / "model.safetensors", {"format": "pt"}
-    )
+    wrapped = with_more_tokens(checkpoint, tmp_path, 0) / "model.safetensors"
+    save_file({f"module.{name}": value for name, value in load_file(wrapped).items()}, wrapped, {"format": "pt"})
     with pytest.raises(ModelError, match=r"module\."):
         scores(tmp_path)
 
@@ -96,20 +80,14 @@ def test_a_wrapped_checkpoint_is_refused_with_a_remedy(checkpoint: Path, tmp_pat
 def test_special_tokens_that_are_typed_are_words(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "attnscan")
     result = attnscan.classify("The cat [SEP] sat.", model=str(checkpoint))
-    assert [unit for unit, sentence in zip(result.units, result.sentence, strict=True) if sentence < 0] == [
-        "[CLS]",
-        "[SEP]",
-    ]
-    assert "[SEP]" in caplog.text
+    delimiters = [unit for unit, sentence in zip(result.units, result.sentence, strict=True) if sentence < 0]
+    assert delimiters == ["[CLS]", "[SEP]"] and "[SEP]" in caplog.text
 
 
 def test_pairs_that_nobody_agreed_on_have_no_label(tmp_path: Path) -> None:
     """SNLI writes `-` where its annotators disagree."""
-    torch.manual_seed(0)
-    model = BertForSequenceClassification(
-        BertConfig(**SMALL, num_labels=2, id2label={0: "yes", 1: "no"}, label2id={"yes": 0, "no": 1})
-    )
-    directory, file = save(tmp_path / "classifier", model), tmp_path / "pairs.tsv"
+    config = BertConfig(**SMALL, num_labels=2, id2label={0: "yes", 1: "no"}, label2id={"yes": 0, "no": 1})
+    directory, file = save(tmp_path / "classifier", BertForSequenceClassification(config)), tmp_path / "pairs.tsv"
     rows = [f"{label}\t{a}\t{b}" for (a, b), label in zip(PAIRS, ("yes", "-", "no", "yes"), strict=True)]
     file.write_text("\n".join(["label\tsentence_a\tsentence_b", *rows]) + "\n")
     result = attnscan.ablate(file, heads="0-0", measure="classifier", model=str(directory), draws=2)
@@ -120,9 +98,7 @@ def test_pairs_that_nobody_agreed_on_have_no_label(tmp_path: Path) -> None:
 def test_a_treebank_may_have_empty_nodes_and_any_line_ends(end: str, tmp_path: Path) -> None:
     text = ["# text = the cat sat", line(1, "the", "DET", 2, "det"), line(2, "cat", "NOUN", 3, "nsubj")]
     text += [line("2.1", "sat", "VERB", "_", "_"), line(3, "sat", "VERB", 0, "root"), "", ""]
-    bank = tmp_path / "bank.conllu"
-    bank.write_bytes(end.join(text * 40).encode())
+    (bank := tmp_path / "bank.conllu").write_bytes(end.join(text * 40).encode())
     with pytest.warns(UserWarning, match="40 sentences"):
         result = attnscan.syntax(bank, model="bundled")
-    assert result.sentences == 40
-    assert {row.relation for row in result.rows} >= {"det", "nsubj"}
+    assert result.sentences == 40 and {row.relation for row in result.rows} >= {"det", "nsubj"}

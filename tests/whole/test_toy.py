@@ -1,17 +1,22 @@
-"""The best ground truth there is: heads planted in a constructed checkpoint are found, and no others."""
+"""The best ground truth there is: patterns and habits planted in constructed checkpoints are found, and no others."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
-from toy import Plan, save_toy_bert
-from typer.testing import CliRunner
+import torch
+from command_line import run
+from toy import ARTICLES, NOUNS, VERBS, Plan, save_toy_bert
+from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.cli.app import app
+import attnscan
 
 A, B = "the cat sat on the mat .", "a cat ran to the store , i bought strawberries ."
+OFF = ("--predictive", "off")
 SMALL: Plan = {
     (0, 0): "next-word",
     (2, 9): "next-word",
@@ -30,31 +35,34 @@ LARGE: Plan = {
     (23, 15): "bag-of-words",
     (23, 0): "delimiter",
 }
+HABITS: Plan = {
+    (0, 1): "next three",
+    (1, 0): "punctuation",
+    (2, 2): "first two",
+    (3, 3): "next-word",
+    (3, 0): "previous-word",
+    (1, 2): "identical",
+}
+STATED = {(0, 1): "next-3", (1, 0): "punctuation", (2, 2): "same-keys", (3, 3): "next-word", (3, 0): "previous-word"}
 
 
-@pytest.fixture(scope="module", params=[(12, 12, SMALL), (24, 16, LARGE)], ids=["12x12", "24x16"])
-def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan, int, int]:
-    layers, heads, plan = request.param
-    return save_toy_bert(tmp_path_factory.mktemp("toy"), layers, heads, plan), plan, layers, heads
-
-
-def _table(directory: Path, target: Path, *options: str) -> pd.DataFrame:
-    outcome = CliRunner().invoke(app, ["classify", A, B, "--model", str(directory), "-o", str(target), *options])
-    assert outcome.exit_code == 0, outcome.output
+def _table(directory: Path, *words: str) -> pd.DataFrame:
+    target = directory / "heads.csv"
+    run(*words, "--model", str(directory), "-o", str(target))
     return pd.read_csv(target).set_index(["layer", "head"])
 
 
-OFF = ("--predictive", "off")
+@pytest.fixture(scope="module", params=[(12, 12, SMALL), (24, 16, LARGE)], ids=["12x12", "24x16"])
+def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+    layers, heads, plan = request.param
+    return save_toy_bert(tmp_path_factory.mktemp("toy"), layers, heads, plan), plan
 
 
 @pytest.mark.parametrize("options", [(), ("--unit", "word"), ("--no-related",)], ids=["tokens", "words", "unrelated"])
-def test_planted_heads_are_found_and_nothing_else(
-    planted: tuple[Path, Plan, int, int], tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    directory, plan, layers, heads = planted
-    asked = () if layers == 12 and not options else OFF  # once, for it takes long
-    table = _table(directory, tmp_path / "heads.csv", *options, *asked)
-    assert len(table) == layers * heads
+def test_planted_heads_are_found_and_nothing_else(planted: tuple[Path, Plan], options: tuple[str, ...]) -> None:
+    directory, plan = planted
+    asked = () if plan is SMALL and not options else OFF  # once, for it takes long
+    table = _table(directory, "classify", A, B, *options, *asked)
     found = {place: label for place, label in table["among_words"].items() if label in plan.values()}
     assert found == {place: pattern for place, pattern in plan.items() if pattern != "delimiter"}
     resting = {place for place, pattern in plan.items() if pattern == "delimiter"}
@@ -64,21 +72,61 @@ def test_planted_heads_are_found_and_nothing_else(
         assert table.loc[place, pattern] == pytest.approx(1, abs=0.05 if "word" in options else 2e-6)
 
 
-def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Plan, int, int], tmp_path: Path) -> None:
-    directory, plan, _, _ = planted
-    table = _table(directory, tmp_path / "heads.csv", "--special=in", *OFF)
-    assert {place: label for place, label in table["label"].items() if label in plan.values()} == dict(plan)
-
-
-def test_a_head_that_attends_evenly_is_at_chance(planted: tuple[Path, Plan, int, int]) -> None:
-    from one_run import classify
-
-    from attnscan.inputs.sentence import Pair
-    from attnscan.scan.options import ScanOptions
-
-    directory, plan, _, _ = planted
-    result = classify(Pair(A, B), ScanOptions(model=str(directory), predictive="off"))
-    above = result.scores.every_key.above_chance
+def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Plan]) -> None:
+    """And those that attend evenly are at chance."""
+    directory, plan = planted
+    result = attnscan.classify(A, B, model=str(directory), special="in", predictive="off")
+    found = {place: str(label) for place, label in np.ndenumerate(result.label) if label in plan.values()}
+    assert found == dict(plan)
     measured = [p for p, name in enumerate(result.scores.patterns) if name != "predictive"]
     for place in {(layer, head) for layer in range(2) for head in range(5)} - set(plan):
-        assert above[place][measured] == pytest.approx(0, abs=1e-6)
+        assert result.scores.every_key.above_chance[place][measured] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rng, file = random.Random(0), tmp_path_factory.mktemp("pairs") / "pairs.csv"
+
+    def sentence() -> str:
+        kinds = (ARTICLES, NOUNS, VERBS, ["to"], NOUNS)
+        return " , ".join(" ".join(map(rng.choice, kinds)) for _ in range(rng.randint(1, 2))) + " ."
+
+    file.write_text("sentence_a,sentence_b\n" + "".join(f'"{sentence()}","{sentence()}"\n' for _ in range(40)))
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def habitual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_toy_bert(tmp_path_factory.mktemp("habits"), 4, 4, HABITS, carries=True)
+
+
+def test_planted_heads_have_their_habits(habitual: Path, pairs: str) -> None:
+    of_pairs = attnscan.heads(pairs, model=str(habitual), predictive="off").labels
+    sentences = "the cat sat on the mat , and ran .", "a dog went to the store , i bought strawberries ."
+    of_one = attnscan.classify(*sentences, model=str(habitual), predictive="off").labels
+    one_input = {**STATED, (2, 2): "frequent-words"}  # which the first two words of this input are
+    for labels, expected in ((of_pairs, STATED), (of_one, one_input)):
+        names = (*labels.statements.names, "")
+        assert {head: names[labels.statements.winner[head]] for head in STATED} == expected
+    statements = of_pairs.statements
+    assert all(statements.share[(*head, statements.names.index(name))] > 0.6 for head, name in STATED.items())
+    table = _table(habitual, "heads", "--pairs", pairs, *OFF)
+    even = [head for head in table.index if head not in HABITS]
+    assert set(table.loc[even, "among_words"]) == {"even"} and (table.loc[even, "share"] > 0.999).all()
+
+
+def test_heads_that_are_all_alike_have_no_statement(pairs: str, tmp_path: Path) -> None:
+    every_head: Plan = {(layer, head): "next-word" for layer in range(2) for head in range(4)}
+    table = _table(save_toy_bert(tmp_path, 2, 4, every_head, carries=True), "heads", "--pairs", pairs, *OFF)
+    assert set(table["among_words"]) == {"next-word"} and table["share"].min() > 0.99  # a pattern, which no habit is
+
+
+def test_an_untrained_model_has_no_statement(pairs: str, tmp_path: Path, habitual: Path) -> None:
+    """A BERT of the bundled model's shape with random weights, which reads the toy's words."""
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(habitual)
+    sizes = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+    for part in (BertModel(BertConfig(vocab_size=len(tokenizer), **sizes)), tokenizer):
+        part.save_pretrained(tmp_path)
+    table = _table(tmp_path, "heads", "--pairs", pairs, *OFF)
+    assert table["among_words"].isna().all() and table["share"].isna().all()

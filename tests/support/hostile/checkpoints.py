@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,34 +28,46 @@ class Trap:
         return (os.mkdir, (str(self._marker),))
 
 
-def configured(**values: Any) -> Change:
-    """Change entries of the config."""
+def _json(name: str, **values: Any) -> Change:
+    """Change entries of a file; what is added to a list is added to what is there."""
 
     def change(directory: Path) -> None:
-        path = directory / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        path = directory / name
+        before = json.loads(path.read_text())
+        values_ = {key: before[key] + value if key == "added_tokens" else value for key, value in values.items()}
+        path.write_text(json.dumps(before | values_))
 
     return change
 
 
-def _weights_as(name: str, *, sound: bool, index: bool) -> Change:
-    """Pickled weights, sound or a trap, under a name that something in the checkpoint gives."""
+configured, ruled = partial(_json, "config.json"), partial(_json, "tokenizer.json")
+
+
+def _pickled(name: str, *, sound: bool, index: bool) -> Change:
+    """Pickled weights, sound or a trap, under a name that the config or an index gives."""
 
     def change(directory: Path) -> None:
         weights: dict[str, Any] = load_file(directory / "model.safetensors")
-        names = list(weights)
         torch.save(weights if sound else {"a": Trap(directory / "sprung")}, directory / name)
-        if index:
-            (directory / "model.safetensors").unlink()
-            about = {"metadata": {}, "weight_map": dict.fromkeys(names, name)}
-            (directory / "model.safetensors.index.json").write_text(json.dumps(about))
-        else:
-            configured(transformers_weights=name)(directory)
+        (_indexed(dict.fromkeys(weights, name)) if index else configured(transformers_weights=name))(directory)
 
     return change
 
 
-def _changed_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+def _indexed(weight_map: dict[str, str]) -> Change:
+    """An index in place of the weights."""
+
+    def change(directory: Path) -> None:
+        (directory / "model.safetensors").unlink()
+        about = json.dumps({"metadata": {}, "weight_map": weight_map})
+        (directory / "model.safetensors.index.json").write_text(about)
+
+    return change
+
+
+def _weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    """Weights of other numbers, or fewer."""
+
     def changed(directory: Path) -> None:
         weights = load_file(directory / "model.safetensors")
         change(weights)
@@ -63,8 +76,14 @@ def _changed_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Cha
     return changed
 
 
-def _of_nan(weights: dict[str, torch.Tensor]) -> None:
-    weights[next(name for name in weights if "query.weight" in name)].fill_(torch.nan)
+def _bytes(change: Callable[[bytes], bytes]) -> Change:
+    """Weights of other bytes."""
+
+    def changed(directory: Path) -> None:
+        path = directory / "model.safetensors"
+        path.write_bytes(change(path.read_bytes()))
+
+    return changed
 
 
 def _remote_code(directory: Path) -> None:
@@ -72,55 +91,6 @@ def _remote_code(directory: Path) -> None:
         (directory / name).write_text(f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n")
     own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
     configured(model_type="evil", auto_map=own, architectures=["Evil"])(directory)
-
-
-def _written(content: bytes) -> Change:
-    """Weights that are these bytes."""
-    return lambda directory: (directory / "model.safetensors").write_bytes(content)
-
-
-def _cut(share: float) -> Change:
-    """Weights whose file ends early."""
-
-    def change(directory: Path) -> None:
-        path = directory / "model.safetensors"
-        content = path.read_bytes()
-        path.write_bytes(content[: int(share * len(content))])
-
-    return change
-
-
-def _index_of_nothing(directory: Path) -> None:
-    (directory / "model.safetensors").unlink()
-    index = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "../../part.safetensors"}}
-    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
-def ruled(**parts: Any) -> Change:
-    """Change parts of tokenizer.json; what is added to a list or a dictionary is added to what is there."""
-
-    def change(directory: Path) -> None:
-        path = directory / "tokenizer.json"
-        rules = json.loads(path.read_text())
-        for name, value in parts.items():
-            rules[name] = rules[name] + value if name == "added_tokens" else value
-        path.write_text(json.dumps(rules))
-
-    return change
-
-
-def _of_class(name: str) -> Change:
-    """The tokenizer said to be of another class of transformers."""
-
-    def change(directory: Path) -> None:
-        path = directory / "tokenizer_config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "tokenizer_class": name}))
-
-    return change
-
-
-def _replaced(pattern: dict[str, str], content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": pattern, "content": content}
 
 
 def split_at(regex: str) -> dict[str, Any]:
@@ -135,7 +105,8 @@ EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
 _TOKENIZERS: dict[str, Change] = {
     "a map of letters that is none": ruled(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}),
     "an added word that explodes": ruled(
-        normalizer=_replaced({"Regex": EXPLODES}, "a"), added_tokens=[{"id": 340, **_CAT, "content": "cat " * 10}]
+        normalizer={"type": "Replace", "pattern": {"Regex": EXPLODES}, "content": "a"},
+        added_tokens=[{"id": 340, **_CAT, "content": "cat " * 10}],
     ),
     "pieces of no length": ruled(pre_tokenizer={"type": "FixedLength", "length": 0}),
     "a template without a sentence": ruled(
@@ -147,23 +118,23 @@ _TOKENIZERS: dict[str, Change] = {
         }
     ),
     "an empty word list": ruled(model={"type": "Unigram", "unk_id": None, "vocab": [], "byte_fallback": False}),
-    "a tokenizer of words and boxes": _of_class("LayoutLMv3Tokenizer"),
+    "a tokenizer of words and boxes": _json("tokenizer_config.json", tokenizer_class="LayoutLMv3Tokenizer"),
 }
 """Tokenizers that break inside their library, or that read no sentences."""
 
 TRAPS: dict[str, Change] = {
     **_TOKENIZERS,
-    "a config that names a pickle": _weights_as("adapter_model.bin", sound=True, index=False),
-    "a config that names a trap": _weights_as("adapter_model.bin", sound=False, index=False),
-    "an index of traps": _weights_as("weights.bin", sound=False, index=True),
+    "a config that names a pickle": _pickled("adapter_model.bin", sound=True, index=False),
+    "a config that names a trap": _pickled("adapter_model.bin", sound=False, index=False),
+    "an index of traps": _pickled("weights.bin", sound=False, index=True),
     "code of its own": _remote_code,
-    "weights that are empty": _written(b""),
-    "weights that are a pickle": _written(b"\x80\x02}q\x00."),
-    "weights that are cut in their header": _cut(0.01),
-    "weights that are cut in their midst": _cut(0.5),
-    "an index without its parts": _index_of_nothing,
-    "weights of NaN": _changed_weights(_of_nan),
-    "a weight that is missing": _changed_weights(lambda weights: weights.pop(next(n for n in weights if "key" in n))),
+    "weights that are empty": _bytes(lambda _: b""),
+    "weights that are a pickle": _bytes(lambda _: b"\x80\x02}q\x00."),
+    "weights that are cut in their header": _bytes(lambda content: content[: len(content) // 100]),
+    "weights that are cut in their midst": _bytes(lambda content: content[: len(content) // 2]),
+    "an index without its parts": _indexed({"embeddings.word_embeddings.weight": "../../part.safetensors"}),
+    "weights of NaN": _weights(lambda weights: next(w for n, w in weights.items() if "query.w" in n).fill_(torch.nan)),
+    "a weight that is missing": _weights(lambda weights: weights.pop(next(n for n in weights if "key" in n))),
     "more layers than weights": configured(num_hidden_layers=3),
     "another width": configured(hidden_size=16),
     "a million heads": configured(num_attention_heads=1_000_000),

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
+import pandas as pd
 from openpyxl import Workbook
 
 from attnscan.errors import AttnscanError
@@ -41,7 +40,7 @@ class Kind:
     write: Callable[[Path], object]
     read: Callable[[Path], Any]
     """Raises: AttnscanError."""
-    detects: bool
+    detects: bool = False
     """Whether what is read of a damaged file must be what was written: the file carries a checksum."""
 
 
@@ -58,28 +57,16 @@ def pair_kinds() -> Iterator[Kind]:
         "pairs.txt": "".join(f"{row[0]}\n" for row in rows),
         "pairs.conllu": "".join(f"# text = {row[0]}\n1\t{row[0]}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for row in rows),
     }
-    for name, text in texts.items():
-        yield Kind(name, lambda path, text=text: path.write_text(text, encoding="utf-8"), _pairs, False)  # type: ignore[misc]
-        packed = gzip.compress(text.encode(), mtime=0)
-        yield Kind(f"{name}.gz", lambda path, packed=packed: path.write_bytes(packed), _pairs, False)  # type: ignore[misc]
-    table = pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
-    for codec in ("none", "snappy", "zstd"):
-        yield Kind(
-            f"{codec}.parquet",
-            lambda path, codec=codec: pa.parquet.write_table(table, path, compression=codec),
-            _pairs,
-            False,  # type: ignore[misc]
-        )
-
-    for name, opened in (("file.arrow", pa.ipc.new_file), ("stream.arrow", pa.ipc.new_stream)):
-        for codec in (None, "lz4"):
-            yield Kind(f"{codec}-{name}", partial(_write_arrow, table, opened, codec), _pairs, False)
-    yield Kind("pairs.xlsx", partial(_write_xlsx, [names, *rows]), _pairs, False)
-
-
-def _write_arrow(table: pa.Table, opened: Callable[..., Any], codec: str | None, path: Path) -> None:
-    with opened(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as file:
-        file.write_table(table)
+    contents = {name: text.encode() for name, text in texts.items()}
+    contents |= {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in contents.items()}
+    for name, content in contents.items():
+        yield Kind(name, partial(Path.write_bytes, data=content), _pairs)
+    frame = pd.DataFrame(rows, columns=names)
+    for codec in (None, "snappy", "zstd"):
+        yield Kind(f"pairs.{codec}.parquet", partial(frame.to_parquet, compression=codec), _pairs)
+    for codec in ("uncompressed", "lz4"):
+        yield Kind(f"pairs.{codec}.arrow", partial(frame.to_feather, compression=codec), _pairs)
+    yield Kind("pairs.xlsx", partial(_write_xlsx, [names, *rows]), _pairs)
 
 
 def _write_xlsx(rows: Iterable[Sequence[str | None]], path: Path) -> None:
@@ -103,14 +90,12 @@ def weights_kind() -> Kind:
         saved = read_weights(path)
         return saved.attention.tolist(), saved.tokens, saved.segments, saved.special
 
-    return Kind("weights.npz", lambda path: np.savez_compressed(path, **arrays), read, False)  # type: ignore[arg-type]
+    return Kind("weights.npz", lambda path: np.savez_compressed(path, **arrays), read)  # type: ignore[arg-type]
 
 
-def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
-    """What a scan keeps: its state."""
-    records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
-    state = scan(scanner, records)
-    assert isinstance(state, ScanState)
+def state_kind(scanner: Scanner) -> Kind:
+    """What a scan keeps."""
+    state = scan(scanner, [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)])
 
     def read_state(path: Path) -> Any:
         loaded: ScanState = load_state(path, scanner)
@@ -118,7 +103,7 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
         assert told is not None
         return loaded.seen, told.sums["every_key.weight"].tolist(), told.sums["rows"].tolist()
 
-    yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
+    return Kind("state.json", lambda path: save_state(path, state, scanner), read_state, detects=True)
 
 
 def broken(content: bytes, seed: int) -> Iterator[bytes]:
@@ -157,16 +142,13 @@ def bombs(directory: Path) -> Iterator[Path]:
         start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
         path = directory / f"header{len(shape)}.npz"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("attention.npy", start)
-            archive.writestr("tokens.npy", start)
-            archive.writestr("segments.npy", start)
+            for name in ("attention", "tokens", "segments"):
+                archive.writestr(f"{name}.npy", start)
         yield path
-    zeros = directory / "zeros.npz"
-    with zipfile.ZipFile(zeros, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("attention.npy", "w") as member:
-        for _ in range(256):
-            member.write(bytes(1 << 20))
-    yield zeros
-    names = pa.table({"sentence_a": ["a" * (8 << 20)] * 8, "sentence_b": ["b"] * 8})
-    dictionary = directory / "dictionary.parquet"
-    pa.parquet.write_table(names, dictionary)
+    with zipfile.ZipFile(directory / "zeros.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("attention.npy", bytes(256 << 20))
+    yield directory / "zeros.npz"
+    pd.DataFrame({"sentence_a": ["a" * (8 << 20)] * 8, "sentence_b": ["b"] * 8}).to_parquet(
+        dictionary := directory / "dictionary.parquet"
+    )
     yield dictionary

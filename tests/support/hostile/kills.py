@@ -50,17 +50,15 @@ class Scene:
     """A directory with a model and pairs, in which the same command is run again and again, and disturbed."""
 
     def __init__(self, directory: Path, model: Path, count: int) -> None:
-        self.directory, self.model = directory, model
-        self.state, self.table = directory / "scan.state", directory / "heads.csv"
-        self.scores = directory / "scores.parquet"
-        self.pairs = pairs = directory / "pairs.csv"
-        with pairs.open("w", encoding="utf-8", newline="") as file:
+        self.directory, self.model, self.pairs = directory, model, directory / "pairs.csv"
+        self.state, self.table, self.scores = (directory / n for n in ("scan.state", "heads.csv", "scores.parquet"))
+        with self.pairs.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("sentence_a", "sentence_b"))
             for number, record in enumerate(itertools.islice(itertools.cycle(shipped_pairs()), count)):
                 writer.writerow((f"{number} {record.pair.a}", record.pair.b))
-        scan = ["heads", "--model", str(model), "--pairs", str(pairs), "--no-related", "--predictive", "off", "--best"]
-        scan += ["--batch-tokens", "400", "-o", str(self.table)]
+        scan = ["heads", "--model", str(model), "--pairs", str(self.pairs), "--no-related", "--predictive", "off"]
+        scan += ["--best", "--batch-tokens", "400", "-o", str(self.table)]
         self.resumable = [*scan, "--state", str(self.state)]
         self.keeping = [*scan, "--per-pair", str(self.scores)]
         ended = self.run(self.resumable)
@@ -70,8 +68,7 @@ class Scene:
 
     def clear(self) -> None:
         """Remove what runs have written."""
-        results = (self.table, self.scores)
-        for path in (self.state, *results, *self.hidden()):
+        for path in (self.state, self.table, self.scores, *self.hidden()):
             path.unlink(missing_ok=True)
 
     def hidden(self) -> list[Path]:
@@ -79,14 +76,13 @@ class Scene:
         return [path for path in self.directory.iterdir() if path.name.startswith(".")]
 
     def run(
-        self,
-        arguments: Sequence[str],
-        signals: Sequence[tuple[float, int]] = (),
-        largest_file: int | None = None,
+        self, arguments: Sequence[str], signals: Sequence[tuple[float, int]] = (), largest_file: int | None = None
     ) -> Ended:
         """A run of its own, sent signals so many seconds after the command begins and after one another."""
         begun, begins = os.pipe()
-        pid = self.start(arguments, largest_file, begins)
+        sys.stdout.flush()
+        if (pid := os.fork()) == 0:
+            self._run_here(arguments, largest_file, begins)
         os.close(begins)
         os.read(begun, 1)  # however long a busy machine takes to get there
         os.close(begun)
@@ -100,23 +96,17 @@ class Scene:
         said.unlink(missing_ok=True)
         return Ended(os.waitstatus_to_exitcode(status), stderr, time.monotonic() - began)
 
-    def start(self, arguments: Sequence[str], largest_file: int | None, begins: int) -> int:
-        """Fork, and run the command there; a byte goes into `begins` before."""
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid:
-            return pid
+    def _run_here(self, arguments: Sequence[str], largest_file: int | None, begins: int) -> None:
+        """Run the command, and exit; a byte goes into `begins` before."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        stderr = os.open(self.directory / f"{os.getpid()}.stderr", os.O_CREAT | os.O_WRONLY)
-        os.dup2(stderr, 2)
+        os.dup2(os.open(self.directory / f"{os.getpid()}.stderr", os.O_CREAT | os.O_WRONLY), 2)
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
         ranking._SAVE_EVERY = 0.0  # a state after every window, and small windows
         windows._BATCHES_IN_WINDOW = 2, 2  # so that two threads have something to do
         if largest_file is not None:  # a disk that is full: what is written beyond fails
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-        sys.argv = ["attnscan", *arguments]
-        code = 70  # a traceback
+        sys.argv, code = ["attnscan", *arguments], 70  # a traceback
         try:
             os.write(begins, b"!")
             main()
@@ -127,17 +117,19 @@ class Scene:
         finally:
             os._exit(code)
 
-    def check_files(self) -> None:
-        """Whatever has a final name is whole. Raises: AssertionError."""
+    def check_and_go_on(self, *, resume: bool = True) -> None:
+        """Whatever has a final name is whole; the same command, undisturbed, gives the table that it always gives.
+
+        Raises: AssertionError.
+        """
         assert not self.table.exists() or self.table.read_bytes() == self.expected, "a table that is not whole"
         if self.scores.exists():
             pd.read_parquet(self.scores)
-
-    def goes_on(self) -> None:
-        """The same command, undisturbed, gives the table that it always gives. Raises: AssertionError."""
-        ended = self.run(self.resumable)
-        assert ended.status == 0 and ended.calm, ended
-        assert self.table.read_bytes() == self.expected, "another table"
+        self.table.unlink(missing_ok=True)
+        if resume:
+            ended = self.run(self.resumable)
+            assert ended.status == 0 and ended.calm, ended
+            assert self.table.read_bytes() == self.expected, "another table"
 
 
 def killed(scene: Scene, draw: random.Random) -> bool:
@@ -146,14 +138,12 @@ def killed(scene: Scene, draw: random.Random) -> bool:
     Returns, as all of these do, whether the fault struck before the run was through.
     """
     scene.clear()
-    struck = False
-    for _ in range(draw.randint(1, 3)):
+    struck, times = False, draw.randint(1, 3)
+    for time_ in range(times):
         ended = scene.run(scene.resumable, [(draw.uniform(0, scene.seconds), signal.SIGKILL)])
         assert ended.status in (-signal.SIGKILL, 0) and ended.calm, ended
         struck |= ended.status != 0
-        scene.check_files()
-        scene.table.unlink(missing_ok=True)
-    scene.goes_on()
+        scene.check_and_go_on(resume=time_ == times - 1)
     return struck
 
 
@@ -163,7 +153,7 @@ def killed_while_keeping(scene: Scene, draw: random.Random) -> bool:
     ended = scene.run(scene.keeping, [(draw.uniform(0, scene.seconds), signal.SIGKILL)])
     assert ended.status in (-signal.SIGKILL, 0) and ended.calm, ended
     assert not scene.table.exists() or scene.scores.exists(), "a result without what was to be kept"
-    scene.check_files()
+    scene.check_and_go_on(resume=False)
     return ended.status != 0
 
 
@@ -173,24 +163,19 @@ def interrupted_twice(scene: Scene, draw: random.Random) -> bool:
     first, second = draw.uniform(0.05, scene.seconds), draw.choice((0.0, 0.002, 0.02))
     ended = scene.run(scene.resumable, [(first, signal.SIGINT), (second, signal.SIGINT)])
     assert ended.status in (130, 0) and ended.calm, ended
-    scene.check_files()
-    scene.table.unlink(missing_ok=True)
-    scene.goes_on()
+    scene.check_and_go_on()
     return ended.status != 0
 
 
 def out_of_space(scene: Scene, draw: random.Random) -> bool:
     """A disk that is full after so many bytes: one line, nothing half-written, and nothing left beside."""
     scene.clear()
-    arguments = draw.choice((scene.resumable, scene.keeping))
-    ended = scene.run(arguments, largest_file=draw.randrange(1, 12_000))
+    ended = scene.run(draw.choice((scene.resumable, scene.keeping)), largest_file=draw.randrange(1, 12_000))
     if ended.status:
         *_, line = ended.stderr.splitlines()
         assert ended.status == 1 and ended.calm and line.startswith("attnscan: cannot "), ended
-    scene.check_files()
     assert not scene.hidden(), "something is left beside"
-    scene.table.unlink(missing_ok=True)
-    scene.goes_on()
+    scene.check_and_go_on()
     return ended.status != 0
 
 

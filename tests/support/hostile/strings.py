@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
+import pandas as pd
 
 from hostile.runs import check, run
 
@@ -38,8 +36,7 @@ def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
 
     Raises, each: AssertionError if what a terminal obeys comes out.
     """
-    families = (of_pairs, of_weights, of_checkpoints, of_names)
-    for family in families:
+    for family in (of_pairs, of_weights, of_checkpoints, of_names):
         place = directory / family.__name__
         place.mkdir()
         yield from islice(family(model, place), 0, None, every)
@@ -48,17 +45,20 @@ def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
 def of_pairs(model: Path, directory: Path) -> Iterator[Trial]:
     """Names of columns, sentences, and what stands beside them; read whole, skipped where bad, and refused."""
     for number, nasty in enumerate(OBEYED):
-        rows = [
-            {"sentence_a": f"the {nasty}cat", "sentence_b": f"{nasty}a mat", f"more{nasty}": nasty},
-            {"sentence_a": "the cat", "sentence_b": f"sat{nasty}", f"more{nasty}": f"x{nasty}"},
-            {"sentence_a": "", "sentence_b": nasty, f"more{nasty}": ""},
-        ]
-        for suffix in (".csv", ".tsv", ".jsonl", ".txt", ".parquet"):
-            path = directory / f"{number}{nasty.replace('/', '')}{suffix}"
-            _write_rows(path, rows)
-            for flags in ((), ("--skip-bad",), ("--columns", f"more{nasty}"), ("--columns", f"{nasty},b")):
-                arguments = ("heads", *_scan(model), "--pairs", path, "--format", FORMATS[number % 6], *flags)
-                yield partial(_checked, arguments)
+        columns = {
+            "sentence_a": [f"the {nasty}cat", "the cat", ""],
+            "sentence_b": [f"{nasty}a mat", f"sat{nasty}", nasty],
+        }
+        frame = pd.DataFrame({**columns, f"more{nasty}": [nasty, f"x{nasty}", ""]})
+        path = directory / f"{number}{nasty.replace('/', '')}"
+        frame.to_csv(f"{path}.csv", index=False)
+        frame.to_json(f"{path}.jsonl", orient="records", lines=True)
+        frame.to_parquet(f"{path}.parquet")
+        for suffix, flags in product(
+            (".csv", ".jsonl", ".parquet"),
+            ((), ("--skip-bad",), ("--columns", f"more{nasty}"), ("--columns", f"{nasty},b")),
+        ):
+            yield _run("heads", *_scan(model), "--pairs", f"{path}{suffix}", "--format", FORMATS[number % 6], *flags)
 
 
 def of_weights(_: Path, directory: Path) -> Iterator[Trial]:
@@ -69,53 +69,48 @@ def of_weights(_: Path, directory: Path) -> Iterator[Trial]:
         path = directory / f"{number}{nasty.replace('/', '')}.npz"
         tokens = ["[CLS]", f"the{nasty}", f"{nasty}cat", nasty, "[SEP]"]
         np.savez(path, attention=weights, tokens=np.array(tokens), segments=np.zeros(5, int))
-        for command in commands:
-            for form in FORMATS:
-                yield partial(_checked, (*command, "--weights", path, "--format", form))
-        yield partial(_checked, ("report", "--weights", path, "-o", "-"))
+        for command, form in product(commands, FORMATS):
+            yield _run(*command, "--weights", path, "--format", form)
+        yield _run("report", "--weights", path, "-o", "-")
 
 
 def of_checkpoints(model: Path, directory: Path) -> Iterator[Trial]:
     """Config and tokenizer; of each string of these one of what there is, in turn."""
+    own = directory / "model"
+    shutil.copytree(model, own)
 
     def read(path: Path, content: str, arguments: tuple[object, ...]) -> bool:
         before = path.read_text()
         path.write_text(content)
         try:
-            return _checked(arguments)
+            return _run(*arguments)()
         finally:
             path.write_text(before)
 
-    own = directory / "model"
-    shutil.copytree(model, own)
-    kept = ("--model", own, "--predictive", "off", "--no-related")
     for name in ("config.json", "tokenizer_config.json", "tokenizer.json"):
-        data = json.loads((own / name).read_text())
-        for number, other in enumerate(_changed(data)):
-            form = FORMATS[number % 6]
-            for arguments in (("models", own), ("classify", "the cat", "a mat", *kept, "--format", form)):
+        for number, other in enumerate(_changed(json.loads((own / name).read_text()))):
+            classify = ("classify", "the cat", *_scan(own)[:5], "--format", FORMATS[number % 6])
+            for arguments in (("models", own), classify):
                 yield partial(read, own / name, json.dumps(other), arguments)
 
 
 def of_names(model: Path, directory: Path) -> Iterator[Trial]:
     """Names of models, pairs and results, of what is there and of what is not."""
-    pairs = _plain_pairs(directory)
     for number, nasty in enumerate(OBEYED):
-        form, name = ("--format", FORMATS[number % 6]), nasty.replace("/", "")
-        own, strange = directory / f"model{name}", directory / f"pairs{name}.csv"
+        name = nasty.replace("/", "")
+        own, pairs = directory / f"model{name}", directory / f"pairs{name}.csv"
         own.symlink_to(model)
-        shutil.copy(pairs, strange)
-        many = (*_scan(own), "--pairs", strange)
-        yield partial(_checked, ("models", own))
-        yield partial(_checked, ("classify", "the cat", "a mat", "--model", own, "--predictive", "off", *form))
-        yield partial(_checked, ("heads", *many, *form))
-        yield partial(_checked, ("heads", *many, "--state", directory / f"{name}.state"))
-        yield partial(_checked, ("heads", *many, "--per-pair", directory / f"{name}.parquet"))
+        pairs.write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
+        many = (*_scan(own), "--pairs", pairs)
+        yield _run("models", own)
+        yield _run("classify", "the cat", *_scan(own)[:5], "--format", FORMATS[number % 6])
+        yield _run("heads", *many, "--state", directory / f"{name}.state")
+        yield _run("heads", *many, "--per-pair", directory / f"{name}.parquet")
         for command in (("explain", "all", "-p", "next-word"), ("ablate",), ("similar",)):
-            yield partial(_checked, (*command, "--model", own, "--pairs", strange))
-        yield partial(_checked, ("compare", own, own, "--pairs", strange))
+            yield _run(*command, "--model", own, "--pairs", pairs)
+        yield _run("compare", own, own, "--pairs", pairs)
         for option in ("--state", "--per-pair", "--pairs", "--model", "-o"):
-            yield partial(_checked, ("heads", option, directory / name / name))
+            yield _run("heads", option, directory / name / name)
 
 
 def _changed(data: Any) -> Iterator[Any]:
@@ -130,31 +125,9 @@ def _changed(data: Any) -> Iterator[Any]:
                 yield whole
 
 
-def _checked(arguments: tuple[object, ...]) -> bool:
-    return check(run(*arguments))
+def _run(*arguments: object) -> Trial:
+    return lambda: check(run(*arguments))
 
 
 def _scan(model: Path) -> tuple[object, ...]:
     return ("--model", model, "--predictive", "off", "--no-related", "-p", "next-word")
-
-
-def _plain_pairs(directory: Path) -> Path:
-    path = directory / "pairs.csv"
-    path.write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
-    return path
-
-
-def _write_rows(path: Path, rows: list[dict[str, str]]) -> None:
-    if path.suffix == ".parquet":
-        table = pa.Table.from_pylist(rows)
-        pa.parquet.write_table(table.replace_schema_metadata({rows[1]["sentence_b"]: rows[1]["sentence_b"]}), path)
-        return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        if path.suffix == ".jsonl":
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        elif path.suffix == ".txt":
-            file.writelines(f"{row['sentence_b']}\n" for row in rows)
-        else:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t")
-            writer.writeheader()
-            writer.writerows(rows)

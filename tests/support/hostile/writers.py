@@ -12,7 +12,7 @@ from pathlib import Path
 
 from treebanks import planted_file
 
-from hostile.kills import Ended, Scene
+from hostile.kills import Scene
 
 OLDER = b"of an earlier run"
 ONE = ("the cat sat on the mat", "a cat sat")
@@ -30,46 +30,36 @@ class Writer:
     """The one that names the file."""
     name: str
 
-    @property
-    def label(self) -> str:
-        """What tells it from the others."""
-        of = " --pairs" if "--pairs" in self.arguments else ""
-        return f"{self.arguments[0]}{of} {self.option} {self.name}"
-
 
 def writers(scene: Scene) -> Iterator[Writer]:
-    """All of them. Two tests hold this list to the commands and to the formats that there are."""
+    """All of them. A test holds this list to the commands and to the formats that there are."""
     off = ("--model", str(scene.model), "--no-related")
     one = (*ONE, *off, "--predictive", "off")
     many = ("--pairs", str(scene.pairs), *off)
+    heads = ("heads", *many, "--predictive", "off")
     commands: dict[tuple[str, ...], tuple[str, ...]] = {
         ("classify", *one): TABLES,
         ("show", "0-1", *one): TABLES,
         ("predictive", *ONE, "--model", str(scene.model)): TABLES,
         ("explain", "0-1", *one): TABLES,
-        ("heads", *many, "--predictive", "off"): TABLES,
+        heads: TABLES,
         ("head", "0-1", *many): TABLES,
         ("ablate", *many, "--heads", "0-1", "--draws", "2"): (*TABLES, *PICTURES),
         ("similar", *many): (*TABLES, *PICTURES),
         ("profile", *many): TABLES,
         ("compare", *(str(scene.model),) * 2, "--pairs", str(scene.pairs)): (*TABLES, *PICTURES),
+        ("syntax", "--treebank", planted_file(Path(scene.pairs).parent), "--model", str(scene.model)): TABLES,
         ("report", *one): ("html",),
-        ("report", *many, "--predictive", "off"): ("html",),
-        ("plot", *one): PICTURES,
         ("plot", *many, "--predictive", "off"): PICTURES,
         ("models",): TABLES,
         ("patterns",): TABLES,
     }
-    treebank = planted_file(scene.pairs.parent)
-    commands["syntax", "--treebank", treebank, "--model", str(scene.model)] = TABLES
     for arguments, suffixes in commands.items():
         for suffix in suffixes:
             yield Writer(arguments, "-o", f"result.{suffix}")
     yield Writer(("classify", *one), "--save-weights", "result.npz")
-    yield Writer(("classify", *one), "--signature", "result.json")
-    yield Writer(("heads", *many, "--predictive", "off"), "--signature", "result.json")
-    yield Writer(("heads", *many, "--predictive", "off"), "--per-pair", "result.parquet")
-    yield Writer(("heads", *many, "--predictive", "off"), "--state", "result.state")
+    for option, suffix in {"--signature": "json", "--per-pair": "parquet", "--state": "state"}.items():
+        yield Writer(heads, option, f"result.{suffix}")
 
 
 def on_a_full_disk(scene: Scene, writer: Writer, draw: random.Random) -> bool:
@@ -77,44 +67,28 @@ def on_a_full_disk(scene: Scene, writer: Writer, draw: random.Random) -> bool:
 
     Returns, as the others do, whether the fault struck.
     """
-    path = _older(scene.directory / "full", writer)
-    # a state is read before it is written, and what is there would be refused
-    if writer.option == "--state":
+    directory = scene.directory / "full"
+    directory.mkdir(exist_ok=True)
+    for path in directory.iterdir():
         path.unlink()
-    before = _files(path.parent)
+    path = directory / writer.name
+    if writer.option != "--state":  # which is read before it is written, and what is there would be refused
+        path.write_bytes(OLDER)
+    before = {each.name: each.read_bytes() for each in directory.iterdir()}
     ended = scene.run([*writer.arguments, writer.option, str(path)], largest_file=draw.randrange(_LEAST, 3000))
+    after = {each.name: each.read_bytes() for each in directory.iterdir()}
     if ended.status:
-        _said_once(ended)
+        assert ended.status == 1 and ended.calm and ended.stderr.strip(), ended
         # a workbook's sheets are written elsewhere first; a signature is a file beside a table on standard output
         remedies = (
             "choose another place",
             *["or set TMPDIR"] * (path.suffix == ".xlsx"),
             *["free some space"] * (writer.option != "-o"),
         )
-        assert ended.stderr.rstrip().endswith(remedies), ended
-        assert _files(path.parent) == before, f"{writer.label}: {sorted(_files(path.parent))}"
+        line = ended.stderr.splitlines()[-1]
+        assert line.startswith("attnscan: ") and "; " in line and line.endswith(remedies), ended
+        assert after == before, f"{writer}: {sorted(after)}"
     else:
-        assert ended.calm and set(_files(path.parent)) <= {path.name}, ended
+        assert ended.calm and set(after) <= {path.name}, ended
         assert writer.option == "--state" or path.read_bytes() != OLDER, "nothing was written"
     return ended.status != 0
-
-
-def _said_once(ended: Ended) -> None:
-    """It ended with one line of its own, and beside it no others but its own."""
-    assert ended.status == 1 and ended.calm and ended.stderr.strip(), ended
-    *_, line = ended.stderr.splitlines()
-    assert line.startswith("attnscan: ") and "; " in line, ended
-
-
-def _older(directory: Path, writer: Writer) -> Path:
-    """A directory with what an earlier run wrote, and nothing else."""
-    directory.mkdir(exist_ok=True)
-    for path in directory.iterdir():
-        path.unlink()
-    path = directory / writer.name
-    path.write_bytes(OLDER)
-    return path
-
-
-def _files(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
