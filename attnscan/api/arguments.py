@@ -213,7 +213,7 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
             scanners.append(stack.enter_context(Scanner(call.options, source, step)))
             warn("" if source is call.model else scanners[-1].loaded.note)  # a loaded one's was told by `load`
             # in the format of the model's weights, whatever the caller's autocast asks of its own runs
-            stack.enter_context(torch.autocast(scanners[-1].device, enabled=False))
+            stack.enter_context(torch.autocast(scanners[-1].loaded.device.type, enabled=False))
         yield scanners
 
 

@@ -146,7 +146,7 @@ def scanned(
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:
         nonlocal reached, saved, when
         reached = now
-        if path is not None and now is not saved and now.sums.shape and time.monotonic() - when > every:
+        if path is not None and now is not saved and now.sums and time.monotonic() - when > every:
             save_state(path, now, scanner)
             saved, when = now, time.monotonic()
 

@@ -301,10 +301,10 @@ def _trees(
     from attnscan.scan.trees import trees_read
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
-    trees = trees_read(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
+    count, relations = trees_read(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
     if relation is not None:
-        check_relation(relation, trees.relations)
-    return pairs, trees.sentences
+        check_relation(relation, relations)
+    return pairs, count
 
 
 def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None) -> Syntax:

@@ -27,8 +27,6 @@ class Option:
     """What stands for its value in help, if that is not one of a few words."""
     least: float | None = None
     most: float | None = None
-    decides: bool = True
-    """Whether numbers hang on it, and not only where and how fast they are computed."""
 
 
 class Declared(NamedTuple):

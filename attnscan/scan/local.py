@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import counted
 from attnscan.scan.options import ScanOptions, note
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.state import NOTHING, ScanState, ScanSums, Seen, half
+from attnscan.scan.state import ScanState, Seen, Sums, half
 from attnscan.scan.trees import tree_sums
-from attnscan.scoring.blocks import Blocks
-from attnscan.scoring.classes import ClassScorer
+from attnscan.scoring.blocks import Blocks, added
 from attnscan.scoring.predictive import Questions, within_budget
-from attnscan.scoring.targets import Targets
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
@@ -34,44 +30,35 @@ _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up 
 _NOTED = 16  # pairs, of how their words are read
 _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
 
-OnBad = Callable[[InputError], None]
+OnBad = Callable[[InputError], object]
 Batch = list[EncodedInput]
 Result = TypeVar("Result")
 
 
-def batches_of(
-    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen = NOTHING
-) -> Iterator[tuple[Batch, Seen | None]]:
-    """A stream of pairs in batches of like length, behind what has been `seen` of it.
+def together(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in parts that are tokenized at once."""
+    part, characters = list[Record](), 0
+    for record in records:
+        part.append(record)
+        characters += sum(map(len, record.pair.texts))
+        if len(part) >= _TOGETHER or characters >= _CHARACTERS_TOGETHER:
+            yield part
+            part, characters = [], 0
+    if part:
+        yield part
 
-    A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
-    end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
+
+def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
+    """The records behind those that a state has seen, once those are found to be the same.
+
+    Raises: StateError if they are not.
     """
-    options, room = scanner.options, scanner.loaded.room(scanner.options.batch_tokens)
-    fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
-    limit = min(most, max(fewest, _TOKENS_IN_WINDOW))
-
-    def window() -> Iterator[tuple[Batch, Seen | None]]:
-        *others, last = list(batches(inputs, room)) or [[]]
-        yield from ((batch, None) for batch in others)
-        yield last, seen
-
-    inputs, tokens = Batch(), 0
-    for part in together(records):
-        for record, encoded in zip(part, scanner.encode_all([record.pair for record in part]), strict=True):
-            if isinstance(encoded, InputError):
-                skip(record, encoded, options, on_bad)
-                seen = seen.and_then(record, options, skipped=True)
-                continue
-            length = tokens_of(encoded)
-            seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
-            inputs.append(replace(encoded, number=seen.read, place=record.place))
-            tokens += length
-            if tokens >= limit:
-                yield from window()
-                inputs, tokens = [], 0
-    if inputs or seen.read:
-        yield from window()
+    rest, again = iter(records), Seen()
+    for record in islice(rest, seen.read):
+        again = again.joined(Seen(1, digest=record.pair.key), 0)
+    if (again.read, again.digest) != (seen.read, seen.digest):
+        raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
+    yield from rest
 
 
 def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad | None) -> None:
@@ -86,68 +73,76 @@ def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad 
     on_bad(placed)
 
 
-def worked(
-    scanner: Scanner,
-    work: Callable[[Batch], Result],
-    stream: Iterator[tuple[Batch, Seen | None]],
-    others: Sequence[Scanner] = (),
-) -> Generator[tuple[Batch, Seen | None, Result | None], None, None]:
-    """Do some work on each batch of `batches_of`, side by side where that is faster; None of an empty batch.
+def batches_of(
+    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen | None = None
+) -> Iterator[tuple[Batch, Seen | None]]:
+    """A stream of pairs in batches of like length, behind what has been `seen` of it.
 
-    `others` are further scanners that the work needs. Yields in the order of the stream.
+    A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
+    end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
     """
+    options, seen, room = scanner.options, seen or Seen(), scanner.loaded.room(scanner.options.batch_tokens)
+    fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
+    limit, inputs, tokens = min(most, max(fewest, _TOKENS_IN_WINDOW)), Batch(), 0
+    for part in together(records):
+        for record, encoded in zip(part, scanner.encode_all([record.pair for record in part]), strict=True):
+            if isinstance(encoded, InputError):
+                skip(record, encoded, options, on_bad)
+                seen = seen.and_then(record, options, skipped=True)
+                continue
+            length = len(encoded.tokens)
+            seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
+            inputs.append(replace(encoded, number=seen.read, place=record.place))
+            tokens += length
+            if tokens >= limit:
+                yield from _window(inputs, room, seen)
+                inputs, tokens = [], 0
+    if inputs or seen.read:
+        yield from _window(inputs, room, seen)
+
+
+def _window(inputs: Batch, room: int, seen: Seen) -> Iterator[tuple[Batch, Seen | None]]:
+    *others, last = list(batches(inputs, room)) or [[]]
+    yield from ((batch, None) for batch in others)
+    yield last, seen
+
+
+def work_through(
+    scanner: Scanner,
+    records: Iterable[Record],
+    work: Callable[[Batch], Result],
+    take: Callable[[Batch, Result | None, Seen | None], object],
+    doing: str,
+    on_bad: OnBad | None = None,
+    *,
+    seen: Seen | None = None,
+    total: int | None = None,
+    others: Sequence[Scanner] = (),
+) -> None:
+    """Do some `work` on each batch of `batches_of`, side by side where that is faster, and `take` what it makes.
+
+    That is in the order of the stream: each batch, its result, None if it is empty, and what has been seen by the end
+    of a window. Tells of each batch what it is `doing`. `others` are further scanners that the work needs.
+    """
+    stream = batches_of(scanner, records, on_bad, seen)
     first = next(stream, None)
     if first is None:
         return
-    longest = max(map(tokens_of, first[0]), default=1)
+    longest = max((len(encoded.tokens) for encoded in first[0]), default=1)
     workers = min(own.workers(_BATCHES_IN_WINDOW[1], longest) for own in (scanner, *others))
-    one_at_a_time = threading.Lock()
+    one_at_a_time, done = threading.Lock(), 0 if seen is None else seen.read
 
     def on_batch(item: tuple[Batch, Seen | None]) -> Result | None:
         if not item[0]:
             return None
-        with one_at_a_time if is_too_long(tokens_of(item[0][0]), workers) else nullcontext():
+        with one_at_a_time if is_too_long(len(item[0][0].tokens), workers) else nullcontext():
             return work(item[0])
 
-    with closing(side_by_side(workers, itertools.chain([first], stream), on_batch)) as results:
-        for (batch, seen), result in results:
-            yield batch, seen, result
-
-
-def together(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in parts that are tokenized at once; what stops the reading is raised behind those before it."""
-    run, characters, stopped = list[Record](), 0, None
-    try:
-        for record in records:
-            run.append(record)
-            characters += sum(map(len, record.pair.texts))
-            if len(run) >= _TOGETHER or characters >= _CHARACTERS_TOGETHER:
-                yield run
-                run, characters = [], 0
-    except Exception as error:  # whatever it is, it belongs behind what was read
-        stopped = error
-    if run:
-        yield run
-    if stopped is not None:
-        raise stopped
-
-
-def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
-    """The records behind those that a state has seen, once those are found to be the same.
-
-    Raises: StateError if they are not.
-    """
-    rest, again = iter(records), Seen()
-    for record in itertools.islice(rest, seen.read):
-        again = again.joined(Seen(1, digest=record.pair.key), 0)
-    if (again.read, again.digest) != (seen.read, seen.digest):
-        raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
-    yield from rest
-
-
-def tokens_of(encoded: EncodedInput) -> int:
-    """How long an input is."""
-    return len(encoded.tokens)
+    with closing(side_by_side(workers, chain([first], stream), on_batch)) as results:
+        for (batch, now), result in results:
+            take(batch, result, now)
+            done = done + len(batch) if now is None else now.read
+            scanner.tell(doing, done, total)
 
 
 def scan(
@@ -169,29 +164,27 @@ def scan(
 
     Raises: InputError, which says where the pair stands.
     """
-    state, sums = start or ScanState(scanner.options), ScanSums()
-    done = state.seen.read
+    state, sums = start or ScanState(scanner.options), dict[str, Blocks]()
 
-    def work(batch: Batch) -> tuple[ScanSums, list[Any]]:
-        own: list[Any] = []
-        take = None if on_pairs is None else lambda *of_pairs: own.append(of_pairs)
-        return summed(scanner, batch, (), take), own
+    def work(batch: Batch) -> tuple[Sums, list[Any]]:
+        of_pairs: list[Any] = []
+        kept = None if on_pairs is None else lambda *own: of_pairs.append(own)
+        return summed(scanner, batch, (), kept), of_pairs
 
-    stream = batches_of(scanner, records, on_bad, state.seen)
-    with closing(worked(scanner, work, stream)) as results:
-        for batch, seen, result in results:
-            if not done:
-                note_words(scanner, batch[:_NOTED])
-            if result is not None:
-                sums += result[0]
-                for of_pairs in result[1]:
-                    cast(OnPairs, on_pairs)(*of_pairs)
-            done = done + len(batch) if seen is None else seen.read
-            scanner.tell(doing, done, total)
-            if seen is not None:
-                state, sums = ScanState(scanner.options, seen, state.sums + sums), ScanSums()
-                if keep is not None:
-                    keep(state)
+    def take(batch: Batch, result: tuple[Sums, list[Any]] | None, seen: Seen | None) -> None:
+        nonlocal state, sums
+        if not sums and not state.seen.read:
+            note_words(scanner, batch[:_NOTED])
+        if result is not None:
+            sums = added(sums, result[0])
+            for own in result[1]:
+                cast(OnPairs, on_pairs)(*own)
+        if seen is not None:
+            state, sums = ScanState(scanner.options, seen, added(state.sums, sums)), {}
+            if keep is not None:
+                keep(state)
+
+    work_through(scanner, records, work, take, doing, on_bad, seen=state.seen, total=total)
     return state
 
 
@@ -205,7 +198,7 @@ def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
 
 def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
     """A state that says which model ran, if a pair was scored."""
-    if state.signature is not None or state.sums.shape is None:
+    if state.signature is not None or not state.sums:
         return state
     return replace(state, signature=scanner.signature(fingerprint=True))
 
@@ -226,60 +219,37 @@ def summed(
     helps: Sequence[Help] = (),
     on_pairs: OnPairs | None = None,
     only: Sequence[str] | None = None,
-) -> ScanSums:
+) -> Sums:
     """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
 
     By `relations`, sentences are held against their trees in place of all that.
     """
     if scanner.options.relations is not None:
-        return ScanSums(relations=tree_sums(scanner, inputs))
-    if not scanner.options.split:
-        return ScanSums(_blocks(scanner, inputs, helps, on_pairs, only))
-    halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
-    for encoded in inputs:
-        halves[half(encoded.known_pair, scanner.options.seed)].append(encoded)
-    to_choose, to_tell = (_blocks(scanner, own, helps, on_pairs, only) if own else None for own in halves)
-    return ScanSums(to_tell, to_choose)
+        return tree_sums(scanner, inputs)
+    parts, sums = {"told": list(inputs)}, dict[str, Blocks]()
+    if scanner.options.split:
+        halves = [half(encoded.known_pair, scanner.options.seed) for encoded in inputs]
+        for number, name in enumerate(("ranked", "told")):
+            parts[name] = [encoded for encoded, own in zip(inputs, halves, strict=True) if own == number]
+    for name, part in parts.items():
+        if part:
+            of_pairs = scanner.score(part, helps, only=only)
+            sums[name] = Blocks.of([encoded.known_pair.key for encoded in part], of_pairs)
+            if on_pairs is not None:
+                on_pairs([encoded.place for encoded in part], of_pairs)
+    return sums
 
 
-def _blocks(
-    scanner: Scanner,
-    inputs: Sequence[EncodedInput],
-    helps: Sequence[Help],
-    on_pairs: OnPairs | None,
-    only: Sequence[str] | None,
-) -> Blocks:
-    """What inputs say of scores and, if that was asked for, of labels."""
-    options, classes = scanner.options, list[ClassScorer]()
-
-    def beside(targets: Targets) -> Consumer:
-        if options.labelled and only is None:
-            classes.append(ClassScorer(targets.units, special=not options.reading.among_words))
-        return partial(each, classes)
-
-    sums = dict(scanner.score(inputs, helps, beside, only))
-    for scorer in classes:
-        sums |= scorer.sums()
-    if on_pairs is not None:
-        on_pairs([encoded.place for encoded in inputs], sums)
-    return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
-
-
-def each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
-    """Show a block to several consumers."""
-    for consumer in consumers:
-        consumer(block)
-
-
-def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> ScanSums:
+def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> Sums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
     Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own sums.
     """
+    total, options = dict[str, Blocks](), scanner.options
     if scanner.measure is None:
-        return ScanSums()
-    cutting, options = replace(scanner.options, on_long="truncate"), scanner.options
-    inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in seen.sample]
+        return total
+    cutting = scanner.with_options(on_long="truncate")
+    inputs = [replace(cutting.encode(pair), place=place) for _, place, pair in seen.sample]
     if options.predictive_words is options.predictive_pairs is None:
         keys = [key for key, _, _ in seen.sample]
         questions = within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
@@ -288,9 +258,8 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
     words, pairs = sum(len(asked.queries) for asked in questions), len(questions)
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
     helps = scanner.answers(questions, doing)
-    total = ScanSums()
     for asked, own in zip(questions, helps, strict=True):
-        total += summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"])
+        total = added(total, summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"]))
     if not questions:
         note("predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks")
     elif not any(own.shares.any() for own in helps):

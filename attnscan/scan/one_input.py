@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.errors import InputError, ModelError, OptionError
+from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.hashing import hashed
 from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import EncodedInput, collate
@@ -28,12 +28,12 @@ from attnscan.model.attention_block import (
     visible_keys,
 )
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.dependencies import Dependencies, Help
+from attnscan.results.dependencies import Dependencies
 from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import FloatArray
-from attnscan.results.signature import By, Reading, Special
+from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
@@ -42,6 +42,7 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
+    from attnscan.model.carried import OutputProjections
     from attnscan.scan.scanner import Scanner
 
 
@@ -61,12 +62,9 @@ def classify(
     chosen = None
     if isinstance(keep, Selection):
         chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
-        scanner.check_room(len(encoded.tokens), chosen, copies=2)
-    else:
-        scanner.check_room(len(encoded.tokens), copies=int(keep))
-    helps = scanner.helps([encoded])
-    reading = InputReading(scanner, pair, encoded, helps, keep=bool(keep), chosen=chosen)
-    scanner.tap.run(reading.batch.model_inputs, reading.take)
+    scanner.check_room(len(encoded.tokens), chosen, copies=2 if chosen else int(bool(keep)))
+    reading = InputReading(scanner, pair, encoded, keep=bool(keep), chosen=chosen)
+    reading.run(reading.batch.model_inputs)
     return reading.result()
 
 
@@ -74,26 +72,20 @@ class InputReading:
     """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do."""
 
     def __init__(
-        self,
-        scanner: Scanner,
-        pair: Pair,
-        encoded: EncodedInput,
-        helps: Sequence[Help],
-        *,
-        keep: bool = False,
-        chosen: Chosen | None = None,
+        self, scanner: Scanner, pair: Pair, encoded: EncodedInput, *, keep: bool = False, chosen: Chosen | None = None
     ) -> None:
-        """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept.
-
-        Where that is of some heads, labels by the reading are made without habits.
-        """
-        self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
-        self.batch, options = scanner.collate([encoded]), scanner.options
-        self._targets = Targets(self.batch, options.patterns, helps, by_query=True)
+        """`chosen` is the part of its attention that is kept; where that is of some heads, there are no habits."""
+        self._scanner, self._pair, self._encoded, options = scanner, pair, encoded, scanner.options
+        self.batch, self._helps = scanner.collate([encoded]), scanner.helps([encoded])
+        self._targets = Targets(self.batch, options.patterns, self._helps, by_query=True)
         in_full = chosen is None or chosen.heads is None
-        carrying = scanner.carrying if (keep and in_full) or options.reading.carried else None
-        self._not_carried = carrying if isinstance(carrying, str) else ""
-        self._projections = None if isinstance(carrying, str) else carrying
+        self._projections: OutputProjections | None = None
+        self._why_not_carried = ""
+        if (keep and in_full) or options.reading.carried:
+            try:
+                self._projections = scanner.projections
+            except CaptureError as error:
+                self._why_not_carried = error.what
         readings: tuple[By, ...] = ("weight",) if self._projections is None else ("weight", "carried")
         self._scorers = {by: _Scorers(self._targets, options, keep=keep, in_full=in_full) for by in readings}
         norms = None if self._projections is None else self._projections.of_values
@@ -111,16 +103,14 @@ class InputReading:
         `on_output` may change what heads put out; `restore` puts words that are read elsewhere back to their places.
         Raises: CaptureError.
         """
-        self._scanner.tap.run(model_inputs, restore(self.take), on_output)
+        self._scanner.tap.run(model_inputs, restore(self._take), on_output)
 
-    def take(self, block: AttentionBlock) -> None:
+    def _take(self, block: AttentionBlock) -> None:
         """Take one block of attention while the model runs."""
-        for consumer in self._scorers["weight"].consumers:
-            consumer(block)
+        self._scorers["weight"](block)
         if self._projections is not None:
-            carried, outputs = self._projections.carried(block), self._projections.outputs(block)[0]
-            for consumer in self._scorers["carried"].consumers:
-                consumer(carried)
+            self._scorers["carried"](self._projections.carried(block))
+            outputs = self._projections.outputs(block)[0]
             if self._outputs.shape[:2] != block.grid.shape:
                 self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
             self._outputs[block.layer, block.heads, block.rows] = outputs
@@ -133,21 +123,17 @@ class InputReading:
         Raises: CaptureError if the model's attention is not finite.
         """
         scanner, encoded, options = self._scanner, self._encoded, self._scanner.options
-        cut = int(encoded.truncated)
-        signature = scanner.signature(input_hash=self._pair.key, pairs_read=1, pairs_truncated=cut)
-        result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
-        for by, scorers in self._scorers.items():
-            result = scorers.added(result, by, options)
-        related = self.batch.related_pairs
-        descriptions = [help_of_words.description for help_of_words in self._helps]
-        notes = (*descriptions, *filter(None, [self._not_carried]), *_named(related, encoded.units))
-        not_measured = _not_measured(options, None if self._helps else scanner.why_no_measure)
-        links = unit_links(encoded) if encoded.source else ()
+        signature = scanner.signature(input_hash=self._pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
+        result = _result(signature, encoded, options, self._scorers, None if self._helps else scanner.why_no_measure)
+        related, links = self.batch.related_pairs, unit_links(encoded) if encoded.source else ()
+        notes = [*(own.description for own in self._helps), self._why_not_carried, _named(related, encoded.units)]
+        result = replace(result, notes=tuple(filter(None, notes)), related=related, links=links)
         if not links:
-            linked = (pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS)
-            not_measured |= dict.fromkeys(linked, "no gold links of these words are known")
-        output = None if self._projections is None else _shares_of_output(self._outputs, encoded)
-        result = replace(result, not_measured=not_measured, notes=notes, related=related, links=links, output=output)
+            linked = [pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS]
+            unknown = dict.fromkeys(linked, "no gold links of these words are known")
+            result = replace(result, not_measured={**result.not_measured, **unknown})
+        if self._projections is not None:
+            result = replace(result, output=_shares_of_output(self._outputs, encoded))
         return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 
 
@@ -166,8 +152,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
         )
     if np.isnan(helps[0].values).all():
         raise InputError("predictive words cannot be measured: the input has a single word", "give two words or more")
-    cut = int(encoded.truncated)
-    signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=cut)
+    signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
 
@@ -183,23 +168,19 @@ def classify_weights(
     if options.reading.carried:
         raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")
     options = options.of_attention(causal=saved.source == 0 and not np.triu(saved.attention, 1).any())
-    encoded = encode_tokens(saved, options.unit)
-    batch = collate([encoded])
-    grid = Grid.of(saved.attention, options.kind)
-    targets = Targets(batch, options.patterns, by_query=True)
+    encoded, grid, everything = encode_tokens(saved, options.unit), Grid.of(saved.attention, options.kind), slice(None)
+    targets = Targets(collate([encoded]), options.patterns, by_query=True)
     scorers = _Scorers(targets, options, keep=bool(keep))
-    everything, source, (queries, keys) = slice(None), saved.source, saved.attention.shape[2:]
+    queries, keys = saved.attention.shape[2:]
     seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
-    if source:
+    if saved.source:
         visible = of_both_texts(seen[:, None].expand(1, queries, keys), [(queries, keys)])
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        if not source and not torch.equal(visible, layer_visible := visible_keys(weights, seen)):
+        if not saved.source and not torch.equal(visible, layer_visible := visible_keys(weights, seen)):
             visible = layer_visible
-        given = (grid, layer, everything, everything, weights, visible, None, None, None, None)
-        block = AttentionBlock(*given)
-        for consumer in scorers.consumers:
-            consumer(block)
+        unknown: dict[str, Any] = dict.fromkeys(("query", "key", "scaling", "logits"))
+        scorers(AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown))
     signature = options.signed(
         model=name,
         revision=None,
@@ -211,13 +192,48 @@ def classify_weights(
         predictive="off",
         pairs_read=1,
     )
-    result = HeadScores(signature, {}, units=encoded.units, sentence=encoded.unit_sentence, shown=options.shown)
-    result = scorers.added(result, "weight", options)
-    result = replace(result, not_measured=_not_measured(options, "there is no model to ask"))
+    result = _result(signature, encoded, options, {"weight": scorers}, "there is no model to ask")
     if not keep:
         return result
     result = _kept(result, Attention.of(saved, encoded.sentence, encoded.unit, options.kind), targets)
     return keep.cut(result) if isinstance(keep, Selection) else result
+
+
+class _Scorers:
+    """A consumer of the attention of one input, by weight or by what heads carry: scores and habits, word by word.
+
+    With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
+    attention of some heads alone is kept, there are no habits.
+    """
+
+    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
+        wanted: tuple[Special, ...] = get_args(Special) if keep else (options.reading.special,)
+        self.words, self.classes = Scorer(targets), dict[Special, ClassScorer | None]()
+        for special in wanted:
+            self.classes[special] = ClassScorer(targets.units, special=special == "in") if in_full else None
+
+    def __call__(self, block: AttentionBlock) -> None:
+        self.words(block)
+        for classes in filter(None, self.classes.values()):
+            classes(block)
+
+
+def _result(
+    signature: Signature, encoded: EncodedInput, options: ScanOptions, scorers: Mapping[By, _Scorers], why: str | None
+) -> HeadScores:
+    """What scorers have seen of an input; `why` the model was not asked for what it alone can tell, if it was not."""
+    scored, scores, labels = [pattern.scored for pattern in options.patterns], dict[By, Scores](), dict[Reading, Any]()
+    for by, own in scorers.items():
+        scores[by] = scores_of(own.words.sums(), scored, options.kind, signature.layers)
+        words = own.words.word_sums()
+        for special, classes in own.classes.items():
+            reading = Reading(by, special)
+            units = {} if classes is None else units_of(words | classes.sums(), reading)
+            arguments = scores[by], units, reading, options.threshold, options.seed
+            labels[reading] = partial(labels_of, *arguments, of_pairs=False)
+    asked = () if why is None else (pattern.id for pattern in options.patterns if pattern.target is None)
+    of_input: dict[str, Any] = {"units": encoded.units, "sentence": encoded.unit_sentence, "shown": options.shown}
+    return HeadScores(signature, scores, labels, not_measured=dict.fromkeys(asked, why or ""), **of_input)
 
 
 def _kept(result: HeadScores, attention: Attention, targets: Targets) -> HeadScores:
@@ -226,32 +242,6 @@ def _kept(result: HeadScores, attention: Attention, targets: Targets) -> HeadSco
         return replace(result, attention=attention)
     rows = None if attention.chosen is None else attention.chosen.rows
     return replace(result, attention=attention, targets=targets.of_layers(attention.visible, rows))
-
-
-class _Scorers:
-    """Consumers of the attention of one input by weight or by what heads carry: scores and habits, word by word.
-
-    With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
-    attention of some heads alone is kept, there are no habits.
-    """
-
-    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
-        self.words, self._classes = Scorer(targets), dict[Special, ClassScorer | None]()
-        for special in get_args(Special) if keep else (options.reading.special,):
-            self._classes[special] = ClassScorer(targets.units, special=special == "in") if in_full else None
-        self.consumers: list[Consumer] = [self.words, *filter(None, self._classes.values())]
-
-    def added(self, result: HeadScores, by: By, options: ScanOptions) -> HeadScores:
-        """Add scores and labels to a result."""
-        layers, scored = result.signature.layers, [pattern.scored for pattern in options.patterns]
-        scores = scores_of(self.words.sums(), scored, options.kind, layers)
-        words, labels_by = self.words.word_sums(), dict(result.labels_by)
-        for special, classes in self._classes.items():
-            reading = Reading(by, special)
-            units = {} if classes is None else units_of(words | classes.sums(), reading)
-            work = partial(labels_of, scores, units, reading, options.threshold, options.seed, of_pairs=False)
-            labels_by[reading] = work
-        return replace(result, scores_by={**result.scores_by, by: scores}, labels_by=labels_by)
 
 
 def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:
@@ -266,15 +256,10 @@ def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:
     return output
 
 
-def _not_measured(options: ScanOptions, why: str | None) -> dict[str, str]:
-    """The patterns that only the model can tell, if there is a reason why it was not asked."""
-    return {} if why is None else {pattern.id: why for pattern in options.patterns if pattern.target is None}
-
-
-def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:
-    """A line that lists related words, each pair once; none if there is no pair."""
-    texts = (tuple(bare(units[place]) for place in pair) for pair in related)
+def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
+    """A line that lists related words, each pair once; empty if there is no pair."""
     pairs: dict[frozenset[str], tuple[str, ...]] = {}
-    for words in texts:
+    for places in related:
+        words = tuple(bare(units[place]) for place in places)
         pairs.setdefault(frozenset(words), words)
-    return [f"related words: {', '.join(map(' – '.join, pairs.values()))}"] if pairs else []
+    return f"related words: {', '.join(map(' – '.join, pairs.values()))}" if pairs else ""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from attnscan.__version__ import __version__
 from attnscan.errors import OptionError
-from attnscan.inputs.option import Option, check_declared, declared
+from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import AttentionKind
@@ -30,6 +30,8 @@ _DRAWN, _ASKED = 128, 16
 """Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
 _TARGET_TOKENS = 64
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
+_DECIDES_NOTHING = frozenset({"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers"})
+"""Options that say where and how fast numbers are computed; a state tells the model by its files."""
 
 
 @dataclass(frozen=True)
@@ -41,35 +43,22 @@ class ScanOptions:
         Option(
             "A hub id, a directory, or 'bundled'. [default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
             metavar="NAME",
-            decides=False,
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
-    words: Annotated[Words, Option("With --unit word, words end where the tokenizer says or, as given, at spaces.")] = (
-        "tokenizer"
-    )
-    by: Annotated[
-        By | None,
-        Option("Read attention weights, or what heads carry: weight times the norm of the value. [default: weight]"),
-    ] = None
-    special: Annotated[
-        Special | None,
-        Option("Keep special tokens as keys, or remove them and renormalise rows over words. [default: out]"),
-    ] = None
+    words: Annotated[Words, Option("With --unit word, end words where the tokenizer does, or at spaces.")] = "tokenizer"
+    by: Annotated[By | None, Option("Read weights, or what heads carry: weight × value norm. [default: weight]")] = None
+    special: Annotated[Special | None, Option("Special tokens in, or out and rows renormalised. [default: out]")] = None
     related: Annotated[
         bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
     ] = True
-    on_long: Annotated[
-        OnLong,
-        Option("Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse others]"),
-    ] = "error"
-    device: Annotated[Device, Option("Run the model on this device.", decides=False)] = "auto"
+    on_long: Annotated[OnLong, Option("Cut, skip or refuse too long inputs. [default: cut pairs, or refuse]")] = "error"
+    device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[
         Dtype,
         Option(
             "Number format of the model; on a CPU float32 or bfloat16.",
             "There bfloat16 is taken where the processor multiplies in it.",
-            decides=False,
         ),
     ] = "auto"
     predictive: Annotated[
@@ -82,28 +71,16 @@ class ScanOptions:
     ] = "auto"
     predictive_words: Annotated[
         int | None,
-        Option("Ask about at most N words of an input. [default: 32, fewer of long inputs and of many pairs]", least=2),
+        Option("Ask about at most N words of an input. [default: 32, fewer of long or many inputs]", least=2),
     ] = None
     predictive_pairs: Annotated[
-        int | None,
-        Option(
-            "Ask about N pairs. [default: as many as take twice as long as all others]",
-            "They are a sample drawn with `seed`.",
-            least=1,
-        ),
+        int | None, Option("Ask about N pairs. [default: as many as take twice as long as all others]", least=1)
     ] = None
     batch_tokens: Annotated[
-        int | None,
-        Option(
-            "Tokens in a batch, padding included, as far as memory goes. [default: by device and memory]",
-            least=1,
-            decides=False,
-        ),
+        int | None, Option("Tokens in a batch, padding included. [default: by device and memory]", least=1)
     ] = None
     seed: Annotated[int, Option("Seed of everything drawn at random.", least=0)] = 0
-    threshold: Annotated[float, Option("Margin above chance that a label needs.", metavar="X", least=0, most=1)] = (
-        THRESHOLD
-    )
+    threshold: Annotated[float, Option("Margin above chance for a label.", metavar="X", least=0, most=1)] = THRESHOLD
     attention: Annotated[
         AttentionName,
         Option(
@@ -125,22 +102,12 @@ class ScanOptions:
     ] = None
     split: Annotated[bool, Option("Rank heads by one half of the pairs, and score them by the other.")] = False
     labelled: Annotated[bool, Option("Of many pairs: say what every head does, and how sure that is.")] = False
-    engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.", decides=False)] = "local"
+    engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.")] = "local"
     ray_address: Annotated[
-        str | None,
-        Option(
-            "The Ray cluster to run on. [default: $RAY_ADDRESS, else one that is started here]",
-            metavar="ADDRESS",
-            decides=False,
-        ),
+        str | None, Option("The Ray cluster. [default: $RAY_ADDRESS, else one started here]", metavar="ADDRESS")
     ] = None
     ray_workers: Annotated[
-        int | None,
-        Option(
-            "Copies of the model on the cluster. [default: one for each GPU or, without GPUs, for each machine]",
-            least=1,
-            decides=False,
-        ),
+        int | None, Option("Copies of the model on the cluster. [default: one for each GPU, or machine]", least=1)
     ] = None
     patterns: tuple[Pattern, ...] = PATTERNS
     """What heads are scored for."""
@@ -165,8 +132,7 @@ class ScanOptions:
     @property
     def sampled_pairs(self) -> int:
         """How many pairs, at most, are drawn to be asked for `predictive`."""
-        by_default = _DRAWN if self.predictive_words is None else _ASKED
-        return self.predictive_pairs or by_default
+        return self.predictive_pairs or (_DRAWN if self.predictive_words is None else _ASKED)
 
     def signed(self, *, model: str, **about: Any) -> Signature:
         """The signature of a result that was computed so, with what else there is to say of it."""
@@ -201,31 +167,26 @@ class ScanOptions:
     @property
     def deciding(self) -> dict[str, Any]:
         """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
-        aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
-        reading, decides = self.reading, self.labelled or self.relations is not None
-        readings: dict[str, Any] = {"by": reading.by, "special": reading.special if decides else None}
-        patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
-        kept = {name: value for name, value in vars(self).items() if name not in aside}
-        if self.attention != "cross":
-            kept["query"] = None
-        if self.attention == "encoder":
-            kept["max_target_tokens"] = None
-        kept["threshold"] = self.threshold if self.labelled else None
-        return kept | readings | {"patterns": patterns}
+        labelled = self.labelled or self.relations is not None
+        return {
+            **{name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING},
+            "by": self.reading.by,
+            "special": self.reading.special if labelled else None,
+            "threshold": self.threshold if self.labelled else None,
+            "patterns": ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns),
+        }
 
     def __post_init__(self) -> None:
-        """Raises: OptionError for a value that there is not."""
+        """Raises: OptionError for a value that there is not, or an option that another one leaves without a meaning."""
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
             raise OptionError("--query is for cross attention", "add --attention cross, or leave it out")
         if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
-            raise OptionError(
-                "--max-target-tokens is for --attention decoder, cross or all", "leave it out: no target is read"
-            )
+            what = "--max-target-tokens is for --attention decoder, cross or all"
+            raise OptionError(what, "leave it out: no target is read")
         if self.engine == "local" and (self.ray_address is not None or self.ray_workers is not None):
-            raise OptionError(
-                "--ray-address and --ray-workers are for a cluster", "add --engine ray, or leave them out"
-            )
+            what = "--ray-address and --ray-workers are for a cluster"
+            raise OptionError(what, "add --engine ray, or leave them out")
         if self.words == "spaces" and self.unit == "token":
             raise OptionError("--words spaces is for units of words", "give --unit word, too")
 
@@ -300,14 +261,13 @@ def note_inputs(
 
     `bad` records were skipped; `length` is that of a single input, as the model read it; `dtype` was asked for.
     """
-    first = signatures[0]
+    first, is_one = signatures[0], length is not None
+    cut = f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads"
     if dtype not in ("auto", first.dtype):
         note(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")
     if bad:
         note(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
-    if first.pairs_truncated and length is not None:
-        note(f"the input was cut to the {length} tokens that the model reads")
-    elif first.pairs_truncated:
-        note(f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads")
+    if first.pairs_truncated:
+        note(f"the input was cut to the {length} tokens that the model reads" if is_one else cut)
     if first.pairs_skipped:
         note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")

@@ -32,35 +32,31 @@ from attnscan.scoring.blocks import KINDS
 if TYPE_CHECKING:
     import pandas as pd
 
-_CODED = ("file", "pair", "id", "kind", "layer", "head", "pattern", "n", "words_n")  # else packed worse than as it is
 _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 
 
 def pair_frame(
-    places: Sequence[Place],
-    sums: Mapping[str, FloatArray],
-    options: ScanOptions,
-    layers: Sequence[int] = (),
-    *,
-    ids: bool = False,
+    places: Sequence[Place], sums: Mapping[str, FloatArray], options: ScanOptions, layers: Sequence[int], *, ids: bool
 ) -> pd.DataFrame:
-    """The rows of some pairs, of layers of these numbers; with `ids`, these are a column.
+    """The rows of some pairs, of layers of these numbers, if they have some; with `ids`, these are a column.
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
     import pandas as pd
 
     pair, layer, head, pattern = rows = np.nonzero(sums["every_key.n"] > 0)
-    texts = {"file": [place.file for place in places]} | ({"id": [place.id for place in places]} if ids else {})
-    readable = {name: np.array([text and _readable(text) for text in own], object) for name, own in texts.items()}
+
+    def of_pairs(values: Sequence[Any]) -> FloatArray:
+        return np.array(values)[pair]
+
     columns: dict[str, Any] = {
-        "file": pd.Categorical(readable["file"][pair]),
-        "pair": np.array([place.row for place in places], dtype=np.int64)[pair],
+        "file": pd.Categorical(of_pairs([_readable(place.file) for place in places])),
+        "pair": of_pairs([place.row for place in places]),
     }
     if ids:
-        columns["id"] = readable["id"][pair]
+        columns["id"] = of_pairs([_readable(place.id) for place in places]).astype(object)
     if options.kind is not AttentionKind.ONLY:
-        columns["kind"] = pd.Categorical.from_codes(np.zeros_like(pair), pd.Index([options.kind.word]))
+        columns["kind"] = pd.Categorical([options.kind.word] * len(pair))
     columns["layer"] = (np.array(layers)[layer] if layers else layer).astype(np.int32)
     columns["head"] = head.astype(np.int32)
     columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index([known.id for known in options.patterns]))
@@ -71,6 +67,11 @@ def pair_frame(
                 columns[f"{prefix}{name}"] = sums[f"{kind}.{of}"][rows] / count
         columns[f"{prefix}n"] = count.astype(np.int64)
     return pd.DataFrame(columns)
+
+
+def _readable(text: str) -> str:
+    """As UTF-8, which file names and JSON need not be."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 class PerPairWriter:
@@ -101,9 +102,7 @@ class PerPairWriter:
         small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {"n": "int32", "words_n": "int32"}
         table = pa.Table.from_pandas(frame.astype(small), preserve_index=False)
         with explained(self._path):
-            if self._writer is None:
-                coded = [name for name in frame if name in _CODED]
-                self._writer = pq.ParquetWriter(self._beside, table.schema, compression="zstd", use_dictionary=coded)
+            self._writer = self._writer or pq.ParquetWriter(self._beside, table.schema, compression="zstd")
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
@@ -122,8 +121,3 @@ class PerPairWriter:
             if self._writer is not None:
                 self._writer.close()
         self._beside.unlink(missing_ok=True)
-
-
-def _readable(text: str) -> str:
-    """As UTF-8, which file names and JSON need not be."""
-    return text.encode(errors="backslashreplace").decode()

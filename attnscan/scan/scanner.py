@@ -12,12 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from attnscan.errors import CaptureError, InputError, ModelError
+from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.related import Relation
 from attnscan.inputs.sentence import Pair, Place
-from attnscan.inputs.tokens import QuerySide, Unit
-from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel, short
 from attnscan.model.loading import load, no_encoder_decoder
@@ -29,17 +28,16 @@ from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Reading, Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import OnProgress, ScanOptions, silent
-from attnscan.scoring.blocks import PairSums
+from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
-OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
+OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
 """Given the places of some pairs and their own sums, as `Scorer.sums` names them."""
-_WORDS = Pair("the the the")  # what a model is tried on, where one word does not tell
 _OF_WATCHED = 4  # of a layer's weights, that a model's own attention and scoring hold at once
 _BYTES_OF_TOKEN = 150_000  # that a run over a long input takes on a CPU
 _SHORT = 1024  # tokens: no more can fill a memory
@@ -71,11 +69,8 @@ class Scanner:
         if all(pattern.target is not None for pattern in options.patterns):
             self.measure, self.why_no_measure = None, "not asked for"
         elif self.measure is None and options.predictive not in ("auto", "off"):
-            raise ModelError(
-                f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}: "
-                f"{self.why_no_measure}",
-                "leave the option out",
-            )
+            what = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
+            raise ModelError(f"{what}: {self.why_no_measure}", "leave the option out")
         self.tap = Tap(self.loaded.scored, kind=options.kind)
         """Reads the model by which heads are scored."""
         is_exact = self.loaded.scored is self.loaded.model
@@ -98,14 +93,13 @@ class Scanner:
 
     def _check_kind(self) -> None:
         """Raises: ModelError if other attention than an encoder's is asked of a model that was loaded without it."""
-        if self.options.kind is AttentionKind.ONLY or writes_text(self.loaded.model):
+        loaded = self.loaded
+        if self.options.kind is AttentionKind.ONLY or writes_text(loaded.model):
             return
-        if self.loaded.given is None and self.loaded.model.config.is_encoder_decoder:
-            raise ModelError(
-                f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone",
-                "give the model's name in place of what load() returned",
-            )
-        raise no_encoder_decoder(self.loaded.source.name, self.options.attention)
+        if loaded.given is None and loaded.model.config.is_encoder_decoder:
+            what = f"{loaded.source.name} was loaded without its decoder, for --attention encoder alone"
+            raise ModelError(what, "give the model's name in place of what load() returned")
+        raise no_encoder_decoder(loaded.source.name, self.options.attention)
 
     def changed(self, **attributes: Any) -> Scanner:
         """A scanner of this model, under this tap, with other attributes; closing is left to this one."""
@@ -117,14 +111,14 @@ class Scanner:
         """A scanner of this model, under this tap, that reads by other options."""
         return self.changed(options=replace(self.options, **changes))
 
-    def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
-        """Tell what runs now, how much of it is done, and how much there is."""
-        self.progress(doing, done, total)
-
     def exact(self) -> Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
         exact = replace(self.loaded, scored=self.loaded.model)
         return self.changed(relation=self.relation, loaded=exact, tap=self._exact_tap)
+
+    def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
+        """Tell what runs now, how much of it is done, and how much there is."""
+        self.progress(doing, done, total)
 
     def workers(self, most: int, longest: int) -> int:
         """How many threads, at most so many, are to score inputs of that length at the same time."""
@@ -133,29 +127,15 @@ class Scanner:
         _ = self.options.relations is not None and self.is_causal
         return min(max(1, most), most_workers(self.loaded, self.options.batch_tokens, longest))
 
-    @property
-    def whole(self) -> Any:
-        """The model, its task head included."""
-        return self.loaded.whole
-
     def grid(self) -> Grid:
         """The heads of the model. Raises: CaptureError if it has none."""
         return self.tap.calls.grid
 
-    @cached_property
-    def is_causal(self) -> bool:
-        """Whether words see none behind them, by running the model on some."""
-        batch = self.collate([self.encode(_WORDS)])
-        seen: list[bool] = []
-        self.run(batch.model_inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
-        return not any(seen)
-
     def check_room(self, tokens: int, chosen: Chosen | None = None, copies: int = 0) -> None:
         """Check that main memory holds a run over one long input, and so many copies of its weights besides.
 
-        These are of all heads or of what is `chosen`.
-        Where the model computes its own attention, one layer's weights of all heads are held besides.
-        Raises: MemoryFullError.
+        These are of all heads or of what is `chosen`; where the model computes its own attention, one layer's weights
+        of all heads are held besides. Raises: MemoryFullError.
         """
         if tokens <= _SHORT:
             return
@@ -165,60 +145,52 @@ class Scanner:
             rows = copies * len(chosen.rows) * (layers * heads if chosen.heads is None else len(chosen.heads))
         if not self.tap.calls.tapped:
             rows += _OF_WATCHED * heads * tokens
-        needs = _BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
+        needed = 4 * rows * tokens + (_BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0)
         remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
-        check_memory(needs + 4 * rows * tokens, f"an input of {tokens:,} tokens", remedy)
+        check_memory(needed, f"an input of {tokens:,} tokens", remedy)
 
-    @property
-    def trial(self) -> Pair:
-        """What a model is tried on."""
-        return Pair("the") if self.options.kind is AttentionKind.ONLY else Pair("the", "the")
-
-    @property
-    def device(self) -> str:
-        """Where the model runs."""
-        return self.loaded.device.type
-
-    def encode(self, pair: Pair, options: ScanOptions | None = None) -> EncodedInput:
-        """Tokenize one pair, by other options than the scanner's own if there are any.
-
-        Raises: InputError, ModelError if the model cannot read it.
-        """
-        (encoded,) = self.encode_all([pair], options)
+    def encode(self, pair: Pair) -> EncodedInput:
+        """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""
+        (encoded,) = self.encode_all([pair])
         if isinstance(encoded, InputError):
             raise encoded
         return encoded
 
-    def encode_all(
-        self, pairs: Sequence[Pair], options: ScanOptions | None = None
-    ) -> Iterator[EncodedInput | InputError]:
+    def encode_all(self, pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
 
         Raises: ModelError if it can read none.
         """
-        options = options or self.options
-        cut = options.on_long == "truncate"
+        options = self.options
         pairs = [pair.by_spaces for pair in pairs] if options.words == "spaces" else pairs
-        if options.kind is AttentionKind.ONLY:
-            return self.loaded.encode_all(pairs, options.unit, truncate=cut)
-        query = options.query if options.kind is AttentionKind.CROSS else None
-        return self._encode_translations(pairs, options.unit, query, truncate=cut)
+        if options.kind is not AttentionKind.ONLY:
+            return self._encode_translations(pairs)
+        return self.loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate")
 
-    def _encode_translations(
-        self, pairs: Sequence[Pair], unit: Unit, query: QuerySide | None, *, truncate: bool
-    ) -> Iterator[EncodedInput | InputError]:
+    def _encode_translations(self, pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
         """Tokenize sources and targets, which the model writes where they are missing."""
-        loaded, most = self.loaded, self.options.max_target_tokens
-        write = partial(written, loaded.model, loaded.tokenizer, most=most, limit=loaded.limit)
+        loaded, options = self.loaded, self.options
+        model, tokenizer, limit = loaded.model, loaded.tokenizer, loaded.limit
+        write = partial(written, model, tokenizer, most=options.max_target_tokens, limit=limit)
         whole = [pair if pair.b is not None else write(pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
-        shift = partial(shifted, loaded.model)
-        encoded = encode_translations(loaded.tokenizer, there, unit, loaded.limit, truncate, shift, query)
+        truncate, query = options.on_long == "truncate", options.query if options.attention == "cross" else None
+        shift = partial(shifted, model)
+        encoded = encode_translations(tokenizer, there, options.unit, limit, truncate, shift, query)
         for pair in whole:
             read = next(encoded) if isinstance(pair, Pair) else pair
             if isinstance(read, EncodedInput):
                 loaded.check_ids(read.model_inputs["input_ids"] + read.model_inputs["decoder_input_ids"])
             yield read
+
+    def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
+        """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
+        return collate(inputs, self.loaded.pad_id, self.relation, self.loaded.vocabulary).to(self.loaded.device)
+
+    def probe(self, text: str = "the") -> dict[str, Tensor]:
+        """A short text as the model reads it, on which something is tried; where there is a target, it is that, too."""
+        pair = Pair(text) if self.options.kind is AttentionKind.ONLY else Pair(text, text)
+        return self.collate([self.encode(pair)]).model_inputs
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
         """Which words of each input help to predict which; nothing if that is not measured."""
@@ -226,7 +198,7 @@ class Scanner:
             return []
         return self.answers([Questions(encoded, self.options.predictive_words) for encoded in inputs])
 
-    def answers(self, questions: Sequence[Questions], doing: str = "") -> list[Help]:
+    def answers(self, questions: Sequence[Questions], doing: str = "predictive words: hidden sequences") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
         helps: dict[int, Help] = {}
@@ -234,53 +206,43 @@ class Scanner:
         for done, total, complete in asking:
             helps |= complete
             if total:
-                self.tell(doing or "predictive words: hidden sequences", done, total)
+                self.tell(doing, done, total)
         return [helps[number] for number in range(len(questions))]
 
     def score(
         self,
         inputs: Sequence[EncodedInput],
         helps: Sequence[Help] = (),
-        also: Callable[[Targets], Consumer] | None = None,
+        others: Sequence[Consumer] = (),
         only: Sequence[str] | None = None,
-    ) -> PairSums:
-        """Run one batch and score every head on it; on `predictive` too, given each input's help: each pair's sums.
+    ) -> dict[str, FloatArray]:
+        """Run one batch and score every head on it, on `predictive` given each input's help: each pair's sums.
 
-        What `also` makes of the batch's targets is shown every block of attention as well.
+        They are of labels, too, if options say `labelled`. `others` see the attention as well.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
         """
         self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)
         targets = Targets(batch, self.options.patterns, helps, only)
-        scorer, other = Scorer(targets), None if also is None else also(targets)
-
-        def consume(block: AttentionBlock) -> None:
-            scorer(block)
-            if other is not None:
-                other(block)
-
-        self.run(batch.model_inputs, consume)
-        sums = scorer.sums()
+        reading = self.options.reading if self.options.labelled and only is None else None
+        sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), others)
         return sums if only is None else sums | {name: sums[name] * 0 for name in ("entropy", "rows")}
 
-    def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
-        """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
-        return collate(inputs, self.loaded.pad_id, self.relation, self.loaded.vocabulary).to(self.loaded.device)
-
-    def run(
-        self,
-        model_inputs: dict[str, Tensor],
-        consume: Consumer,
-        on_output: OnOutput | None = None,
-    ) -> None:
+    def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
-        By a reading of what heads carry, it is shown that in their place. `on_output` may change what heads put out.
-        Raises: CaptureError.
+        By a reading of what heads carry, it is shown that in their place. Raises: CaptureError.
         """
         carried = self.projections.carried if self.options.reading.carried else None
-        shown = consume if carried is None else lambda block: consume(carried(block))
-        self.tap.run(model_inputs, shown, on_output)
+        self.tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)))
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether words see none behind them, by running the model on some."""
+        seen: list[bool] = []
+        inputs = self.probe("the the the")
+        self.run(inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
+        return not any(seen)
 
     @cached_property
     def projections(self) -> OutputProjections:
@@ -288,16 +250,12 @@ class Scanner:
 
         Raises: CaptureError if the architecture does not show it.
         """
-        model_inputs = self.collate([self.encode(self.trial)]).model_inputs
-        return output_projections(self._exact_tap, model_inputs)
+        return output_projections(self._exact_tap, self.probe())
 
     @cached_property
-    def carrying(self) -> OutputProjections | str:
-        """The output projections or, where the architecture does not show them, why not."""
-        try:
-            return self.projections
-        except CaptureError as error:
-            return error.what
+    def relation(self) -> Relation | None:
+        """Which words are related, by the model's own embeddings; None if identical ones alone count."""
+        return self.loaded.relatedness.related if self.options.related else None
 
     def signature(self, *, fingerprint: bool = False, input_hash: str = "", **counts: int) -> Signature:
         """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted.
@@ -306,29 +264,37 @@ class Scanner:
         """
         import transformers
 
-        fingerprint = fingerprint or self.loaded.given is not None
+        loaded = self.loaded
         return self.options.signed(
-            model=self.loaded.source.name,
-            revision=self.loaded.source.revision,
+            model=loaded.source.name,
+            revision=loaded.source.revision,
             transformers=str(transformers.__version__),
-            dtype=str(self.loaded.scored.dtype).removeprefix("torch."),
-            device=self.device,
-            read_by=self.read_by,
+            dtype=str(loaded.scored.dtype).removeprefix("torch."),
+            device=loaded.device.type,
+            read_by="tap" if self.tap.calls.tapped else "watch",
             predictive=self.measure or "off",
             layers=self.grid().layers,
-            fingerprint=short(self.loaded.fingerprint) if fingerprint else None,
+            fingerprint=short(loaded.fingerprint) if fingerprint or loaded.given is not None else None,
             input_hash=input_hash,
             **counts,
         )
 
-    @property
-    def read_by(self) -> str:
-        """How this model's attention is read: `tap`, or `watch` where it does not call the registered function."""
-        return "tap" if self.tap.calls.tapped else "watch"
 
-    @cached_property
-    def relation(self) -> Relation | None:
-        """Which words are related, by the model's own embeddings; None if identical ones alone count."""
-        if not self.options.related:
-            return None
-        return self.loaded.relatedness.related
+def pair_sums(
+    targets: Targets,
+    labelled: Reading | None,
+    run: Callable[[Consumer], object],
+    others: Sequence[Consumer] = (),
+) -> dict[str, FloatArray]:
+    """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
+    scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
+    if labelled is not None:
+        scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
+    consumers = *scorers, *others
+
+    def show(block: AttentionBlock) -> None:
+        for consumer in consumers:
+            consumer(block)
+
+    run(show)
+    return {name: sums for scorer in scorers for name, sums in scorer.sums().items()}

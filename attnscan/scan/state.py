@@ -6,24 +6,31 @@ numbers hang on: the model by its fingerprint, the options, the versions of what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record
+from attnscan.results.behaviour import Labels
 from attnscan.results.heads import HeadScores
+from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.blocks import Adding, Blocks
+from attnscan.scoring.blocks import Blocks, PairSums, added
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.relation_sums import RelationSums, syntax_of
 
-_NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
+Sums = Mapping[str, Blocks]
+"""Sums over pairs by name: `told`, which scores and labels are told by; with `split`, `ranked`, which heads are ranked
+by; of sentences with trees instead of both, the fields of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -32,26 +39,18 @@ Drawn = tuple[str, Place, Pair]
 class Seen:
     """What a scan has read so far, apart from the sums."""
 
-    read: int = 0
-    """Records, those that were skipped included."""
+    read: int = 0  # records, those that were skipped included
     truncated: int = 0
     skipped: int = 0
-    tokens: int = 0
-    """Of the pairs that were scored, as the model reads them."""
-    digest: str = ""
-    """The sum, modulo 2**256, of the hashes of all records: the same in any order. 64 hexadecimal digits, or none."""
-    sample: tuple[Drawn, ...] = ()
-    """The pairs that `predictive` asks about."""
+    tokens: int = 0  # of the pairs that were scored, as the model reads them
+    digest: str = ""  # the sum of the hashes of all records, the same in any order: 64 hexadecimal digits, or none
+    sample: tuple[Drawn, ...] = ()  # the pairs that `predictive` asks about
 
     @property
     def signature_fields(self) -> dict[str, Any]:
         """What a signature says of it, by the names of its fields."""
-        return {
-            "input_hash": self.digest,
-            "pairs_read": self.read,
-            "pairs_truncated": self.truncated,
-            "pairs_skipped": self.skipped,
-        }
+        counts = {"pairs_read": self.read, "pairs_truncated": self.truncated, "pairs_skipped": self.skipped}
+        return {"input_hash": self.digest, **counts}
 
     def and_then(
         self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
@@ -59,8 +58,7 @@ class Seen:
         """What has been read one record later."""
         pair = record.pair
         drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
-        later = Seen(1, int(truncated), int(skipped), tokens, pair.key, drawn)
-        return self.joined(later, options.sampled_pairs)
+        return self.joined(Seen(1, int(truncated), int(skipped), tokens, pair.key, drawn), options.sampled_pairs)
 
     def joined(self, other: Seen, most: int) -> Seen:
         """What has been read by both, with a sample of at most so many pairs."""
@@ -75,9 +73,6 @@ class Seen:
             digest=f"{(int(self.digest or '0', 16) + int(other.digest or '0', 16)) % _DIGESTS:064x}",
             sample=sample,
         )
-
-
-NOTHING = Seen()
 
 
 def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
@@ -102,46 +97,30 @@ def no_pair(purpose: str) -> InputError:
     return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
 
 
-@dataclass(frozen=True)
-class ScanSums(Adding):
-    """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
+def scores_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Scores:
+    """The scores of every head of layers with these numbers, by sums of pairs."""
+    return scores_of(sums, [pattern.scored for pattern in options.patterns], options.kind, tuple(layers))
 
-    told: Blocks | None = None
-    """As `Scorer.sums` and, for labels, `ClassScorer.sums` name them."""
-    ranked: Blocks | None = None
-    """Likewise; None unless options say `split`."""
-    relations: RelationSums | None = None
-    """In place of all others: of sentences with trees; None unless options say `relations`."""
 
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """How many layers and heads the sums are of; None if nothing has been summed."""
-        if self.relations is not None:
-            return self.relations.shape
-        scores = self.told or self.ranked
-        if scores is None:
-            return None
-        layers, heads = scores.sums["entropy"].shape[1:3]
-        return layers, heads
+def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Labels:
+    """What every head does, with its scores, by sums of pairs."""
+    scores, units = scores_by(sums, options, layers), units_of(sums, options.reading)
+    return labels_of(scores, units, options.reading, options.threshold, options.seed)
 
 
 @dataclass(frozen=True)
 class ScanState:
     """What a scan has summed, and which pairs it has seen; one of no pairs adds nothing."""
 
-    options: ScanOptions
-    """What was computed, and the model as every machine finds it; None for one in memory."""
+    options: ScanOptions  # what was computed, and the model as every machine finds it; None for one in memory
     seen: Seen = field(default_factory=Seen)
-    """The pairs."""
-    sums: ScanSums = field(default_factory=ScanSums)
-    """Sums over the pairs."""
-    signature: Signature | None = None
-    """Of the model as it ran; None while that is not asked for, and where no pair was scored."""
+    sums: Sums = field(default_factory=dict)
+    signature: Signature | None = None  # of the model as it ran; None until that is asked for, or without a pair
 
     def __getstate__(self) -> dict[str, Any]:
         """Without functions of one's own, which another process need not find; ranking needs their names alone."""
         patterns = [
-            pattern if pattern in ALL_PATTERNS else replace(pattern, target=_elsewhere)
+            pattern if pattern in ALL_PATTERNS else replace(pattern, target=_no_target)
             for pattern in self.options.patterns
         ]
         return {**vars(self), "options": replace(self.options, patterns=tuple(patterns))}
@@ -154,7 +133,7 @@ class ScanState:
         if other.signature is not None:
             self.check(other.signature)
         seen = self.seen.joined(other.seen, self.options.sampled_pairs)
-        return ScanState(self.options, seen, self.sums + other.sums, self.signature or other.signature)
+        return ScanState(self.options, seen, added(self.sums, other.sums), self.signature or other.signature)
 
     def __radd__(self, other: int) -> ScanState:
         """For `sum`, which begins with 0."""
@@ -163,13 +142,13 @@ class ScanState:
     @property
     def asks(self) -> bool:
         """Whether `predictive` has yet to be asked of the sample."""
-        asked = self.signature is not None and self.signature.predictive != "off"
-        return asked and len(self.seen.sample) > 0
+        return self.signature is not None and self.signature.predictive != "off" and len(self.seen.sample) > 0
 
     def check(self, signature: Signature) -> None:
         """Raises: EngineError if it is of another model, of other versions or of another device."""
         if self.signature is not None:
-            _check_same(_ran(self.signature), _ran(signature))
+            anywhere = {"model": "", "revision": None}  # the fingerprint tells the model, whatever its name and place
+            _check_same(asdict(self.signature) | anywhere, asdict(signature) | anywhere)
 
     def syntax(self) -> Syntax:
         """Every head against the trees that were read.
@@ -179,50 +158,38 @@ class ScanState:
         """
         if self.options.relations is None:
             raise OptionError("the shard is of patterns", "give it to `finish`, or make one with `relations`")
-        if self.signature is None or self.sums.relations is None:
+        if self.signature is None or not self.sums:
             raise InputError("no sentence of the treebank is left", "choose what happens to long ones with --on-long")
         signature = replace(self.signature, **self.seen.signature_fields)
-        return syntax_of(self.sums.relations, signature, among=self.options.reading.among_words)
+        return syntax_of(RelationSums(**self.sums), signature, among=self.options.reading.among_words)
 
-    def ranking(self, asked: ScanSums | None = None) -> HeadScores:
+    def ranking(self, asked: Sums | None = None) -> HeadScores:
         """Every head ranked, with what was `asked` for predictive added.
 
         Raises: OptionError if the sums are of trees; InputError if no pair was scored, or with `split` none in one of
         the halves.
         """
-        if self.options.relations is not None:
+        options, sums = self.options, added(self.sums, asked)
+        if options.relations is not None:
             raise OptionError("the shard is of a treebank", "give it to `syntax`")
-        sums, options = self.sums if asked is None else self.sums + asked, self.options
-        if self.signature is None or sums.shape is None:
+        if self.signature is None or not sums:
             raise no_pair("to score")
-        if sums.told is None or (options.split and sums.ranked is None):
+        if len(sums) < 1 + options.split:
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
-        scored, blocks = [pattern.scored for pattern in options.patterns], sums.told.sums
-        scores, labels_by = scores_of(blocks, scored, options.kind, signature.layers), {}
-        if options.labelled:
-            units = units_of(blocks, options.reading)
-            labels_by[options.reading] = labels_of(scores, units, options.reading, options.threshold, options.seed)
-        ranked = scores_of(sums.ranked.sums, scored, options.kind, signature.layers) if sums.ranked else None
-        return HeadScores(signature, {options.reading.by: scores}, labels_by, ranked)
+        told, layers = sums["told"].sums, signature.layers
+        labels = {options.reading: labels_by(told, options, layers)} if options.labelled else {}
+        scores = labels[options.reading].scores if labels else scores_by(told, options, layers)
+        ranked = scores_by(sums["ranked"].sums, options, layers) if options.split else None
+        return HeadScores(signature, {options.reading.by: scores}, labels, ranked)
 
 
-def _elsewhere(_: EncodedBatch) -> NoReturn:
-    """In place of a function that did not travel."""
-    raise OptionError(
-        "predictive words are scored beside patterns of one's own, whose functions do not travel with shards",
-        "leave out predictive",
-    )
-
-
-def _ran(signature: Signature) -> dict[str, Any]:
-    """What a signature says of the numbers: of the model its fingerprint, whatever its name and place."""
-    return {name: value for name, value in asdict(signature).items() if name not in _NAMES}
+def _no_target(batch: EncodedBatch) -> Tensor:
+    """In place of a function that did not travel; `predictive` alone is asked for behind it."""
+    return torch.zeros_like(batch.same_sentence)
 
 
 def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     if unlike := [f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]:
-        raise EngineError(
-            f"parts of one scan differ: {'; '.join(unlike)}",
-            "use the same model, options and versions on all machines",
-        )
+        what = f"parts of one scan differ: {'; '.join(unlike)}"
+        raise EngineError(what, "use the same model, options and versions on all machines")

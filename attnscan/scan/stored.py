@@ -21,11 +21,10 @@ from attnscan.results.files import write_file
 from attnscan.results.signature import Signature
 from attnscan.scan.local import with_signature
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanState, ScanSums, Seen
+from attnscan.scan.state import ScanState, Seen
 from attnscan.scoring.blocks import Blocks
-from attnscan.scoring.relation_sums import RelationSums
 
-_FORMAT = 20
+_FORMAT = 21
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",
@@ -39,20 +38,12 @@ def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
     state = with_signature(scanner, state)
     assert state.signature is not None
-    about = {
-        "format": _FORMAT,
-        "scan": _about(scanner),
-        "signature": asdict(state.signature),
-        "seen": asdict(state.seen),
-    }
-    arrays: dict[str, Any] = {"about": np.array(json.dumps(about))}
-    of_trees = state.sums.relations
-    whole, documents = (None, None) if of_trees is None else (of_trees.whole, of_trees.documents)
-    every = {"told": state.sums.told, "ranked": state.sums.ranked, "whole": whole, "documents": documents}
-    for name, blocks in every.items():
-        if blocks is not None:
-            arrays |= {f"{name}.keys": blocks.keys, f"{name}.limits": np.array([blocks.most, blocks.bits])}
-            arrays |= {f"{name}.sums.{key}": values for key, values in blocks.sums.items()}
+    parts = {name: {"most": blocks.most, "bits": blocks.bits} for name, blocks in state.sums.items()}
+    about = {"format": _FORMAT, "scan": _about(scanner), "seen": asdict(state.seen), "parts": parts}
+    arrays: dict[str, Any] = {"about": np.array(json.dumps(about | {"signature": asdict(state.signature)}))}
+    for part, blocks in state.sums.items():
+        arrays[f"{part}.keys"] = blocks.keys
+        arrays |= {f"{part}.sums.{name}": values for name, values in blocks.sums.items()}
     np.savez(file := BytesIO(), allow_pickle=False, **arrays)
     write_file(path, file.getvalue())
 
@@ -69,22 +60,28 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
         if about["format"] != _FORMAT:
             raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
         _check_about(path, about["scan"], _about(scanner))
-        layers = tuple(about["signature"].pop("layers"))
-        told, ranked, whole, documents = (_blocks(arrays, name) for name in ("told", "ranked", "whole", "documents"))
-        relations = None if whole is None or documents is None else RelationSums(whole, documents)
-        signature = Signature(**about["signature"], layers=layers)
-        drawn = about["seen"].pop("sample")
-        sample = (
-            (key, Place(**place), Pair(*(Sentence(**text) for text in pair["sentences"]))) for key, place, pair in drawn
+        signature = Signature(**about["signature"] | {"layers": tuple(about["signature"]["layers"])})
+        sample = tuple(
+            (key, Place(**place), Pair(*(Sentence(**text) for text in pair["sentences"])))
+            for key, place, pair in about["seen"].pop("sample")
         )
-        seen = Seen(**about["seen"], sample=tuple(sample))
-        return ScanState(scanner.options, seen, ScanSums(told, ranked, relations), signature)
+        sums = {part: _blocks(arrays, part, limits) for part, limits in about["parts"].items()}
+        return ScanState(scanner.options, Seen(**about["seen"], sample=sample), sums, signature)
     except StateError:
         raise
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception:  # parsing a damaged file fails in any way
         raise StateError(f"{path} is not a valid state file", "remove it to start anew") from None
+
+
+def _blocks(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> Blocks:
+    """The sums of a part of a state. Raises: ValueError if they are damaged."""
+    keys, start = arrays[f"{part}.keys"], f"{part}.sums."
+    sums = {name.removeprefix(start): values for name, values in arrays.items() if name.startswith(start)}
+    if any(len(values) != len(keys) or not np.isfinite(values).all() for values in sums.values()):
+        raise ValueError(f"{part} is damaged")
+    return Blocks(keys, sums, **limits)
 
 
 def _about(scanner: Scanner) -> dict[str, Any]:
@@ -103,14 +100,3 @@ def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any])
             raise StateError(f"{path} {what}", "name the model that it was begun with, or another --state file")
         what = f"belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}"
         raise StateError(f"{path} {what}", "give the same options, or another --state file")
-
-
-def _blocks(arrays: Mapping[str, Any], name: str) -> Blocks | None:
-    """The blocks that a file has by a name. Raises: ValueError if they are damaged."""
-    if f"{name}.keys" not in arrays:
-        return None
-    keys, (most, bits), start = arrays[f"{name}.keys"], arrays[f"{name}.limits"].tolist(), f"{name}.sums."
-    sums = {key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)}
-    if any(len(values) != len(keys) or not np.isfinite(values).all() for values in sums.values()):
-        raise ValueError(f"{name} is damaged")
-    return Blocks(keys, sums, most, bits)

@@ -67,12 +67,12 @@ class Targets:
         """
         targets = []
         for pattern in self.patterns:
-            if pattern.target is None:
+            if self.only is not None and pattern.id not in self.only:
+                matrix = torch.zeros_like(batch.same_sentence)
+            elif pattern.target is None:
                 matrix = self._helpers(batch)
             else:
                 matrix = pattern.target(batch) if pattern in ALL_PATTERNS else _own_target(pattern, batch)
-            if self.only is not None and pattern.id not in self.only:
-                matrix = torch.zeros_like(matrix)
             if batch.visible is not None:
                 matrix = _seen(matrix, batch.visible, even=pattern.even)
             targets.append(matrix)

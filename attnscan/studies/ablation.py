@@ -27,7 +27,7 @@ from attnscan.results.behaviour import resting_on
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray, followed
 from attnscan.results.terms import RESTING
-from attnscan.scan.local import OnBad, batches_of, finished, scan, tokens_of
+from attnscan.scan.local import OnBad, batches_of, finished, scan
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
@@ -56,7 +56,7 @@ def ablate(
     """
     scanner = scanner.exact()
     scanner.tell("trying whether heads can be switched off")  # found out before a long run
-    scanner.tap.output(scanner.collate([scanner.encode(scanner.trial)]).model_inputs, lambda _layer, _output: None)
+    scanner.tap.output(scanner.probe(), lambda _layer, _output: None)
     sets, chosen_by, seen = requested_sets(scanner, read, request, on_bad)
     grid, seed, kind = scanner.grid(), scanner.options.seed, scanner.options.kind
     words, labelled = scanner.with_options(unit="word", by=None), dict[tuple[str, ...], Record]()
@@ -173,7 +173,7 @@ def _lost(
     room, device, quantities = loaded.room(scanner.options.batch_tokens), loaded.device, QUANTITIES[loss.name]
     pieces = list[Piece]()
     for batch in batches([replace(question.input, number=at) for at, question in enumerate(asked)], room):
-        rows, at_once = range(len(batch) * len(off)), max(1, room // tokens_of(batch[0]))
+        rows, at_once = range(len(batch) * len(off)), max(1, room // len(batch[0].tokens))
         of_batch = collate(batch, loaded.pad_id).to(device).model_inputs
         pieces += [(batch, of_batch, rows[at : at + at_once]) for at in range(0, len(rows), at_once)]
 
@@ -192,7 +192,8 @@ def _lost(
         return answers
 
     sums, counts = np.zeros((len(inputs), len(quantities), len(off))), np.zeros((len(inputs), len(quantities)))
-    workers, answers = scanner.workers(len(pieces), max(map(tokens_of, inputs), default=1)), list[Tensor]()
+    longest = max((len(encoded.tokens) for encoded in inputs), default=1)
+    workers, answers = scanner.workers(len(pieces), longest), list[Tensor]()
     doing = f"{quantities[0].name}: {len(off) - 1} sets of heads switched off in turn"
     with tap, closing(side_by_side(workers, pieces, answer)) as answered:
         for done, ((batch, _, rows), some) in enumerate(answered, 1):

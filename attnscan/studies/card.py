@@ -21,11 +21,11 @@ from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.scan.local import OnBad, batches_of
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, pair_sums
 from attnscan.scan.state import no_pair
 from attnscan.scoring.targets import Targets
 from attnscan.studies.comparison import similar
-from attnscan.studies.explanation import columns_of, explain, pair_sums
+from attnscan.studies.explanation import columns_of, explain
 
 LOOKED_AT, EXPLAINED_BY = 128, 16
 """Pairs, at most, that are looked at word by word, and that are read with something changed."""

@@ -32,7 +32,7 @@ def examine(scanner: Scanner) -> Checkpoint:
         "layers": grid.shape[0],
         "heads": grid.shape[1],
         **({"attention_in": grid.layers} if grid.layers else {}),
-        "read_by": scanner.read_by,
+        "read_by": scanner.signature().read_by,
         "template": " ".join(letter for (letter, at), run in runs for _ in (run if at < 0 else "1")),
         "longest_input": loaded.limit if loaded.limit < NO_LIMIT else None,
         "segment_ids": not np.allclose(of_flat["every_key.weight"], sums["every_key.weight"], atol=1e-6),

@@ -11,8 +11,7 @@ logarithm for each key, so of each input some queries are drawn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,19 +22,16 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.related import Relation
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.tokens import Units
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
-from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import Comparison, Similarity
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Reading
 from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match
-from attnscan.scan.local import OnBad, each, skip
+from attnscan.scan.local import OnBad, skip
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, no_pair
-from attnscan.scoring.blocks import Blocks, PairSums, error, ratio, residuals
-from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.targets import Targets
+from attnscan.scan.state import Seen, labels_by, no_pair
+from attnscan.scoring.blocks import Blocks, error, ratio, residuals
 from attnscan.scoring.units import LEAST_LEFT
 from attnscan.studies.passes import drawn, sums_over
 
@@ -54,7 +50,7 @@ def similar(
 
     def compare_heads(inputs: Sequence[EncodedInput]) -> Blocks:
         keeper = RowKeeper(inputs, queries, scanner.options.seed, scanner.options.reading)
-        sums = _labelled_sums(scanner, inputs, keeper)
+        sums = scanner.score(inputs, others=[keeper])
         sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
         sums["queries"] = np.array([[[float(len(own))]] for own in keeper.queries])
         return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
@@ -63,10 +59,9 @@ def similar(
     if total is None or not total.sums["queries"].any():
         raise no_pair("to compare heads by")
     apart, counts = total.sums["apart"], total.sums["queries"]
-    se, labels = error(residuals(apart, counts)), _labels(scanner, total.sums)
-    return Similarity(
-        ratio(apart, counts), se, labels, int(counts.sum()), scanner.signature(**seen.signature_fields), within
-    )
+    labels = labels_by(total.sums, scanner.options, scanner.grid().layers)
+    about = labels, int(counts.sum()), scanner.signature(**seen.signature_fields), within
+    return Similarity(ratio(apart, counts), error(residuals(apart, counts)), *about)
 
 
 def compare(
@@ -81,23 +76,9 @@ def compare(
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
-    same_tokens = scanner_a.loaded.tokenizer.get_vocab() == scanner_b.loaded.tokenizer.get_vocab()
-    same_tokens &= scanner_a.encode(_PROBE).model_inputs == scanner_b.encode(_PROBE).model_inputs
-    if match == "nearest" and not same_tokens:
-        names = " and ".join(own.loaded.source.name for own in (scanner_a, scanner_b))
-        what = f"{names} use different tokens, so their weights cannot be compared"
-        raise ModelError(what, "leave out --match nearest, or compare models of one tokenizer")
-    if match == "place" and scanner_a.grid() != scanner_b.grid():
-        what = f"the two models have {scanner_a.grid()} and {scanner_b.grid()} heads, which have no places in common"
-        raise ModelError(what, "--match nearest finds the most similar head of each, in models of one tokenizer")
-    relation, alike = None, "only identical words count: the two models use different tokens."
-    if scanner_a.relation is None or scanner_b.relation is None:
-        alike = "only identical words count: --no-related."
-    elif same_tokens:
-        relation = _related_by_both(scanner_a.relation, scanner_b.relation)
-        alike = "words are related where the embeddings of both models say so."
+    relation, alike = _in_common(scanner_a, scanner_b, match)
     a, b = (own.with_options(labelled=True).exact().changed(relation=relation) for own in (scanner_a, scanner_b))
-    options, skipped = a.options, Seen()
+    options, skipped, nearest = a.options, Seen(), match == "nearest"
 
     def read_by_b() -> Iterator[Record]:
         nonlocal skipped
@@ -106,69 +87,66 @@ def compare(
                 what = f"{record.where} has no target, and each of the two models would write another"
                 raise InputError(what, "give pairs of source and target")
             (encoded,) = b.encode_all([record.pair])
-            if not isinstance(encoded, InputError):
+            if isinstance(encoded, InputError):
+                skip(record, encoded, b.options, on_bad)
+                skipped = skipped.and_then(record, options, skipped=True)
+            else:
                 yield record
-                continue
-            skip(record, encoded, b.options, on_bad)
-            skipped = skipped.and_then(record, options, skipped=True)
 
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
         sums, keepers = dict[str, Any](), list[RowKeeper]()
         for model, scanner in zip("ab", (a, b), strict=True):
             own = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
-            keepers.append(RowKeeper(own, QUERIES if match == "nearest" else 0, options.seed, options.reading))
-            of_model = _labelled_sums(scanner, own, *(keepers[-1:] if match == "nearest" else []))
-            sums |= {f"{model}.{name}": values for name, values in of_model.items()}
-        of_both = zip(*(keeper.rows() for keeper in keepers), strict=True) if match == "nearest" else ()
+            keepers += [RowKeeper(own, QUERIES, options.seed, options.reading)] if nearest else []
+            sums |= {f"{model}.{name}": values for name, values in scanner.score(own, others=keepers[-1:]).items()}
+        of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]
-        asked = sum(map(len, keepers[0].queries))
+        asked = sum(map(len, keepers[0].queries)) if nearest else 0
         return {"blocks": Blocks.of([own.known_pair.key for own in inputs], sums), "apart": sum(apart), "asked": asked}
 
     total, seen = sums_over(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
     if total is None:
         raise no_pair("that both models read")
-    sums = total["blocks"].sums
-    ours, theirs = ({name[2:]: values for name, values in sums.items() if name[0] == model} for model in "ab")
-    labels, shape, heads = (_labels(a, ours), _labels(b, theirs)), a.grid().shape, len(a.grid())
+    labels = []
+    for model, scanner in zip("ab", (a, b), strict=True):
+        sums = {name[2:]: values for name, values in total["blocks"].sums.items() if name[0] == model}
+        labels.append(labels_by(sums, options, scanner.grid().layers))
+    shape, heads = a.grid().shape, len(a.grid())
     matched, divergence = np.moveaxis(np.indices(shape), 0, -1), np.full(shape, np.nan)
-    if match == "nearest":
+    if nearest:
         apart = (total["apart"][:heads, heads:] / total["asked"]).numpy()
         matched = np.stack(np.unravel_index(apart.argmin(1).reshape(shape), b.grid().shape), -1)
         divergence = apart.min(1).reshape(shape)
-    residual_a, residual_b = (own.table.residual for own in labels)
-    assert residual_a is not None and residual_b is not None
+    residual_a, residual_b = (cast(FloatArray, own.table.residual) for own in labels)
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
-    both = seen.joined(skipped, 0).signature_fields
-    signature_a, signature_b = (scanner.signature(**both) for scanner in (a, b))
-    return Comparison(labels, se, matched, divergence, match, (signature_a, signature_b), least, alike)
+    counts = seen.joined(skipped, 0).signature_fields
+    signature_a, signature_b = (scanner.signature(**counts) for scanner in (a, b))
+    about = match, (signature_a, signature_b), least, alike
+    return Comparison((labels[0], labels[1]), se, matched, divergence, *about)
 
 
-def _related_by_both(first: Relation, second: Relation) -> Relation:
-    """Words are related where both of two models say so."""
+def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, str]:
+    """Which words are related in both models, and in words how. Raises: ModelError if heads cannot be matched."""
+    same_tokens = a.loaded.tokenizer.get_vocab() == b.loaded.tokenizer.get_vocab()
+    same_tokens &= a.encode(_PROBE).model_inputs == b.encode(_PROBE).model_inputs
+    if match == "nearest" and not same_tokens:
+        names = f"{a.loaded.source.name} and {b.loaded.source.name}"
+        what = f"{names} use different tokens, so their weights cannot be compared"
+        raise ModelError(what, "leave out --match nearest, or compare models of one tokenizer")
+    if match == "place" and a.grid() != b.grid():
+        what = f"the two models have {a.grid()} and {b.grid()} heads, which have no places in common"
+        raise ModelError(what, "--match nearest finds the most similar head of each, in models of one tokenizer")
+    if a.relation is None or b.relation is None:
+        return None, "only identical words count: --no-related."
+    if not same_tokens:
+        return None, "only identical words count: the two models use different tokens."
+    first, second = a.relation, b.relation
 
     def related(inputs: Sequence[Units]) -> Tensor:
         ours = first(inputs)
         return ours & second(inputs).to(ours.device)
 
-    return related
-
-
-def _labelled_sums(scanner: Scanner, inputs: Sequence[EncodedInput], *others: Consumer) -> dict[str, Any]:
-    """Each input's own sums for scores and labels; `others` see the attention as well."""
-    classes = list[ClassScorer]()
-
-    def beside(targets: Targets) -> Consumer:
-        classes.append(ClassScorer(targets.units, special=not scanner.options.reading.among_words))
-        return partial(each, (*others, *classes))
-
-    return {**scanner.score(inputs, also=beside), **classes[0].sums()}
-
-
-def _labels(scanner: Scanner, sums: PairSums) -> Labels:
-    """What every head does, with its scores, by sums over pairs."""
-    options, grid = scanner.options, scanner.grid()
-    scores = scores_of(sums, [pattern.scored for pattern in options.patterns], options.kind, grid.layers)
-    return labels_of(scores, units_of(sums, options.reading), options.reading, options.threshold, options.seed)
+    return related, "words are related where the embeddings of both models say so."
 
 
 class RowKeeper:

@@ -5,7 +5,7 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,22 +14,19 @@ import numpy as np
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionKeeper, Consumer
+from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.behaviour import Labels
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Reading
-from attnscan.scan.local import OnBad, each
+from attnscan.scan.local import OnBad
 from attnscan.scan.one_input import classify
 from attnscan.scan.options import silent
-from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import no_pair
+from attnscan.scan.scanner import Scanner, pair_sums
+from attnscan.scan.state import labels_by, no_pair
 from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
-from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import Positions, changeable, changed_runs
@@ -61,12 +58,8 @@ def explain(
         not_available = {SHUFFLED: "there are no two words to shuffle", **not_available}
     if sums["neurons"] is None and neurons:
         not_available["neurons"] = "this architecture shows no queries and keys"
-    scored = [pattern.scored for pattern in options.patterns]
-    names = (*(known.id for known in scored), *habits_of(special=not options.reading.among_words)[0])
-    if labels is None:
-        pairs = sums["pairs"].sums
-        scores = scores_of(pairs, scored, options.kind, grid.layers)
-        labels = labels_of(scores, units_of(pairs, options.reading), options.reading, options.threshold, options.seed)
+    names = (*(known.id for known in options.patterns), *habits_of(special=not options.reading.among_words)[0])
+    labels = labels or labels_by(sums["pairs"].sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
     if sums["neurons"] is not None:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -119,16 +112,6 @@ def _measure(
         "neurons": neurons[0].sums() if neurons else None,
         "moved": sum(sum(s >= 0 for s in encoded.sentence[: encoded.source or None]) > 1 for encoded in inputs),
     }
-
-
-def pair_sums(
-    targets: Targets, reading: Reading, run: Callable[[Consumer], None], beside: Sequence[Consumer] = ()
-) -> dict[str, FloatArray]:
-    """Each pair's sums for scores and for habits, from a run that is shown to `beside` as well."""
-    scorer = Scorer(targets)
-    classes = ClassScorer(targets.units, special=not reading.among_words)
-    run(partial(each, (scorer, classes, *beside)))
-    return scorer.sums() | classes.sums()
 
 
 def columns_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:

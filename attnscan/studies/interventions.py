@@ -20,7 +20,6 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
-from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.grid import AttentionKind
@@ -85,7 +84,7 @@ def positions_of(scanner: Scanner) -> Positions:
 
     Raises: ModelError if no change of positions is seen to change attention, or one does not reach all that tells it.
     """
-    kind, inputs = scanner.options.kind, _probe(scanner)
+    kind, inputs = scanner.options.kind, scanner.probe(_TEXT)
     ids = inputs["input_ids"]
     in_order = torch.arange(ids.shape[1], device=ids.device)[None]
     other = torch.cat([in_order[:, :1], in_order[:, 1:-1].flip(1), in_order[:, -1:]], 1)
@@ -124,12 +123,6 @@ def _unevenness(blocks: Sequence[AttentionBlock]) -> float:
         most, least = block.weights.masked_fill(hidden, 0).amax(-1), block.weights.masked_fill(hidden, 1).amin(-1)
         spread = max(spread, float((most - least).max()))
     return spread
-
-
-def _probe(scanner: Scanner) -> ModelInputs:
-    """A few words, on which changes are tried."""
-    pair = Pair(_TEXT) if scanner.options.kind is AttentionKind.ONLY else Pair(_TEXT, _TEXT)
-    return scanner.collate([scanner.encode(pair)]).model_inputs
 
 
 def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
@@ -183,7 +176,7 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str:
 
 def changeable(scanner: Scanner) -> tuple[Positions | None, dict[str, str]]:
     """How a scanner's model is read at other positions, and why not all of `CAUSES` can be tried, by their names."""
-    fixed = why_no_segments(scanner.loaded.model, _probe(scanner))
+    fixed = why_no_segments(scanner.loaded.model, scanner.probe(_TEXT))
     not_available = dict.fromkeys(SEGMENTS, fixed) if fixed else {}
     try:
         return positions_of(scanner), not_available

@@ -6,7 +6,6 @@ Draws go by a seed and numbers, such as an input's token ids, never by its place
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.scan.local import OnBad, batches_of, worked
+from attnscan.scan.local import OnBad, work_through
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.scoring.blocks import added
@@ -29,12 +28,13 @@ def sums_over(
     others: Sequence[Scanner] = (),
 ) -> tuple[Any, Seen]:
     """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
-    total, seen, done = None, Seen(), 0
-    with closing(worked(scanner, work, batches_of(scanner, records, on_bad), others)) as results:
-        for batch, now, result in results:
-            total = total if result is None else added(total, result)
-            seen, done = (seen, done + len(batch)) if now is None else (now, now.read)
-            scanner.tell(doing, done)
+    total, seen = None, Seen()
+
+    def take(_batch: object, result: Any, now: Seen | None) -> None:
+        nonlocal total, seen
+        total, seen = added(total, result), now or seen
+
+    work_through(scanner, records, work, take, doing, on_bad, others=others)
     return total, seen
 
 

@@ -67,8 +67,7 @@ class Trials:
         if loaded.tokenizer.mask_token_id is None:
             self.available["hidden"] = "the model has no mask token"
         try:
-            probe = scanner.collate([scanner.encode(scanner.trial)]).model_inputs
-            scanner.exact().tap.output(probe, partial(_switch_off, _NOTHING))
+            scanner.exact().tap.output(scanner.probe(), partial(_switch_off, _NOTHING))
         except CaptureError as error:
             self.available["off"] = error.what
         for kind, name in _HEADS.items():
@@ -96,7 +95,7 @@ class Trials:
             mask = tokenizer.mask_token_id
             encoded = encoded.hiding(change.hidden, mask, *token_texts(tokenizer, [mask]))
         order = shuffled([written], len(written.tokens), scanner.options.seed).to(scanner.loaded.device)
-        reading = InputReading(scanner, pair, encoded, scanner.helps([encoded]), keep=True)
+        reading = InputReading(scanner, pair, encoded, keep=True)
         inputs, restore, _ = self._changed(reading.batch.model_inputs, change, order)
         reading.run(inputs, partial(_switch_off, change) if change.off else None, restore)
         result, notes = reading.result(), change.notes(written.tokens, scanner.options.seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,9 @@ from attnscan.scan import local as reading
 from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.state import ScanState, Sums
 from attnscan.scan.stored import load_state, save_state
+from attnscan.scoring.blocks import added
 
 DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]
 LABELLED = replace(BUNDLED, labelled=True, predictive="off")
@@ -33,7 +33,7 @@ def _ranking(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
         return ranked(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
-def _sums(options: ScanOptions, pairs: list[Pair]) -> ScanSums:
+def _sums(options: ScanOptions, pairs: list[Pair]) -> Sums:
     with Scanner(options) as scanner:
         return states_of(scanner, records_of(pairs))[-1].sums
 
@@ -64,7 +64,7 @@ def test_batches_order_and_shards_change_nothing(more: dict[str, object]) -> Non
         whole = ranked(scanner, states_of(scanner, records_of(few))[-1])
     for batch_tokens, pairs in ((1, few), (10_000, few[::-1])):
         _assert_equal(_ranking(replace(options, batch_tokens=batch_tokens), pairs).labels, whole.labels)
-    shards = reduce(add, [_sums(options, few[i::3]) for i in range(3)])
+    shards = reduce(added, [_sums(options, few[i::3]) for i in range(3)])
     with Scanner(options) as scanner:
         _assert_equal(ScanState(options, sums=shards, signature=whole.signature).ranking().labels, whole.labels)
 

@@ -57,7 +57,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
             for name in ("told", "ranked"):
-                assert_equal_sums(getattr(after.sums, name), getattr(states[-1].sums, name), 0)
+                assert_equal_sums(after.sums[name], states[-1].sums[name], 0)
 
 
 def test_the_sample_of_a_state_has_its_words(options: ScanOptions, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
         for at in draw.choices(range(len(whole)), k=60):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
             with suppress(StateError):  # or it was a byte that says nothing, such as of the time
-                assert_equal_sums(load_state(path, scanner).sums.told, state.sums.told, 0)
+                assert_equal_sums(load_state(path, scanner).sums["told"], state.sums["told"], 0)
         about = json.loads(str(dict(np.load(io.BytesIO(whole)))["about"]))
         others = [{name: value for name, value in about.items() if name != missing} for missing in about]
         for other in others:

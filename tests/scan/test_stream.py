@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from scans import RECORDS, ranked, states_of
 
-from attnscan.errors import InputError, PairsError
-from attnscan.inputs.sentence import Pair, Record
 from attnscan.scan import local as reading
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
@@ -52,25 +50,6 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
             own = numbers[-1]
             scan(scanner, RECORDS, on_pairs=lambda places, _, own=own: own.extend(place.row for place in places))
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
-
-
-def test_an_error_of_the_reader_comes_behind_that_of_a_record_before_it(options: ScanOptions) -> None:
-    """Though records are read in runs that are tokenized at once; and what comes before either is found."""
-
-    def read(bad: bool) -> Iterator[Record]:
-        yield from RECORDS[:3]
-        if bad:
-            yield Record(Pair("\u200b"), "line 5")
-        raise PairsError("line 7 is cut", "mend it")
-
-    with Scanner(options) as scanner:
-        for bad, told in ((True, "line 5: the tokenizer finds no word"), (False, "line 7 is cut")):
-            with pytest.raises(InputError, match=told):
-                scan(scanner, read(bad))
-        skipped: list[InputError] = []
-        with pytest.raises(PairsError, match="line 7 is cut"):
-            scan(scanner, read(True), on_bad=skipped.append)
-        assert len(skipped) == 1 and str(skipped[0]).startswith("line 5")
 
 
 def test_the_model_is_as_it_was_after_a_scan(toy: str, threads: Callable[[int], None]) -> None:

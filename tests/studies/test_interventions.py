@@ -16,7 +16,6 @@ from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
 from attnscan.results.grid import AttentionKind
 from attnscan.scoring.blocks import Blocks, error, residuals
-from attnscan.studies import interventions
 from attnscan.studies.explanation import _numbers
 from attnscan.studies.interventions import Positions, Restore, as_it_comes, positions_of, shuffled
 
@@ -46,25 +45,22 @@ IN_ORDER = torch.arange(12)[None]
 OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]], 1)
 
 
-def _found(tap: Tap, monkeypatch: pytest.MonkeyPatch, probe: dict[str, torch.Tensor] = SMALL) -> Positions:
+def _found(tap: Tap) -> Positions:
     """How a model is read at other positions, tried on a probe without a tokenizer."""
-    monkeypatch.setattr(interventions, "_probe", lambda _: probe)
     options, loaded = SimpleNamespace(kind=AttentionKind.ONLY), SimpleNamespace(model=tap.model)
-    scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap)
+    scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap, probe=lambda _: SMALL)
     return positions_of(scanner)
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
-def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
     """The order that things stand in changes nothing; another changes the weights of models that have positions."""
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         if family in NOT_MOVED:
             with pytest.raises(ModelError):
-                _found(tap, monkeypatch)
+                _found(tap)
             return
-        positions, plain = _found(tap, monkeypatch), _weights(tap, SMALL)
+        positions, plain = _found(tap), _weights(tap, SMALL)
         assert_allclose(_weights(tap, *positions.moved(SMALL, IN_ORDER)), plain, atol=1e-6)
         moved = _weights(tap, *positions.moved(SMALL, OTHER))
     assert (moved - plain).abs().max() > 1e-5
@@ -100,7 +96,7 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
             assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 
-def test_positions_that_are_told_twice_are_not_half_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_that_are_told_twice_are_not_half_changed() -> None:
     """A causal model with position embeddings whose second layer is biased by distance as well."""
     model = tiny_model("gpt2", TAPPED["gpt2"])
 
@@ -109,17 +105,17 @@ def test_positions_that_are_told_twice_are_not_half_changed(monkeypatch: pytest.
         return given, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
 
     with Tap(model) as tap:
-        assert not _found(tap, monkeypatch).by_words
+        assert not _found(tap).by_words
         model.h[1].attn.register_forward_pre_hook(closer, with_kwargs=True)
         with pytest.raises(ModelError, match="more than position ids"):
-            _found(tap, monkeypatch)
+            _found(tap)
 
 
-def test_a_model_without_positions_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_positions_is_said_to_have_none() -> None:
     model = tiny_model("bert", TAPPED["bert"])
     torch.nn.init.zeros_(model.embeddings.position_embeddings.weight)
     with Tap(model) as tap, pytest.raises(ModelError, match="stays the same wherever words stand"):
-        _found(tap, monkeypatch)
+        _found(tap)
 
 
 N = np.array([3.0, 5.0, 2.0])

@@ -51,7 +51,7 @@ def _loop(scanner: Scanner) -> np.ndarray:
     total, n = np.zeros((8, 8)), 0
     for pair in PAIRS:
         encoded, keeper = scanner.encode(pair), AttentionKeeper()
-        scanner.score([encoded], also=lambda _, own=keeper: own)
+        scanner.score([encoded], others=[keeper])
         weights = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1).astype(float)
         for query in (place for place, sentence in enumerate(encoded.sentence) if sentence >= 0):
             n += 1

@@ -99,8 +99,7 @@ def state_kind(scanner: Scanner) -> Kind:
 
     def read_state(path: Path) -> Any:
         loaded: ScanState = load_state(path, scanner)
-        told = loaded.sums.told
-        assert told is not None
+        told = loaded.sums["told"]
         return loaded.seen, told.sums["every_key.weight"].tolist(), told.sums["rows"].tolist()
 
     return Kind("state.json", lambda path: save_state(path, state, scanner), read_state, detects=True)
