@@ -199,12 +199,12 @@ class EncodedBatch:
         start, end = self.special & (before == 0), self.special & (after == 0)
         return start, self.special & ~start & ~end, end
 
-    @cached_property
+    @property
     def same_sentence(self) -> Tensor:
         """Both are words, of one sentence, and the query may see the key. Shape: [batch, query, key], bool."""
         return self._both(self.word) & self._equal(self.sentence)
 
-    @cached_property
+    @property
     def alike(self) -> Tensor:
         """Both are words with a letter or digit, identical or related, and the query may see the key.
 

@@ -149,6 +149,7 @@ class _Run:
             of_heads = query.new_zeros((*query.shape[:-1], value.shape[-1]))  # also of padding, which no block reaches
             for block in self._marked(layer, self._computed(layer, of_heads, query, key, value, mask, **rest)):
                 self.consume(block)
+                del block  # of a long input, as large as all else: the next is made where it was
             output = of_heads.transpose(1, 2)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
@@ -168,6 +169,7 @@ class _Run:
         for block in blocks:
             self.consuming = True
             yield block
+            del block
             self.consuming = False
         if layer == self.tap.calls.grid.shape[0] - 1:
             raise _Finished
@@ -203,6 +205,7 @@ class _Run:
             of_block = weights, visible, query[of_queries], key[of_keys], scaling, logits, value[of_keys]
             of_heads = None if last else output[of_queries]
             yield AttentionBlock(self.tap.calls.grid, layer, inputs, heads, *of_block, output=of_heads)
+            del logits, weights, of_block
 
     def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
         """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
@@ -217,7 +220,9 @@ class _Run:
                 if mask.dtype == torch.bool:
                     added = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, _LEAST)
                 visible = (added > _HIDDEN).any(1).expand(shape)
-                added = added.float().clip(_LEAST).expand(shape[0], -1, shape[1], -1)
+                if added.dtype != torch.float32 or added.amin() < _LEAST:  # as a rule it is ready, and large
+                    added = added.float().clip(_LEAST)
+                added = added.expand(shape[0], -1, shape[1], -1)
                 empty = [not added[i, :, :rows, :columns].any() for i, (rows, columns) in enumerate(self.sizes)]
             if self.tap.kind is AttentionKind.CROSS:
                 visible = of_both_texts(visible, self.sizes)

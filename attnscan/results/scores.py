@@ -38,7 +38,7 @@ class ScoreTable:
         """(score - chance) / (1 - chance): 0 at chance, 1 at perfect; NaN where chance is 1."""
         with np.errstate(invalid="ignore", divide="ignore"):
             above = (self.score - self.chance) / (1 - self.chance)
-        return np.where(self.chance < 1 - 1e-9, above, np.nan)
+        return np.where(self.chance < 1 - 1e-6, above, np.nan)  # of 32-bit weights: nearer is rounding
 
     @cached_property
     def interval(self) -> tuple[FloatArray, FloatArray]:

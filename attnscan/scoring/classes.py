@@ -18,7 +18,6 @@ from attnscan.results.behaviour import CLASSES
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, UnitBlock, Units, exact
 
-_QUERIES = 1024  # whose classes are made 64-bit indices at a time, which take twice the memory of weights
 _DISTANCES = {
     "itself": (0, 0),
     "next": (1, 1),
@@ -34,12 +33,12 @@ _DISTANCES = {
 
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
-    """The class of every word-query and key, by its place in `CLASSES`; -1 for a query or a key that is in none.
+    """The class of every word-query and key, by its place in `CLASSES`; the number behind the last for all others.
 
     Shape: [batch, query, key], int8.
     """
     offset, sentence, asked = batch.offset, batch.sentence, batch.word[:, batch.queries, None]
-    words = asked & batch.word[:, None, batch.keys]
+    words, alike = asked & batch.word[:, None, batch.keys], batch.alike
     own = words & (sentence[:, batch.queries, None] == sentence[:, None, batch.keys])
     of_keys = {**dict(zip(CLASSES, batch.delimiters, strict=False)), "punctuation": batch.punctuation}
 
@@ -51,10 +50,10 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
             return own & (offset >= least) & (offset <= most)
         if name == "elsewhere":
             return words & ~own
-        return batch.alike & (own if name == "identical" else ~own)
+        return alike & (own if name == "identical" else ~own)
 
-    classes = torch.full(words.shape, -1, dtype=torch.int8, device=words.device)
-    for number, name in reversed(list(enumerate(CLASSES))):  # one at a time: each is as large as a head's weights
+    classes = torch.full(words.shape, len(CLASSES), dtype=torch.int8, device=words.device)
+    for number, name in reversed(list(enumerate(CLASSES))):
         classes.masked_fill_(cells(name), number)
     return classes
 
@@ -63,31 +62,50 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 class _Layout:
     """What some inputs are summed by, under one mask."""
 
-    words: Tensor  # 0 or 1: which keys are. Shape: [batch, 1, 1, key]
-    special: Tensor
-    """0 or 1: which keys are special tokens at the start, in the middle, at the end. Shape: [batch, 1, key, 3]."""
-    marks: Tensor  # 0 or 1: which keys are frequent words, which rare ones. Shape: [batch, 1, key, 2]
-    classes: Tensor  # of cells without one, the number behind the last. Shape: [input, query, key], int8
+    marks: Tensor
+    """0 or 1: which keys count by the reading; which are special tokens at the start, in the middle, at the end; which
+    are frequent words, which rare ones. Shape: [input, 1, key, 6]."""
+    classes: Tensor  # Shape: [input, 1, query, key], int8
 
     @classmethod
-    def of(cls, block: UnitBlock) -> _Layout:
-        """Of some inputs of a batch under their mask."""
-        batch, word = block.batch, block.batch.word
+    def of(cls, batch: EncodedBatch, *, special: bool) -> _Layout:
+        """Of some inputs under their mask; with `special`, every key counts."""
+        word, keys = batch.word, torch.ones_like(batch.word) if special else batch.word
         frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent
         rare = word & ~frequent & ~batch.punctuation & (batch.frequent is not None)
-        masks = (word,), batch.delimiters, (frequent, rare)
-        words, special, marks = (torch.stack(own, -1)[:, None, batch.keys].float() for own in masks)
-        classes = block.as_inputs(class_of_cells(batch))
-        return cls(words.mT, special, marks, classes.where(classes >= 0, len(CLASSES)))
+        marks = torch.stack([keys, *batch.delimiters, frequent, rare], -1)[:, None, batch.keys]
+        return cls(marks.float(), class_of_cells(batch)[:, None])
 
-    def on_columns(self, rows: Tensor) -> Tensor:
-        """Rows on all classes, and on marked words. Shape: [input, head, query, key] -> [..., query, column]."""
-        axis = 0 if rows.shape[2] == 1 else 2  # that of the queries
-        on = rows.new_zeros(*rows.shape[:3], len(CLASSES) + 1)
-        parts = (own.split(_QUERIES, axis) for own in (on, self.classes[:, None], rows))
-        for sums, classes, weights in zip(*parts, strict=True):
-            sums.scatter_add_(3, classes.long().expand_as(weights), weights)
-        return torch.cat([on[..., :-1], rows @ self.marks], -1)
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some heads' rows by the reading. Shape: [input, head, query, ...] each."""
+
+    layout: _Layout
+    weights: Tensor  # as they are, by key
+    eligible: Tensor  # which queries are words that have a row
+    scale: Tensor  # what weights on keys that count are multiplied with; 0 of queries that have no row
+    total: Tensor  # of each row, once it is multiplied
+    special: Tensor  # weight on special tokens at the start, in the middle, at the end
+    marked: Tensor  # of the multiplied row, on frequent words and on rare ones
+
+    @classmethod
+    def of(cls, weights: Tensor, takes: Tensor, layout: _Layout, *, special: bool) -> _Rows:
+        """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
+        left, on_special, marked = (weights @ layout.marks).split([1, 3, 2], -1)
+        eligible = takes[..., None] if special else takes[..., None] & (left >= LEAST_LEFT)
+        scale = eligible.float() if special else eligible / left.clip(LEAST_LEFT)
+        return cls(layout, weights, eligible, scale, left * scale, on_special, marked * scale)
+
+    def made(self) -> Tensor:
+        """The rows themselves. Shape: [input, head, query, key]."""
+        return (self.weights * self.layout.marks[..., 0][:, :, None]).mul_(self.scale)
+
+    def on_columns(self, made: Tensor) -> Tensor:
+        """What they have on all classes, and on marked words. Shape: [input, head, query, column]."""
+        on = made.new_zeros(*made.shape[:3], len(CLASSES) + 1)
+        on.scatter_add_(3, self.layout.classes.long().expand_as(made), made)
+        return torch.cat([on[..., :-1], self.marked], -1)
 
 
 class ClassScorer:
@@ -101,56 +119,51 @@ class ClassScorer:
         self._units, self._special, self._sums = units, special, SumsOfBatch(units)
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; a block that comes again replaces what it said before."""
-        for of_units in self._units.blocks(block):
-            self._take(of_units)
+        """Take one block."""
+        for parts in self._units.blocks(block):
+            rows = [self._rows(part, part.weights, part.takes) for part in parts]
+            count = torch.stack([own.eligible.sum(2, keepdim=True) for own in rows]).sum(0)
+            mean = torch.stack([own.scale.mT @ own.weights for own in rows]).sum(0) / count.clip(1)
+            for part, own in zip(parts, rows, strict=True):
+                self._sums.put(part, self._sums_of(part, own, mean, count))
 
-    def _take(self, block: UnitBlock) -> None:
-        """Sum some inputs of one length."""
-        takes, kind = block.takes, exact(block.weights.device)
-        layout = block.once("classes", lambda: _Layout.of(block))
-        rows, eligible = self._rows(block.weights, takes, layout)
-        even, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block.even, layout))
-        if block.even_carried is not None:
-            _, on_even, even_special = self._on_even(block.even_carried, layout)
-        on = layout.on_columns(rows).sum(2, dtype=kind)
-        # With C the sum of n words' rows, min(a, (C - a) / (n - 1)) is (n min(a, C / n) - a) / (n - 1)
-        of_input = (0, 2) if self._units.by_query else 2
-        count = eligible.sum(of_input, keepdim=True)
-        common = torch.minimum(rows, rows.sum(of_input, keepdim=True) / count.clip(1)[..., None])
-        like_others = (common.sum(-1).to(kind) * count - rows.sum(-1)) / (count - 1).clip(1) * eligible
-        like_even = torch.minimum(rows, even, out=common).sum(-1).to(kind)
-        alike = torch.stack([like_even, like_others], -1).sum(2)
-        sums = {
+    def _rows(self, block: UnitBlock, weights: Tensor, takes: Tensor) -> _Rows:
+        layout = block.once(f"classes {self._special}", lambda: _Layout.of(block.batch, special=self._special))
+        return _Rows.of(weights, takes, layout, special=self._special)
+
+    def _sums_of(self, block: UnitBlock, rows: _Rows, mean: Tensor, count: Tensor) -> dict[str, Tensor]:
+        """The sums of some queries, whose inputs have so many words and this mean row.
+
+        Shape: `mean` [input, head, 1, key], `count` [input, head, 1, 1].
+        """
+        bound, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block, block.even))
+        if (even := block.even_carried) is not None:
+            _, on_even, even_special = self._on_even(block, even)
+        made, takes, eligible = rows.made(), block.takes[..., None], rows.eligible
+        on = rows.on_columns(made)
+        # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is (n min(a, m) - a) / (n - 1)
+        common = torch.minimum(made, mean)
+        like_others = (common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total) / (count - 1).clip(1)
+        like_even = torch.minimum(made, bound, out=common).sum(-1, keepdim=True)
+        alike = torch.cat([like_even, like_others * eligible], -1)
+        return {
             "on": torch.cat([on, alike], -1),
-            "even": torch.cat([(on_even * eligible[..., None]).sum(2, dtype=kind), torch.zeros_like(alike)], -1),
-            "n": eligible.sum(-1, keepdim=True),
-            "special": (takes[:, :, None].to(rows) @ block.weights @ layout.special)[:, :, 0],
-            "even_special": (even_special * takes[..., None]).sum(2, dtype=kind),
-            "all_words": takes.sum(-1, keepdim=True),
+            "even": torch.cat([on_even * eligible, torch.zeros_like(alike)], -1),
+            "n": eligible,
+            "special": rows.special * takes,
+            "even_special": even_special * takes,
+            "all_words": takes,
         }
-        self._sums.put(block, sums)
 
-    def _rows(self, weights: Tensor, takes: Tensor, layout: _Layout) -> tuple[Tensor, Tensor]:
-        """Rows by the reading, zero but for words that have one; and which these are.
+    def _on_even(self, block: UnitBlock, even: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The most that even rows give a key, what they have on all columns, and what special tokens have of them.
 
-        Shape: [input, head, query, key] and [input, head, query].
+        Shape: [input, head, query, key], or 1 in place of keys that are tokens and get the same; [input, head, query,
+        column]; [input, head, query, 3].
         """
-        if self._special:
-            return weights * takes[..., None], takes
-        rows = weights * layout.words
-        left = rows.sum(-1)
-        eligible = takes & (left >= LEAST_LEFT)
-        rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
-        return rows, eligible
-
-    def _on_even(self, even: Tensor, layout: _Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Even rows by the reading, what they have on all columns, and what special tokens have of all attention.
-
-        Shape: [input, head, query, key] -> the same, [input, head, query, column], [input, head, query, 3].
-        """
-        rows, _ = self._rows(even, torch.ones_like(even[..., 0], dtype=torch.bool), layout)
-        return rows, layout.on_columns(rows), even @ layout.special
+        rows = self._rows(block, even, torch.ones_like(even[..., 0], dtype=torch.bool))
+        made = rows.made()
+        return made if block.batch.unit is not None else made.amax(-1, True), rows.on_columns(made), rows.special
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.
@@ -158,5 +171,4 @@ class ClassScorer:
         Shape: `on` and `even` [pair, layer, head, column], `n` [pair, layer, head, 1]; of all attention `special` and
         `even_special` [pair, layer, head, 3], `all_words` [pair, layer, head, 1].
         """
-        words = slice(1 if self._units.by_query else 0, None)  # before words, all other queries
-        return {name: values[words] for name, values in self._sums.arrays().items()}
+        return self._sums.of_units()

@@ -104,12 +104,13 @@ class RelationScorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block, of whole rows."""
-        for of_units in self._units.blocks(block):
+        for of_units in self._units.whole(block):
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
         """Sum what some heads of a layer say of some sentences."""
-        start, stop, batch, weights = block.inputs.start, block.inputs.stop, block.batch, block.weights
+        inputs, batch, weights = block.of_tokens.inputs, block.batch, block.weights
+        start, stop = inputs.start, inputs.stop
         rows, units = len(self._rows), weights.shape[-1]
         (s, q, r, k), (of_item, asking, row) = (
             places[(places[:, 0] >= start) & (places[:, 0] < stop)].T for places in (self._targets, self._items)
@@ -128,7 +129,7 @@ class RelationScorer:
         most_attended = weights.masked_fill(~is_word[:, None], -1.0).argmax(-1)  # other words; the first of equals
         hits = most_attended[s - start, :, q] == k[:, None]
         self._add("hits", hits, s * rows + r, len(self._batch) * rows, block)
-        linked = _linked(weights, self._nodes[start:stop, :units], self._links[start:stop, :units, :units])
+        linked = _linked(weights, self._nodes[inputs, :units], self._links[inputs, :units, :units])
         self._add("linked", linked[None], torch.zeros(1, dtype=torch.int64, device=left.device), 1, block)
 
     def _add(self, name: str, values: Tensor, into: Tensor, count: int, block: UnitBlock) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
@@ -26,59 +28,74 @@ LEAST_SHARE = 1e-6  # A query with less weight than this on words has no row amo
 
 @dataclass(frozen=True)
 class _Layout:
-    """The targets of some inputs under one mask: the columns that weights are measured on."""
+    """The targets of some inputs under one mask: the columns that weights are measured on.
 
-    words: Tensor  # 0 or 1: which keys are. Shape: [batch, 1, 1, key]
+    `measure` and `count` sum over queries, or leave each by itself if it is `by_query`.
+    """
+
+    by_query: bool
+    words: Tensor  # 0 or 1: which keys are. Shape: [input, 1, key, 1]
     cells: Tensor  # places in [query, key] that targets use; filled up with the first. Shape: [input, cell]
     queries: Tensor  # of which query each is. Shape: [input, cell]
     on_words: Tensor  # 0 or 1: whether its key is a word. Shape: [input, 1, cell]
     values: Tensor  # what each cell is to every column. Shape: [input, cell, column]
-    even: Mapping[int, tuple[Tensor, Tensor]]
-    """The columns of even spreads, over every key and over words: what a key gets beyond its share does not count."""
+    spreads: Mapping[int, tuple[Tensor, Tensor]]
+    """Of columns of even spreads, the keys, 0 or 1, and the share of each: what a key gets beyond it does not count."""
     counted: Tensor
     """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
 
-    Shape: [2, input, query, 2 x pattern]."""
+    Shape: [input, 2, query, 2 x pattern]."""
 
     @classmethod
-    def of(cls, columns: Sequence[Tensor], even: Sequence[int], words: Tensor, counted: Tensor) -> _Layout:
-        """Pick the cells of some columns. Shape: each [input, query, key]; `words` [batch, 1, key], bool."""
-        (inputs, _, keys), device = columns[0].shape, words.device
-        used = torch.zeros(columns[0].shape, dtype=torch.bool, device=device)
+    def of(
+        cls, by_query: bool, columns: Sequence[Tensor], even: Sequence[int], words: Tensor, counted: Tensor
+    ) -> _Layout:
+        """Pick the cells of some columns. Shape: each [input, query, key]; `words` [input, 1, key], bool."""
+        used = torch.zeros(columns[0].shape, dtype=torch.bool, device=words.device)
         for p, column in enumerate(columns):
             if p not in even:
                 used |= column != 0
-        number, place = used.flatten(1).nonzero().T
-        count = torch.bincount(number, minlength=inputs)
-        at = torch.arange(len(place), device=device) - (count.cumsum(0) - count)[number]
-        most = int(count.max())
-        cells = torch.zeros(inputs, most, dtype=torch.int64, device=device)
-        cells[number, at] = place
-        values = torch.zeros(inputs, most, len(columns), dtype=exact(device), device=device)
-        for p, column in enumerate(columns):
-            values[number, at, p] = column.flatten(1)[number, place].to(values)
-        is_word = words[:, 0].expand(inputs, -1).gather(1, cells % keys)[:, None].to(values)
-        spreads = {p: (columns[p].float(), columns[p] * words.float()) for p in even}
-        return cls(words[:, None].float(), cells, cells // keys, is_word, values, spreads, counted)
+        cells = pad_sequence([row.nonzero()[:, 0] for row in used.flatten(1)], batch_first=True)
+        filled = torch.arange(cells.shape[1], device=cells.device) < used.sum((1, 2))[:, None]
+        values = torch.stack([column.flatten(1).gather(1, cells) * filled for column in columns], -1).to(counted)
+        queries, keys = cells // used.shape[2], cells % used.shape[2]
+        on_words = words.expand(len(cells), -1, -1).gather(2, keys[:, None]).to(values)
+        spreads = {p: ((columns[p] != 0)[:, None], columns[p].amax(-1)[:, None, :, None]) for p in even}
+        return cls(by_query, words[..., None].float(), cells, queries, on_words, values, spreads, counted)
 
     def measure(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Weight on each column, over every key and over words alone; and what rows are multiplied with among words.
 
-        Shape: `weights` [input, head, query, key] -> [2, input, head, column] and [input, head, query].
+        Shape: `weights` [input, head, query, key] -> [input, 2, head, query or 1, column] and [input, head, query].
         """
-        left = (weights * self.words).sum(-1)
+        left = (weights @ self.words)[..., 0]
         share = (left >= LEAST_SHARE) / left.clip(LEAST_SHARE)
         cells, queries = (index[:, None].expand(-1, weights.shape[1], -1) for index in (self.cells, self.queries))
         picked = weights.flatten(2).gather(2, cells).to(self.values)
-        among_words = picked * share.gather(2, queries) * self.on_words
-        measured = torch.stack([picked @ self.values, among_words @ self.values])
-        if self.even:
-            rows = torch.empty_like(weights)  # one for all: what is made anew falls out of the processor's cache
-        for p, (every_key, words) in self.even.items():
-            measured[0, ..., p] = torch.minimum(weights, every_key[:, None], out=rows).sum((-1, -2))
+        both = torch.stack([picked, picked * share.gather(2, queries) * self.on_words], 1)
+        if self.by_query:
+            measured = both.new_zeros(*both.shape[:3], weights.shape[2], self.values.shape[-1])
+            measured.index_add_(3, self.queries[0], both[..., None] * self.values[:, None, None])
+        else:
+            measured = (both.flatten(1, 2) @ self.values).unflatten(1, both.shape[1:3])[..., None, :]
+        rows = torch.empty_like(weights) if self.spreads else weights  # one: what is new falls out of the cache
+        for p, (keys, height) in self.spreads.items():
+            spread = keys * height
+            on = [torch.minimum(weights, spread, out=rows).sum(-1)]
             torch.mul(weights, share[..., None], out=rows)
-            measured[1, ..., p] = torch.minimum(rows, words[:, None], out=rows).sum((-1, -2))
+            on.append(torch.minimum(rows, spread * self.words.mT, out=rows).sum(-1))
+            measured[..., p] = torch.stack(on, 1).to(measured).sum_to_size(measured.shape[:-1])
         return measured, share
+
+    def count(self, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Eligible queries and their weight by chance, of queries that count. Shape: [input, 2, head, query], bool.
+
+        Shape: each as of `measure`, by pattern.
+        """
+        own = counts.to(self.counted)
+        counted = own[..., None] * self.counted[:, :, None] if self.by_query else (own @ self.counted)[..., None, :]
+        n, chance = counted.chunk(2, -1)
+        return n, chance
 
 
 class Scorer:
@@ -94,28 +111,29 @@ class Scorer:
         self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; a block that comes again replaces what it said before."""
-        for of_units in self._targets.units.blocks(block):
-            self._take(of_units)
+        """Take one block."""
+        for parts in self._targets.units.blocks(block):
+            for part in parts:
+                self._sums.put(part, self._sums_of(part))
 
-    def _take(self, block: UnitBlock) -> None:
-        """Score some inputs of one length, over every key, and over words alone with rows renormalised."""
-        layout, patterns = block.once("scores", lambda: self._layout(block)), len(self._targets.patterns)
+    def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
+        """Score some inputs, over every key, and over words alone with rows renormalised."""
+        layout = block.once("scores", partial(self._layout, block))
+        patterns = len(self._targets.patterns)
         measured, share = layout.measure(block.weights)
-        counts = torch.stack([block.has_row, share > 0]).to(measured)
-        n, chance = (counts @ layout.counted).chunk(2, -1)
-        if block.even_carried is not None:  # by what heads carry, chance is what even attention would carry
-            chance = layout.measure(block.even_carried)[0][..., :patterns]
+        n, chance = layout.count(torch.stack([block.has_row, share > 0], 1))
+        if (even := block.even_carried) is not None:  # by what heads carry, chance is what even attention would carry
+            chance = layout.measure(even)[0][..., :patterns]
         weight, wider, on_itself = measured.tensor_split([patterns, patterns + len(self._parts)], -1)
         whole, itself = weight.clone(), torch.zeros_like(weight)
         whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
         sums = dict[str, Tensor]()
         for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
-            values[1][..., self._resting] = values[0][..., self._resting]  # of all attention by both measures
-            sums |= {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS)}
-        entropy = torch.special.entr(block.weights).sum(-1).where(block.takes, 0.0)
-        sums |= {"entropy": entropy.sum(-1, keepdim=True), "rows": block.takes.sum(-1, keepdim=True)}
-        self._sums.put(block, sums)
+            values[:, 1, ..., self._resting] = values[:, 0, ..., self._resting]  # of all attention by both measures
+            sums |= {f"{kind}.{name}": values[:, k] for k, kind in enumerate(KINDS)}
+        logs = block.weights.clip(torch.finfo(torch.float32).tiny).log_()  # four times as fast as torch.special.entr
+        entropy = -logs.mul_(block.weights).sum(-1).where(block.takes, 0.0)
+        return sums | {"entropy": entropy[..., None], "rows": block.takes[..., None]}
 
     def _layout(self, block: UnitBlock) -> _Layout:
         """The targets of some inputs under their mask.
@@ -124,15 +142,15 @@ class Scorer:
         the word itself.
         """
         batch, every_key = block.batch, block.even[:, 0]
-        words, itself = batch.key_word[:, None, batch.keys], block.as_inputs(batch.offset == 0)
+        words, itself = batch.key_word[:, None, batch.keys], batch.offset == 0
         among_words = every_key * words
         among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
-        targets = [block.as_inputs(matrix) for matrix in self._targets.of(batch)]
+        targets = self._targets.of(batch)
         on_words = (matrix * words for matrix in targets)
-        counted = torch.stack([self._counted(targets, every_key), self._counted(on_words, among_words)])
+        counted = torch.stack([self._counted(targets, every_key), self._counted(on_words, among_words)], 1)
         wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
         columns = [*targets, *wider, *(targets[p] * itself for p in self._of_others)]
-        return _Layout.of(columns, self._even, words, counted)
+        return _Layout.of(self._targets.by_query, columns, self._even, words, counted)
 
     def _counted(self, targets: Iterable[Tensor], even: Tensor) -> Tensor:
         """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
@@ -155,9 +173,7 @@ class Scorer:
         Shape: [pair, layer, head, pattern], the last two [pair, layer, head, 1].
         Raises: CaptureError if the model's attention is not finite.
         """
-        sums = self._sums.arrays()
-        if self._targets.by_query:
-            sums = {name: values.sum(0, keepdims=True) for name, values in sums.items()}
+        sums = self._sums.of_inputs()
         if not np.isfinite(sums["entropy"]).all():
             layer = int(np.argwhere(~np.isfinite(sums["entropy"]))[:, 1].min())
             raise not_finite("the attention weights", f" from layer {layer} on")
@@ -165,4 +181,4 @@ class Scorer:
 
     def word_sums(self) -> dict[str, FloatArray]:
         """Each word's own sums, or each block's of neighbouring words. Shape: each [word, layer, head, ...]."""
-        return {name: values[1:] for name, values in self._sums.arrays().items()}
+        return self._sums.of_units()

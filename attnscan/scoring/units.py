@@ -2,14 +2,11 @@
 
 Attention to a word is the sum over its pieces, from it the mean. Sums are made in float64: so those of an input do not
 depend on the inputs beside it.
-
-By query, each query of a single input is measured as if it were an input: `input` in shapes is then a query, and has
-one query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,47 +21,43 @@ from attnscan.results.scores import FloatArray
 
 T = TypeVar("T")
 LEAST_LEFT = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
+CELLS = 1 << 20  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
 MOST_WORDS = 512
 """Blocks of one input's words: with a block each, what is kept of 8,192 words and 264 heads would take 3 GB."""
 
 
 @dataclass(frozen=True)
 class UnitBlock:
-    """A block of attention by units: some inputs of the batch and some heads of a layer, with whole rows."""
+    """Attention by units: some inputs, some heads of a layer, and all or some queries, with whole rows."""
 
     of_tokens: AttentionBlock  # these inputs' alone
-    batch: EncodedBatch  # these inputs by units under the block's mask, with the block's units for queries and keys
-    inputs: slice  # their places in the whole batch
-    by_query: bool
+    batch: EncodedBatch  # these inputs by units under the block's mask, with the units that ask and that are keys
+    rows: slice  # the tokens that ask
     kept: dict[str, Any]  # what is the same for all layers that have the mask
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` makes of the mask and these inputs, made once for all layers that have it."""
+        """What `make` makes of the mask and these queries, made once for all layers that have it."""
         if name not in self.kept:
             self.kept[name] = make()
         made: T = self.kept[name]
         return made
 
-    def as_inputs(self, values: Tensor, query: int = 1) -> Tensor:
-        """Values of queries, by query as if each were an input. Shape: [batch, query, ...]; `query` is its axis."""
-        return values.transpose(0, query) if self.by_query else values
-
     def by_units(self, weights: Tensor) -> Tensor:
-        """Shape: [batch, head, query token, key token] -> [input, head, query, key]."""
-        block, (first, *more) = self.of_tokens, self.batch.inputs
-        if not more and len(first.units) < len(first.tokens):
-            unit = torch.tensor(first.unit, device=weights.device)
-            queries, keys = unit[block.rows] - (self.batch.queries.start or 0), unit[block.columns]
-            count = queries.bincount()
-            to_units = weights.new_zeros(*weights.shape[:3], int(keys.max()) + 1).index_add_(3, keys, weights)
-            weights = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
-            weights = weights.index_add_(2, queries, to_units) / count[:, None]
-        return self.as_inputs(weights, 2)
+        """Shape: [input, head, query token, key token] -> [input, head, query, key]."""
+        if self.batch.unit is None:
+            return weights
+        (unit,) = self.batch.unit
+        queries, keys = (own[own >= 0] for own in (unit[self.rows], unit[self.of_tokens.columns]))  # without padding
+        weights, count = weights[..., : len(queries), : len(keys)], (queries - queries[0]).bincount()
+        to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(3, keys, weights)
+        summed = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
+        return summed.index_add_(2, queries - queries[0], to_units) / count[:, None]
 
     @cached_property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
-        return self.by_units(self.of_tokens.weights)
+        start = self.of_tokens.rows.start
+        return self.by_units(self.of_tokens.weights[:, :, self.rows.start - start : self.rows.stop - start])
 
     @cached_property
     def has_row(self) -> Tensor:
@@ -76,14 +69,15 @@ class UnitBlock:
     @cached_property
     def takes(self) -> Tensor:
         """Which of them are words. Shape: [input, head, query], bool."""
-        return self.has_row & self.as_inputs(self.batch.query_word[:, None, self.batch.queries], 2)
+        return self.has_row & self.batch.query_word[:, None, self.batch.queries]
 
     @property
     def even(self) -> Tensor:
         """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
-        return self.once("even", lambda: self.by_units(self._seen / self._seen.sum(-1, keepdim=True).clip(1)))
+        seen = self._seen
+        return self.by_units(seen / seen.sum(-1, keepdim=True).clip(1))
 
-    @cached_property
+    @property
     def even_carried(self) -> Tensor | None:
         """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys that may be seen.
 
@@ -96,42 +90,53 @@ class UnitBlock:
 
     @property
     def _seen(self) -> Tensor:
-        """Which tokens may be seen, 0 or 1. Shape: [batch, 1, query token, key token]."""
+        """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
         block = self.of_tokens
-        return block.visible[self.inputs, None, block.rows, block.columns].float()
+        return block.visible[block.inputs, None, self.rows, block.columns].float()
 
 
 class Units:
-    """A batch by its units."""
+    """A batch by its units. By query, sums are made of each word of its single input."""
 
     def __init__(self, batch: EncodedBatch, *, by_query: bool = False) -> None:
         self.batch, self.by_query = batch, by_query
-        self._last: tuple[AttentionBlock | None, list[UnitBlock]] = None, []
-        self._parts: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
 
-    def blocks(self, block: AttentionBlock) -> Sequence[UnitBlock]:
+    def blocks(self, block: AttentionBlock) -> list[list[UnitBlock]]:
         """What a block of tokens says of units; input by input, if words have several tokens.
 
-        Worked out once for all that are shown the block one after the other.
+        Of long inputs there are several ranges of queries, which stand together.
         """
-        if self._last[0] is not block:
-            start, stop, _ = block.inputs.indices(len(self.batch))
-            step = stop - start if self.batch.unit is None else 1
-            self._last = block, [self._part(block, slice(i, i + step), i - start) for i in range(start, stop, step)]
-        return self._last[1]
+        return self._blocks(block, max(1, CELLS // block.weights.shape[3]))
 
-    def _part(self, block: AttentionBlock, inputs: slice, first: int) -> UnitBlock:
-        """Those inputs of a block, from its `first` on."""
-        key = (inputs.start, inputs.stop, *block.weights.shape[2:], id(block.visible))
-        if key not in self._parts:
-            seen = block.visible[inputs, block.rows, block.columns]
-            of_units = self.batch.under(seen, inputs, block.rows, block.columns)
-            self._parts[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
-        _, of_units, kept = self._parts[key]
-        rows = slice(first, first + inputs.stop - inputs.start)
-        norms = None if block.value_norms is None else block.value_norms[rows]
-        of_tokens = replace(block, weights=block.weights[rows], value_norms=norms)
-        return UnitBlock(of_tokens, of_units, inputs, self.by_query, kept)
+    def whole(self, block: AttentionBlock) -> list[UnitBlock]:
+        """The same with all queries at once."""
+        return [part for (part,) in self._blocks(block, block.weights.shape[2])]
+
+    def _blocks(self, block: AttentionBlock, most: int) -> list[list[UnitBlock]]:
+        """So many queries at a time."""
+        start, stop, _ = block.inputs.indices(len(self.batch))
+        step = stop - start if self.batch.unit is None else 1
+        return [self._parts(block, slice(i, i + step), i - start, most) for i in range(start, stop, step)]
+
+    def _parts(self, block: AttentionBlock, inputs: slice, first: int, most: int) -> list[UnitBlock]:
+        """Those inputs of a block, from its `first` on, by ranges of queries that cut no word in two."""
+        own = slice(first, first + inputs.stop - inputs.start)
+        norms = None if block.value_norms is None else block.value_norms[own]
+        of_tokens = replace(block, inputs=inputs, weights=block.weights[own], value_norms=norms)
+        starts = list(range(block.rows.start, block.rows.stop, most))
+        if self.batch.unit is not None:
+            unit = self.batch.inputs[inputs.start].unit
+            starts = [unit.index(unit[start]) for start in starts]
+        parts = []
+        for rows in map(slice, starts, [*starts[1:], block.rows.stop]):
+            key = (inputs.start, inputs.stop, rows.start, rows.stop, block.columns.stop, id(block.visible))
+            if key not in self._kept:
+                seen = block.visible[inputs, rows, block.columns]
+                of_units = self.batch.under(seen, inputs, rows, block.columns)
+                self._kept[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
+            parts.append(UnitBlock(of_tokens, self._kept[key][1], rows, self._kept[key][2]))
+        return parts
 
 
 class SumsOfBatch:
@@ -143,19 +148,28 @@ class SumsOfBatch:
         self._sums: dict[str, Tensor] = {}
 
     def put(self, block: UnitBlock, sums: Mapping[str, Tensor]) -> None:
-        """Take the sums of a block; those of the same place before are replaced. Shape: each [input, head, column]."""
+        """Add the sums of a block. Shape: each [input, head, query, column]; not by query, queries may be one."""
         for name, values in sums.items():
             if name not in self._sums:
                 shape = (self._count, *block.of_tokens.grid.shape, values.shape[-1])
                 self._sums[name] = torch.zeros(shape, dtype=exact(values.device), device=values.device)
             own = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
             if self._into is None:
-                own[block.inputs] = values.to(own)
+                own[block.of_tokens.inputs] += values.sum(2, dtype=own.dtype)
             else:
-                own.zero_().index_add_(0, self._into[block.batch.queries], values.to(own))
+                own.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(own))
 
-    def arrays(self) -> dict[str, FloatArray]:
-        """All sums; by query, first those of all queries that are no words. Shape: each [unit, layer, head, column]."""
+    def of_inputs(self) -> dict[str, FloatArray]:
+        """Those of each input. Shape: each [input, layer, head, column]."""
+        sums = self._arrays()
+        return sums if self._into is None else {name: values.sum(0, keepdims=True) for name, values in sums.items()}
+
+    def of_units(self) -> dict[str, FloatArray]:
+        """Those of each input or, by query, of each word or block of words. Shape: each [unit, layer, head, column]."""
+        words = slice(0 if self._into is None else 1, None)  # before words, all queries that are none
+        return {name: values[words] for name, values in self._arrays().items()}
+
+    def _arrays(self) -> dict[str, FloatArray]:
         return {name: v.cpu().numpy().astype(np.float64, copy=False) for name, v in self._sums.items()}
 
 

@@ -48,18 +48,17 @@ class NeuronScorer:
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; of models that show no queries there is nothing to take."""
         if block.query is None or block.key is None or block.scaling is None:
-            self._sums.clear()  # all blocks come once more, and these have none
             return
         self._shape = block.grid.shape
         step = -(-block.query.shape[2] // _MOST_QUERIES)  # of a long input, queries that are spread evenly
-        (of_units,) = self._targets.units.blocks(block)
+        (of_units,) = self._targets.units.whole(block)
         means = partial(self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS)
         for place, head in enumerate(range(*block.heads.indices(block.grid.shape[1]))):
             if self._only is None or (block.layer, head) in self._only:
                 query, key = block.query[:, place, ::step].float() * block.scaling, block.key[:, place].float()
                 bases = rotations(self._seed, block.layer, head, query.shape[-1]).to(query.device)
                 measured = self._measure(query, key, bases, *of_units.once("neurons", means))
-                self._sums[block.layer, head, of_units.inputs.start] = measured
+                self._sums[block.layer, head, block.inputs.start] = measured
 
     def sums(self) -> FloatArray | None:
         """The batch's sums, as of `neuron_sums`; None without queries. Shape: [sum, basis, layer, head, pattern]."""

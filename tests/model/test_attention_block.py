@@ -65,7 +65,10 @@ def test_keys_of_another_text_are_scored_as_plain_loops_do(queries: int, keys: i
         batch, targets, [torch.tensor(matrix)[None] for matrix in matrices.values()], Units(batch)
     )
     scorer = Scorer(given_targets)
-    rows, seen = torch.tensor(weights)[None], of_both_texts(torch.tensor(visible)[None], [(queries, keys)])
+    rows, seen = (
+        torch.tensor(weights, dtype=torch.float32)[None],
+        of_both_texts(torch.tensor(visible)[None], [(queries, keys)]),
+    )
     grid = Grid((1, HEADS), AttentionKind.CROSS)
     block = AttentionBlock(grid, 0, slice(0, 1), slice(0, HEADS), rows, seen, None, None, None, None)
     scorer(block)

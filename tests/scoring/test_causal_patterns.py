@@ -34,7 +34,7 @@ def test_the_planted_induction_circuit_is_found_and_nothing_else(planted: Path) 
     frame = attnscan.heads("random", model=planted).to_frame().set_index("name")
     assert frame["label"].to_dict() == {
         "L0H0": "previous-word",
-        **dict.fromkeys(("L0H1", "L0H2", "L1H1", "L1H2"), "bag-of-words"),
+        **dict.fromkeys(("L0H1", "L0H2", "L1H1", "L1H2"), "even"),  # of a single sentence, chance of bag-of-words is 1
         "L1H0": "induction",
     }
     ranked = attnscan.heads("random", model=planted, pattern="induction").to_frame(["induction"])

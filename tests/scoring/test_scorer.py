@@ -174,10 +174,15 @@ def test_padding_order_and_sharding_change_nothing(texts: list[str], random: obj
     _equal(together, alone, 1e-5)
 
 
-def test_blocks_of_heads_may_come_in_any_size_and_come_again() -> None:
+@pytest.mark.parametrize("by_query", [False, True])
+def test_blocks_of_heads_and_of_queries_may_have_any_size(monkeypatch: pytest.MonkeyPatch, by_query: bool) -> None:
     text = "[CLS] a cat [SEP] a cat [SEP]"
-    weights = [_weights(text, 0)]
-    _equal(_score([text], weights), _score([text], weights, heads_at_once=2), 1e-7)
+    weights = [_causal(_weights(text, 0))]
+    whole = _scorer([text], weights, causal=True, by_query=by_query).sums()
+    monkeypatch.setattr("attnscan.scoring.units.CELLS", 3 * 7)  # three queries at a time
+    parts = _scorer([text], weights, 2, causal=True, by_query=by_query).sums()
+    for name, values in whole.items():
+        assert_allclose(parts[name], values, atol=1e-6, err_msg=name)
 
 
 def test_a_decoder_has_no_next_word_and_can_spread_evenly() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -128,17 +127,6 @@ def test_random_queries_and_keys_have_no_basis_of_their_own() -> None:
     assert np.mean(stability[0, 0, :, BAG]) > 0.12  # words of a sentence share their targets
     for name in NEURONS:
         assert [sign(_row(found, head, BAG), name) for head in range(60)].count("≈") >= 52
-
-
-def test_a_second_pass_without_queries_leaves_nothing_of_the_first() -> None:
-    """A model that turns out not to call the tap shows all blocks once more, without queries."""
-    batch = batch_of("[CLS] a b [SEP]")
-    scorer = NeuronScorer(Targets(batch, PATTERNS), 0)
-    block = _block(batch, torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8))
-    scorer(block)
-    assert scorer.sums() is not None
-    scorer(replace(block, query=None, key=None, scaling=None, logits=None))
-    assert scorer.sums() is None
 
 
 @pytest.mark.parametrize("size", [8, 64, 256])
