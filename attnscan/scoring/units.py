@@ -110,7 +110,7 @@ class Units:
         return self._blocks(block, max(1, CELLS // block.weights.shape[3]))
 
     def whole(self, block: AttentionBlock) -> list[UnitBlock]:
-        """The same with all queries at once."""
+        """What a block of tokens says of units, with all queries at once."""
         return [part for (part,) in self._blocks(block, block.weights.shape[2])]
 
     def _blocks(self, block: AttentionBlock, most: int) -> list[list[UnitBlock]]:

@@ -16,7 +16,7 @@ from written import input_of
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
+from attnscan.results.behaviour import CLASSES, COLUMNS
 from attnscan.results.grid import Grid
 from attnscan.scoring.classes import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
@@ -31,6 +31,7 @@ a     S O O O U M I N 2 E
 cat   S O X O U M P I N E
 ran   S O O O U M p P I E
 """
+FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), COLUMNS)
 LETTERS = dict(zip("SMEI=XNP2pU48><O", CLASSES, strict=True))
 VOCABULARY = WholeWords(
     {"the": 0, "cat": 1, **{f"{'zxy'[i % 3]}w{i}": i for i in range(2, 102)}, "ran": 102, "sat": 103}, "##"

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
-from attnscan.results.behaviour import CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Labels, Statements
+from attnscan.results.behaviour import CLASSES, COLUMNS, HABITS, MARGIN, Labels, Statements
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
@@ -41,7 +41,7 @@ def _pairs(
     share = np.abs(share + rng.normal(0, noise, share.shape))
     share /= share.sum(-1, keepdims=True)
     on = np.zeros((count, LAYERS, HEADS, COLUMNS))
-    on[..., : len(CLASSES)], on[..., [EVEN, SAME_KEYS]] = share, beside
+    on[..., : len(CLASSES)], on[..., [*HABITS["even"], *HABITS["same-keys"]]] = share, beside
     even = np.zeros((count, LAYERS, HEADS, COLUMNS))
     even[..., : len(CLASSES)] = BASE
     return {"on": on * words, "even": even * words, "n": words}
