@@ -11,15 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
-from attnscan.results.ablation import Ablation
-from attnscan.results.comparison import Comparison, Similarity
-from attnscan.results.dependencies import Dependencies
 from attnscan.results.heads import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import Page
@@ -73,32 +69,14 @@ def test_classify_is_what_the_command_line_says(article: HeadScores) -> None:
     assert [float(line[9]) for line in lines] == pytest.approx(list(frame["next-word"]), abs=1e-6)
 
 
-def test_options_are_those_of_a_scan() -> None:
-    words = attnscan.classify(A, B, model="bundled", unit="word", predictive="off")
-    assert "strawberries" in words.units and words.signature.unit == "word"
+def test_options_are_those_of_a_scan(toy: str) -> None:
+    words = attnscan.classify(A, B, model="bundled", unit="word", predictive="off", keep_attention=False)
+    assert "strawberries" in words.units and words.signature.unit == "word" and words.attention is None
+    result = attnscan.classify(A, model=toy, predictive="off")
+    assert isinstance(result.attention, attnscan.Attention) and result.attention.tokens == result.units
     with pytest.raises(TypeError, match="'untis': did you mean 'unit'"):
         attnscan.classify(A, untis="word")
-    with pytest.raises(InputError):
-        attnscan.classify(" ", model="bundled")
     assert attnscan.AttnscanError is AttnscanError
-
-
-def test_the_attention_comes_along(toy: str) -> None:
-    result = attnscan.classify(A, model=toy, predictive="off")
-    attention = result.attention
-    assert isinstance(attention, attnscan.Attention)
-    assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid.shape
-    assert attnscan.classify(A, model=toy, predictive="off", keep_attention=False).attention is None
-
-
-def test_heads_are_ranked_over_an_iterable(toy: str) -> None:
-    pairs: list[Any] = [("the cat sat", "a dog ran"), ("the cat ran", None), "a dog sat"]
-    ranking = attnscan.heads(iter(pairs), model=toy, predictive="off")
-    assert ranking.signature.pairs_read == 3
-    best = ranking.to_frame(["previous-word"], 1).iloc[0]
-    assert (best["layer"], best["head"]) == (1, 1) and best["score"] > 0.9
-    with pytest.raises(InputError):
-        attnscan.heads([], model=toy)
 
 
 def test_a_notebook_shows_the_screen(article: HeadScores) -> None:
@@ -144,24 +122,13 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
 PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("She sings.", "He sings, too.")]
 
 
-def test_dependencies_are_those_of_the_command() -> None:
-    helps = attnscan.predictive("I went home.", model="bundled", predictive_words=3)
-    assert isinstance(helps, Dependencies) and helps.signature.predictive == "distance"
-    assert len(helps.to_frame()) == 6  # each of three words by each other
-    with pytest.raises(OptionError):
-        attnscan.predictive("I went home.", model="bundled", predictive="off")
-
-
 def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
-    path, kept = tmp_path / "pairs.csv", tmp_path / "kept.parquet"
+    path, bad = tmp_path / "pairs.csv", list[InputError]()
     path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
-    bad: list[InputError] = []
     options: Any = {"model": toy, "predictive": "off"}
-    ranking = attnscan.heads(path, columns=["x", "y"], id="y", on_bad=bad.append, per_pair=kept, **options)
+    ranking = attnscan.heads(path, columns=["x", "y"], on_bad=bad.append, **options)
     assert ranking.to_frame().equals(attnscan.heads(PAIRS, **options).to_frame())
     assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
-    kept_rows = pd.read_parquet(kept)
-    assert set(zip(kept_rows["pair"], kept_rows["id"], strict=True)) == {(i, b) for i, (_, b) in enumerate(PAIRS, 1)}
     assert ranking._repr_html_() is not None
     with pytest.raises(InputError):
         attnscan.heads([path], columns=["x", "y"], **options)
@@ -169,33 +136,14 @@ def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
 
 def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
     by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, replace="mean", model="bundled")
-    assert isinstance(by_name, Ablation) and by_name.signature.pairs_read == 3
-    assert [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
+    assert by_name.signature.pairs_read == 3 and [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
     named: Any = {"pattern": "next-word", "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
-    by_pattern = attnscan.ablate(PAIRS, **named)
-    assert [effect.set.name for effect in by_pattern.effects] == ["next-word"]
-    assert [effect.set.heads for effect in by_pattern.effects] == [(attnscan.Head(1, 8),)]
-    with pytest.raises(OptionError, match="did you mean 'masked-lm'"):
-        attnscan.ablate(PAIRS, measure=["masked-ml"], model="bundled")
+    (effect,) = attnscan.ablate(PAIRS, **named).effects
+    assert (effect.set.name, effect.set.heads) == ("next-word", (attnscan.Head(1, 8),))
     with pytest.raises(SelectionError):
         attnscan.ablate(PAIRS, heads="9-9", model="bundled")
     with pytest.raises(OptionError, match="there is no replace 'meen'; did you mean 'mean'"):
         attnscan.ablate(PAIRS, replace="meen", model="bundled")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="there is no match 'nearst'; did you mean 'nearest'"):
-        attnscan.compare("bundled", "bundled", PAIRS, match="nearst")  # type: ignore[arg-type]
-
-
-def test_alike_and_apart(toy: str) -> None:
-    alike = attnscan.similar(iter(PAIRS), queries=4, within=0.2, model=toy)
-    assert isinstance(alike, Similarity) and alike.within == 0.2
-    assert alike.to_matrix().shape[0] == 6
-    apart = attnscan.compare(toy, toy, iter(PAIRS), match="nearest")
-    assert isinstance(apart, Comparison) and apart.pairs == 3
-    assert (apart.to_frame()["difference"] == 0).all() and "predictive" not in apart.patterns
-    with pytest.raises(OptionError, match="predictive cannot be compared"):
-        attnscan.compare(toy, toy, PAIRS, pattern="predictive")
-    drawn = attnscan.plot(alike, format="png")
-    assert drawn.startswith(b"\x89PNG")
 
 
 def test_a_result_becomes_a_page_and_pictures(article: HeadScores) -> None:

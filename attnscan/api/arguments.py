@@ -110,8 +110,7 @@ class Call:
         asked["attention"] = read = attention_named(self.heads or "", asked.get("attention"))
         if self.alignments is not None and read != "cross":
             raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
-        if asked.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
-            raise OptionError("--on-long skip is for many pairs", "give truncate or error")
+        asked.setdefault("on_long", "truncate" if many else "error")
         is_alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
         wanted: list[Any] = [pattern] if is_alone else list(pattern)  # type: ignore[arg-type]
         ours, more = PATTERNS, CAUSAL_PATTERNS
@@ -133,9 +132,9 @@ class Call:
 
     @contextmanager
     def opened(self, passes: int = 1) -> Iterator[Scanner]:
-        """The model, made ready while a block runs, once the pairs can be read in so many passes. Raises: as `opened`.
+        """The model, made ready while a block runs, once the pairs can be read in so many passes.
 
-        Raises also: SelectionError for heads that are not there.
+        Raises: as `opened`; SelectionError for heads that are not there.
         """
         self.pairs.ready(passes)
         with opened(self) as (scanner,):
@@ -198,7 +197,7 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
 
     Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
     """
-    step, scanners = progress_of(calls[0].pairs.counted_by(calls[0].progress)), list[Any]()
+    step, scanners = calls[0].pairs.counted_by(progress_of(calls[0].progress)), list[Any]()
     sources = [_found(call, step) for call in calls]
     with ExitStack() as stack:
         for call, source in zip(calls, sources, strict=True):

@@ -66,8 +66,8 @@ def heads(
     given = Call("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
     sources = replace(given, begin=lambda skip: (replace(own, pair=own.pair.source) for own in given.begin(skip)))
     for own in kinds:
-        of = sources if own["attention"] == "encoder" else given
-        results[own["attention"]] = heads(of, pattern=pattern, **own)
+        kind = own["attention"]
+        results[kind] = heads(sources if kind == "encoder" else given, pattern=pattern, **own)
     return OfKinds(results)
 
 
@@ -99,18 +99,18 @@ def ranked_by(scanner: Scanner, call: Call, state: Path | None = None, take: OnP
     return replace(result, html=heads_html)
 
 
-def _announcing(scanner: Scanner, start: int, total: int | None) -> OnProgress:
+def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
     """What tells of a scan's progress and once, some seconds after its `start`, of one that takes minutes, how long."""
-    tell, began, is_said = scanner.progress, time.monotonic(), total is None
+    tell, began, is_said = scanner.progress, time.monotonic(), False
 
     def step(doing: str, done: int | None, of: int | None) -> None:
         nonlocal is_said
         tell(doing, done, of)
-        seconds = time.monotonic() - began
-        if is_said or total is None or not done or done <= start or seconds < _SOON:
+        seconds, passed = time.monotonic() - began, (done or 0) - start
+        if is_said or not total or passed <= 0 or seconds < _SOON:
             return
-        is_said, scoring = True, seconds * (total - start) / (done - start)
-        asking = 3 if scanner.measure is not None else 1  # which words are predictive takes up to twice as long
+        is_said, scoring = True, seconds * (total - start) / passed
+        asking = 1 if scanner.measure is None else 3  # which words are predictive takes up to twice as long
         if asking * scoring >= _LONG:
             alone = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
             note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{alone}")
@@ -140,7 +140,7 @@ def scanned(
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
     reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
-    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many()))
+    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many() or 0))
     when = time.monotonic()
 
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:
@@ -201,8 +201,7 @@ def profile(
         own: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "predictive": "off", **options}
         alone: HeadScores = classify(a, b, pairs=pairs, weights=weights, **own)
         return alone.profile
-    decided: dict[str, Any] = {"labelled": True, "predictive": "off"}
-    call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, **decided)
+    call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, labelled=True, predictive="off")
     return ranked(call, state_file(state)).profile
 
 

@@ -19,7 +19,7 @@ from attnscan.results.grid import Heads
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.heads import HeadScores, OfKinds
 from attnscan.results.terms import Side
-from attnscan.scan.options import OnProgress
+from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ def _by_weights(
             raise OptionError("weights are attention without its tokens", remedy)
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
         name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
-    if call.progress is not None:
-        call.progress(f"scoring {name}", None, None)
+    progress_of(call.progress)(f"scoring {name}", None, None)
     from attnscan.scan.one_input import classify_weights
 
     return classify_weights(saved, name, call.options, keep=keep)
@@ -170,8 +169,7 @@ def show(
 
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    options = {"predictive": "off", **options}
+    options = {"predictive": "off", **options, "model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("show", options, a, b, many=False, heads=heads)
     selection = Selection(call.heads, token, from_sentence, to_sentence, window_of(window))
     options |= {"attention": call.options.attention, "keep_attention": selection}

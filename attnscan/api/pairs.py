@@ -72,10 +72,8 @@ class PairsInput:
             self.begin = lambda _: iter(records)
         return self
 
-    def counted_by(self, progress: OnProgress | None) -> OnProgress | None:
+    def counted_by(self, progress: OnProgress) -> OnProgress:
         """What tells of progress, with how many pairs there are where the work does not know."""
-        if progress is None:
-            return None
         known = self.how_many()
         return lambda doing, done, total: progress(doing, done, known if done is not None and total is None else total)
 

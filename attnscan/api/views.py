@@ -68,8 +68,7 @@ def report(
         raise OptionError("several things were given to look at", "give --treebank alone")
     of_one_input = window is not None or not neurons or kind not in (None, "encoder")
     if many and (of_one_input or (heads is not None and treebank is None)):
-        what = "--heads, --window, --no-neurons and --attention"
-        raise OptionError(f"{what} are for the page of one input: it holds weights", "leave them out")
+        raise OptionError("--heads, --window, --no-neurons and --attention are for one input's page", "leave them out")
     keep = Selection(window=window_of(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
     results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)

@@ -97,9 +97,9 @@ def _bar(doing: str) -> Iterator[OnProgress]:
         task = bar.add_task(plain(doing), total=None)
 
         def step(doing: str, done: int | None = None, total: int | None = None) -> None:
-            is_other = plain(doing) != bar.tasks[0].description
-            if is_other:
+            if plain(doing) != bar.tasks[0].description:
                 bar.reset(task, description=plain(doing))
-            bar.update(task, completed=done or 0, total=total, refresh=is_other)
+                bar.refresh()
+            bar.update(task, completed=done or 0, total=total)
 
         yield step

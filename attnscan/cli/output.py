@@ -20,8 +20,7 @@ import typer
 
 from attnscan.errors import AttnscanError, OutputError, needs
 from attnscan.inputs.files import local_files, shown
-from attnscan.inputs.read import RANDOM
-from attnscan.results.files import check_suffix, check_writable, write_file
+from attnscan.results.files import check_suffix, check_writable, explained, write_file
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
@@ -156,8 +155,7 @@ def output_of(given: Mapping[str, Any], *, draws: bool = False) -> Output:
     suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
     by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
     if path is not None and asked and by_suffix not in (None, asked):
-        how = "--csv" if given["csv"] else f"--format {asked}"
-        raise typer.BadParameter(f"{how} and {path} contradict each other: leave {how} out, or rename the file")
+        raise typer.BadParameter(f"the format {asked} and {path} contradict each other: name the file otherwise")
     if (kind := asked or by_suffix) is None or (kind in PICTURES and not draws):
         remedy = f"use one of {' '.join(suffixes if draws else SUFFIXES)}, or pass --format"
         raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
@@ -171,14 +169,10 @@ def write_stdout(content: bytes) -> None:
 
     Raises: OutputError if it cannot take them; BrokenPipeError if its reader has gone.
     """
-    try:
+    with explained(Path("standard output")):
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None
 
 
 def about(given: Mapping[str, Any], count: int = 0) -> list[str]:
@@ -187,8 +181,6 @@ def about(given: Mapping[str, Any], count: int = 0) -> list[str]:
         return [f"weights  {given['weights'].name}"]
     if given.get("a") is not None:
         return [f"{name.upper()}  {given[name]}" for name in "ab" if given[name] is not None]
-    if given.get("pairs") == [RANDOM]:
-        return ["pairs  random words, each sequence twice over"]
     if given.get("pairs"):
         return [f"pairs  {', '.join(map(shown, given['pairs']))}"]
     return [f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan"]

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tokenizers_of_kinds import whole_words
 from toy import save_toy_bert
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, SelectionError, WeightsError
+from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError
 from attnscan.scan import local
 
 A, B = "the cat sat on the mat .", "a dog ran ."
@@ -87,13 +86,6 @@ def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[
     assert not any(done for _, done, _ in told)
 
 
-def test_weights_need_no_model() -> None:
-    arrays = {"attention": np.full((1, 2, 3, 3), 1 / 3), "tokens": ["[CLS]", "cat", "[SEP]"], "segments": [0, 0, 0]}
-    assert attnscan.classify(weights=arrays, name="mine").signature.model == "mine"
-    with pytest.raises(WeightsError):
-        attnscan.classify(weights={})
-
-
 def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
     results = attnscan.classify(pairs=iter(TEXTS), **how)
     assert next(results).units[1] == "the" and len(list(results)) == len(TEXTS) - 1
@@ -127,12 +119,6 @@ def test_ctrl_c_keeps_what_is_done_in_the_state(
     ranking = attnscan.heads(TEXTS * 4, progress=told, **more)
     assert next(done for _, done, _ in told if done) > 2  # the third is of a window that was not done
     assert ranking.signature.pairs_read == len(TEXTS * 4)
-
-
-def test_how_files_are_read_is_of_no_sentence(how: dict[str, Any]) -> None:
-    for given in ({"columns": "a"}, {"header": False}, {"quoting": "csv"}, {"on_bad": print}):
-        with pytest.raises(OptionError, match="is for pairs"):
-            attnscan.classify(A, **given, **how)
 
 
 def test_a_long_run_says_how_long_it_takes_and_what_is_faster(

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from command_line import run
 
 import attnscan
-from attnscan.errors import OptionError
 
 OFF = ("--model", "bundled", "--predictive", "off", "--no-related")
-
-
-def test_typed_special_tokens_are_told() -> None:
-    told = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
-    assert told in run("classify", "the [SEP] cat [MASK]", "--csv", *OFF).stderr
-    assert "special tokens to the model" not in run("classify", "the cat", "--csv", *OFF).stderr
 
 
 def test_words_between_spaces_are_as_given() -> None:
@@ -27,8 +19,3 @@ def test_words_between_spaces_are_as_given() -> None:
     assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
     assert "words between spaces" in spaced.signature.pattern_set
     assert "cat's" in run("classify", "the cat's mat", "--unit", "word", "--words", "spaces", *OFF).stdout
-
-
-def test_words_are_for_units_of_words() -> None:
-    with pytest.raises(OptionError, match="words='spaces' is for units of words"):
-        attnscan.classify("the cat", words="spaces", model="bundled")
