@@ -71,12 +71,9 @@ def test_a_terminal_of_any_encoding_gets_every_line(
     [
         ("zzz", "No such command 'zzz'"),
         ("clasify", "Did you mean 'classify'?"),
-        ("--modl x", "No such option: --modl"),
         ("classify a --no-such-option", "No such option: --no-such-option"),
         ("classify a --treshold 1", "--threshold"),
         ("classify a --top 0", "'--top'"),
-        ("classify a --top", "'--top' requires an argument"),
-        ("classify a --csv=yes", "'--csv' does not take a value"),
         ("classify a --unit letter", "'--unit': 'letter' is not one of 'token', 'word'"),
         ("show 2-0 a --unit word", "No such option: --unit"),
         ("classify a b zzz 'd e'", "Got unexpected extra argument(s) (zzz d e)"),
@@ -108,17 +105,8 @@ def test_what_most_users_need_stands_in_the_first_25_lines_of_help(command: str)
     assert {option for option in usual if f"{option} " in own} == usual
 
 
-OTHERWISE = {
-    "--all": "every head; of syntax, every row",
-    "--attention": "of show one, elsewhere all three as well",
-    "--heads": "which heads a command works on",
-    "--output": "of plot and report required, in their formats",
-    "--pattern": "which patterns a command works on; of profile, functions alone",
-    "--predictive": "off by default where a single head or input is looked at",
-    "--top": "the N best of what a command lists or switches off",
-    "--treebank": "of syntax required",
-}
-"""Options whose help or default differs between commands, and how."""
+OTHERWISE = {"--all", "--attention", "--heads", "--output", "--pattern", "--predictive", "--top", "--treebank"}
+"""Options whose help or default differs between commands."""
 
 
 def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
@@ -129,7 +117,7 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
         for param in whole.params:
             if param.param_type_name == "option" and not param.hidden:
                 told.setdefault(param.opts[0], set()).add(param.get_help_record(context))
-    assert {name for name, records in told.items() if len(records) > 1} == OTHERWISE.keys()
+    assert {name for name, records in told.items() if len(records) > 1} == OTHERWISE
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -144,14 +132,10 @@ def test_help_has_every_option_once(command: str) -> None:
 
 
 OF_RESULTS = {
-    **dict.fromkeys(("--format", "--csv", "--decimal-comma", "--output", "--signature"), "how a result is written"),
-    **dict.fromkeys(("--top", "--all", "--best", "--nearest", "--matrix"), "what of a result is listed"),
-    "--heads": "of syntax, what is written",
-    "--header": "with --no-header, `header`",
-    "--help-all": "help",
-    "--open": "of serve, what is done with its address",
+    *("--format", "--csv", "--decimal-comma", "--output", "--signature", "--open"),
+    *("--top", "--all", "--best", "--nearest", "--matrix", "--heads", "--header", "--help-all"),
 }
-"""Options of commands that are none of their functions, and why."""
+"""Options of commands that are none of their functions: they write a result, or choose what of it is listed."""
 
 
 @pytest.mark.parametrize("command", COMMANDS)

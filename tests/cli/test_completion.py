@@ -15,12 +15,8 @@ from attnscan.cli.app import COMMANDS
     ("line", "expected"),
     [
         ("attnscan ", {*COMMANDS}),
-        ("attnscan hea", {"head", "heads"}),
         ("attnscan classify --pred", {"--predictive", "--predictive-words"}),
         ("attnscan heads --format js", {"json", "jsonl"}),
-        ("attnscan heads --device c", {"cpu", "cuda"}),
-        ("attnscan plot --kind m", {"map"}),
-        ("attnscan heads --sp", {"--special", "--split"}),
     ],
 )
 def test_tab(line: str, expected: set[str]) -> None:

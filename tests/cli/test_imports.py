@@ -86,8 +86,3 @@ def test_commands_import_no_more_than_they_need(files: Path, commands: list[tupl
         _, (of_plot, *_), *_, (modules, frozen, enabled) = imported
         assert "matplotlib" in of_plot and {"torch", "transformers"} <= set(modules)
         assert frozen > 100_000 and enabled
-
-
-def test_completion_imports_neither_torch_nor_numpy(files: Path) -> None:
-    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": "attnscan classify --pattern n", "COMP_CWORD": "3"}
-    assert {"torch", "transformers", "numpy"}.isdisjoint(*_run(files, "list(sys.modules)", (), **asked))

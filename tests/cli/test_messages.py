@@ -79,29 +79,20 @@ REFUSED = [
     ("classify a --format xml", 2, "'xml' is not one of 'table', 'csv', 'tsv', 'json', 'jsonl'"),
     ("classify a --csv -o a.svg", 2, "the format csv and a.svg contradict each other"),
     ("classify a --decimal-comma -o a.xlsx", 2, "--decimal-comma is for --csv"),
-    ("classify a --signature of.txt", 1, "--signature writes a .json file, and of.txt is not one; name it of.json"),
-    ("classify a --signature no/of.json", 1, "there is no directory"),
     ("classify a --signature a.json -o a.json", 2, "a.json is named twice"),
     ("classify --weights w.npz --model bundled", 2, "--weights needs no model"),
     ("classify --weights w.npz --save-weights v.npz", 2, "--save-weights is of one input"),
     ("predictive 'one two' --predictive off", 2, "--predictive off measures nothing"),
     ("predictive one", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
-    ("predictive '?!'", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
     ("show 0-12 'a b'", 1, "0-12: this model has heads 0 to 11"),
     ("show 2_0 'a b'", 1, "'2_0' names no head; name heads as 2-0"),
     ("show 0-0 'a store' --token stor", 1, "did you mean 'store'?"),
     ("show 0-0 a --from-sentence B", 1, "no token of sentence B"),
-    ("show 0-0 a --from-sentence C", 2, "--from"),
     ("show 0-0 a --window 50-60", 1, "the input has tokens 0 to 2"),
-    ("show 0-0 ''", 1, "sentence A is empty"),
     ("show 0-2 'The cat sat.' --weights w.npz", 2, "several inputs were given"),
-    ("explain", 2, "Missing argument 'HEADS'"),
-    ("explain 0-2 'a b' --token x", 1, "the input has no token 'x'"),
     ("explain 0-2 -p predictive", 2, "predictive is explained by one input"),
     ("head 0-0 'a cat' --pairs p.csv", 2, "but not both"),
-    ("profile 'a b' --pairs p.csv", 2, "give a sentence, or two, or --pairs, but not both"),
     ("profile 'a b' --state x.json", 2, "--state is for many pairs"),
-    ("similar --within nan", 2, "--within"),
     ("ablate --heads 9-0", 1, "9-0: this model has layers 0 to 5"),
     ("ablate --heads 0-0 -p identical", 2, "choose heads by a scan"),
     ("ablate -p predictive --predictive off", 2, "leaves no heads"),
@@ -110,7 +101,6 @@ REFUSED = [
     ("ablate --heads 0-0 -o x.gif", 1, "cannot tell the format"),
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
     ("syntax --treebank no.conllu", 1, "cannot read 'no.conllu': No such file"),
-    ("serve --port 65536", 2, "'--port'"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
     ("plot 'A b.' -o a.svg.gz", 2, "there is no format 'gz' for a picture; there are png, svg, pdf"),
     ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws heads on one input"),
@@ -118,11 +108,8 @@ REFUSED = [
     ("plot 'A b.' --pairs p.csv -o x.svg", 2, "several things were given"),
     ("plot 'A b.' --columns a,b -o x.svg", 2, "--columns is for --pairs"),
     ("plot 'A b.' -o x.svg --heads 0-0", 2, "are for --kind head"),
-    ("plot 'A b.' -o x.svg --width 1", 2, "--width"),
-    ("plot 'A b.' -o x.svg --kind pie", 2, "--kind"),
     ("report --weights w.npz -o no/page.html", 1, "there is no directory"),
     ("report --weights w.npz -o page.html --heads 7-0", 1, "this model has layers 0 to 0"),
-    ("report --weights w.npz -o page.html 'a sentence'", 2, "several things were given"),
     ("report -o page.html --heads 0-2", 2, "are for one input's page"),
     ("report --pairs p.csv --treebank t.conllu -o page.html", 2, "several things were given"),
     ("report --treebank t.conllu --window 1-3 -o page.html", 2, "--window, --no-neurons and --attention are for"),
@@ -183,9 +170,8 @@ class TestHostile:
         ["classify", "a", "--\x1b[2J"],
         ["classify", "a", "b", "c\x1b]0;title\x07\nd"],
         ["\x1b[31m\ud800"],
-        ["classify", "a", "--top", "\x9b31m"],
     ],
-    ids=["value", "option", "argument", "command", "number"],
+    ids=["value", "option", "argument", "command"],
 )
 def test_a_complaint_does_not_obey_the_users_words(arguments: list[str]) -> None:
     assert readable(misuse(*arguments))
@@ -205,22 +191,12 @@ class TestProcess:
             done = process("patterns", stdout=full)
         assert "No space left on device" in one_line(done)
 
-    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-    def test_a_result_is_not_lost_where_nothing_can_be_told(self, toy: Path) -> None:
-        arguments = ("classify", "cat " * 40, "--on-long", "truncate", "--predictive", "off", "--csv", "--model", toy)
-        with FULL.open("wb") as full:
-            done = process(*arguments, stderr=full)
-        assert done.returncode == 0 and done.stdout.startswith(b"model,layer,head,")
-
 
 @pytest.mark.parametrize(
     "error",
     [
         MemoryError(),
-        RuntimeError("std::bad_alloc"),
         ImportError("libtorch_cpu.so: failed to map segment from shared object"),
-        RuntimeError("can't start new thread"),
-        OSError(12, "Cannot allocate memory"),
     ],
     ids=str,
 )

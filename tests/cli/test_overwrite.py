@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from command_line import command_named
-from toy import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.output import READ, WRITTEN
 
 OLD = "of the user"
-ONE, MANY = ["the cat sat"], ["--pairs", "pairs.csv"]
+MANY = ["--pairs", "pairs.csv"]
 
 
 @pytest.fixture(autouse=True)
@@ -74,30 +72,3 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
 def test_no_file_is_read_and_written(place: Path, arguments: list[str]) -> None:
     arguments = [argument.format(place=place) for argument in arguments]
     assert "is named twice, and would be overwritten" in _refusal(place, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("new.csv", ["classify", *ONE, "-o"]),
-        ("new.json", ["classify", *ONE, "--signature"]),
-        ("new.npz", ["classify", *ONE, "--save-weights"]),
-        ("new.state", ["heads", "--state"]),
-        ("new.parquet", ["heads", "--per-pair"]),
-    ],
-)
-def test_a_full_disk_is_one_line_that_names_the_file(
-    place: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    arguments: list[str],
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    toy = save_toy_bert(tmp_path_factory.mktemp("toy"), 1, 2, {})
-    monkeypatch.setattr("attnscan.results.files.os.fsync", full)
-    done = CliRunner().invoke(app, [*arguments, name, "--model", str(toy), "--predictive", "off"])
-    assert done.exit_code == 1 and not (place / name).exists()
-    assert done.stderr.endswith(f"cannot write {name}: No space left on device; choose another place\n")

@@ -60,16 +60,6 @@ def test_pairs_that_all_fall_into_one_half_can_choose_no_heads(tmp_path: Path) -
     assert result.stderr.count("\n") == 1 and "give more pairs, or name heads with --heads" in result.stderr
 
 
-def test_a_bad_pair_of_either_half_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    words = "\n".join(f"the cat sat {number}" for number in range(9))
-    path.write_text(f"text\n{words}\n" + "".join("\u200b" * number + "\n" for number in range(1, 7)))
-    choice = ("--pattern", "next-word", "--top", "1", "--draws", "2")
-    result = _run("--pairs", str(path), "--predictive", "off", "--skip-bad", *choice)
-    assert result.exit_code == 0, result.output
-    assert "6 bad records were skipped" in result.stderr
-
-
 def test_each_head_in_turn_runs_every_set_once(few: str) -> None:
     header, *rows = _run("--pairs", few, "--heads", "layer:0", "--each", "--draws", "2", "--csv").stdout.splitlines()
     assert header.startswith(

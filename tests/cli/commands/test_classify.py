@@ -78,14 +78,6 @@ def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
     assert table["delimiter"].max() == whole["delimiter"].max()
 
 
-def test_threshold_makes_fewer_heads_follow_a_pattern() -> None:
-    quick = ("--csv", "--predictive", "off", "--threshold")
-    names = {pattern.id for pattern in PATTERNS}
-    loose, strict = (pd.read_csv(StringIO(classify(*quick, threshold).stdout)) for threshold in ("0.1", "0.9"))
-    assert loose["among_words"].isin(names).sum() > strict["among_words"].isin(names).sum()
-    assert strict.loc[2, "among_words"] == "previous-word"
-
-
 def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     options = ("--csv", "--no-related", "--predictive", "off", "--save-weights", str(path))
@@ -100,11 +92,6 @@ def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(before[scores], after[scores], atol=2e-6)
     follow = before["among_words"].isin([pattern.id for pattern in PATTERNS])
     assert before["among_words"][follow].tolist() == after["among_words"][follow].tolist()
-
-
-def test_a_single_sentence_has_no_cross_sentence() -> None:
-    table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv", "--predictive", "off").stdout))
-    assert table["cross-sentence"].isna().all() and table["next-word"].notna().all()
 
 
 def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(tmp_path: Path) -> None:
@@ -122,9 +109,3 @@ def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so() -> Non
     result = run("classify", A, B, "--csv", "--predictive", "off")
     assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
     assert result.stdout == classify("--csv", "--predictive", "off").stdout
-
-
-def test_a_model_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
-    result = run("classify", A, B, "--csv", "--predictive", "off")
-    assert result.stderr == "" and result.stdout == classify("--csv", "--predictive", "off").stdout

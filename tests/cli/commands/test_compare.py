@@ -75,8 +75,3 @@ def test_the_picture(files: list[str], tmp_path: Path) -> None:
     assert _run(*files, "-o", str(path)).exit_code == 0
     assert "Pale: the difference does not survive" in " ".join(texts(path.read_bytes()))
     assert {"opacity: 0.25", "opacity: 0.85"} <= set(re.findall(r"opacity: [\d.]+", path.read_text()))
-
-
-def test_predictive_is_not_compared(files: list[str]) -> None:
-    result = _run(*files, "-p", "predictive")
-    assert result.exit_code == 2 and "predictive cannot be compared" in result.stderr

@@ -34,11 +34,6 @@ def over(carrying: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     return "--model", "./toy", "--pairs", "p.csv"
 
 
-def test_several_heads_one_after_the_other(over: tuple[str, ...]) -> None:
-    screen = run("head", "0-0,1-1", *over).stdout
-    assert screen.startswith("pairs  p.csv\n") and screen.index("\n0-0  ") < screen.index("\n1-1  ")
-
-
 def test_a_row_a_head_and_all_of_it_as_json(over: tuple[str, ...], tmp_path: Path) -> None:
     run("head", "0-0,1-1", *over, "-o", "cards.csv")
     assert pd.read_csv(tmp_path / "cards.csv")["among_words"].tolist()[0] == "next-word"
@@ -65,11 +60,6 @@ def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tup
     screen = " ".join(run("head", "0-0", *over, *switches).stdout.split())
     assert "0-0 the next word 1.00" in screen and by in screen
     assert ("Where attention goes among words" in screen) == ("with special" not in by)
-
-
-def test_what_the_model_loses(over: tuple[str, ...]) -> None:
-    screen = " ".join(run("head", "0-0", *over, "--ablate").stdout.split())
-    assert "Without it: " in screen and "without another head of its layer" in screen
 
 
 def test_with_a_treebank_a_card_tells_the_heads_syntax(

@@ -79,20 +79,6 @@ def test_without_a_score_there_is_no_rank(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Next: attnscan head 0-1" in run(*part, "-p", "P").stdout
 
 
-@pytest.mark.long
-def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
-    pairs = ("--pairs", str(shared / "text" / "wikitext2-pairs.tsv"), "--state", str(tmp_path / "scan.state"))
-    options = ("heads", "--model", "bundled", *pairs, "-p", "previous-word", "-p", "next-word", "--top", "1")
-    table = pd.read_csv(StringIO(run(*options, "--csv").stdout)).set_index("pattern")
-    assert table.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
-    assert table.loc["previous-word", "score"] >= 0.99
-    assert table.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
-    assert table.loc["next-word", "score"] == pytest.approx(0.79, abs=0.02)
-    assert set(table["pairs"]) == {447}
-    text = run(*options).stdout  # from the state: nothing is left to do
-    assert "447 pairs" in text and "0-2" in text
-
-
 PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
 
 
@@ -124,16 +110,6 @@ def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
     skipped = CliRunner().invoke(app, [*options, "--skip-bad"], input=bad)
     assert skipped.stdout == good.stdout
     assert "1 bad record was skipped" in skipped.stderr
-
-
-def test_heads_with_a_state_and_every_pairs_file(toy: str, tmp_path: Path) -> None:
-    pairs, state, per_pair = tmp_path / "pairs.csv", tmp_path / "state.json", tmp_path / "every.parquet"
-    pairs.write_text(PAIRS_CSV)
-    options = ("heads", "--model", toy, "--pairs", str(pairs), "-p", "next-word", "--csv")
-    expected = run(*options).stdout
-    assert run(*options, "--state", str(state)).stdout == expected
-    assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
-    assert run(*options, "--per-pair", str(per_pair)).stdout == expected
 
 
 @pytest.mark.parametrize("place", ["s3://KEY:SECRET@bucket/scan.state", "https://me:SECRET@host/scan.state"])

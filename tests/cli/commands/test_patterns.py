@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from command_line import COLUMNS, run
@@ -30,15 +29,10 @@ def test_one_pattern_is_shown_in_full(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the") == 1
 
 
-def test_patterns_as_rows(tmp_path: Path) -> None:
+def test_patterns_as_rows() -> None:
     header, *rows = run("patterns", "--csv").stdout.splitlines()
     assert header == "letter,pattern,counts,queries,keys,source" and len(rows) == len(SHIPPED)
     (found,) = json.loads(run("patterns", "identical", "--format", "json").stdout)["rows"]
     assert (found["letter"], found["keys"]) == ("I", "those words, and the word itself")
-    path = tmp_path / "patterns.txt"
-    assert run("patterns", "-o", str(path)).stdout == ""
-    assert path.read_text().count("[CLS]   the") == 9
     done = CliRunner().invoke(app, ["patterns", "nextword"])
     assert done.exit_code == 2 and "there is no pattern 'nextword'; did you mean 'next-word'?" in done.stderr
-    own = CliRunner().invoke(app, ["patterns", "mine.py:verbs"])
-    assert own.exit_code == 2 and "no pattern 'mine.py:verbs'" in own.stderr

@@ -9,8 +9,6 @@ import pytest
 from drawn import size, texts
 from typer.testing import CliRunner, Result
 
-from attnscan import HeadScores, heads
-from attnscan.api.arguments import Call
 from attnscan.cli.app import app
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
@@ -68,19 +66,6 @@ def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
         assert (
             "Map: what each head does, by attention weight, among words." in shown and "no distinct habit (3)" in shown
         )
-
-
-def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = []
-
-    def ranked(call: Call) -> HeadScores:
-        seen.append(len(list(call.pairs.read())))
-        assert call.options.labelled
-        return heads(PAIRS, model=toy)
-
-    monkeypatch.setattr("attnscan.api.views.ranked", ranked)
-    assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
-    assert seen == [102] and (tmp_path / "map.svg").exists()
 
 
 def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -59,26 +59,10 @@ def test_csv_has_a_row_for_each_class_of_each_head(pairs: Path) -> None:
     assert (largest["L0H2"], largest["L1H8"]) == ("previous", "next")
 
 
-def test_special_tokens_have_the_share_that_delimiter_scores(pairs: Path) -> None:
-    """One number: the three classes of special tokens sum to the score of `delimiter` by `heads`."""
-    options = ("--pairs", str(pairs), "--model", "bundled")
-    table = _table("profile", *options)
-    special = table[table["class"].isin(SPECIAL_CLASSES)].groupby(["layer", "head"])["share"].sum()
-    scores = _table("heads", *options, "--predictive", "off").set_index(["layer", "head"])["delimiter"]
-    assert np.allclose(special, scores, atol=5e-6)
-
-
 def test_of_one_input_there_is_no_error() -> None:
     table = _table(*ONE, "--heads", "0-2", "--top", "2")
     assert len(table) == 2 and table["se"].isna().all()
     assert table["class"].tolist()[0] == "previous"
-
-
-def test_of_what_heads_carry_less_goes_to_special_tokens() -> None:
-    weights, carried = (_table(*ONE, *options) for options in ((), ("--by=carried",)))
-    special = [table[table["class"].isin(SPECIAL_CLASSES)]["share"].sum() for table in (weights, carried)]
-    assert special[1] < special[0] / 2
-    assert "by what heads carry" in run(*ONE, "--by=carried").stdout.splitlines()[2]
 
 
 def test_a_pattern_of_ones_own_stands_beside_the_classes(tmp_path: Path) -> None:
@@ -97,11 +81,3 @@ def test_saved_weights_have_shares(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
     outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
     assert outcome.exit_code == 2 and "do not hold what heads carry" in outcome.output
-
-
-def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    command = ("profile", "--pairs", str(pairs), "--model", toy)
-    whole = _table(*command)
-    for _ in range(2):
-        pd.testing.assert_frame_equal(_table(*command, "--state", str(state)), whole)

@@ -54,15 +54,6 @@ class TestCommand:
         facts = Elements(path.read_text(encoding="utf-8")).facts
         assert [each["tree"]["number"] for each in facts["sentences"]] == [40, 2, 3]
 
-    def test_a_window_makes_the_page_of_a_passage(self, toy: str, tmp_path: Path) -> None:
-        path = tmp_path / "page.html"
-        options = ["--model", toy, "--predictive", "off", "--window", "2-4", "-o", str(path)]
-        done = CliRunner().invoke(app, ["report", "the cat sat on the mat", *options])
-        assert done.exit_code == 0, done.output
-        elements = Elements(path.read_text(encoding="utf-8"))
-        assert elements.facts["tokens"] == ["cat", "sat", "on"]
-        assert len(elements.steps_of("weights-0-0")) == 3 * 4
-
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
         words = " ".join(["the cat sat on the mat and the dog ran"] * 6)
         path = tmp_path / "page.html"

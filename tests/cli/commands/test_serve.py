@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,40 +57,23 @@ def _asked(url: str, path: str = "", body: dict[str, Any] | None = None) -> tupl
 
 
 @pytest.mark.long
-def test_a_real_one_answers_and_ctrl_c_ends_it_whatever_a_model_and_a_browser_are_at() -> None:
+def test_a_real_one_answers_and_ctrl_c_ends_it() -> None:
     with started("the cat sat") as (process, url):
         assert URL.fullmatch(url)
         status, page = _asked(url)
         assert status == 200 and b"<html" in page
         status, answer = _asked(url, "answer", {"a": "the dog sat"})
         assert status == 200 and json.loads(answer)["id"]
-        idle = socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=WAIT)
-        long = {"a": "cat " * 500}
-        asking = threading.Thread(target=lambda: _gives_up(url, long))
-        asking.start()
-        process.send_signal(signal.SIGINT)
-        rest, said = process.communicate(timeout=WAIT)
-        asking.join()
-        idle.close()
-        assert process.returncode == 0 and rest == ""
-        (line,) = said.splitlines()
-        assert line == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it"
-
-
-def _gives_up(url: str, body: dict[str, Any]) -> None:
-    with suppress(OSError, http.client.HTTPException):  # the server has gone
-        _asked(url, "answer", body)
+        with socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=WAIT):  # idle
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=WAIT)
+        assert (process.returncode, rest) == (0, "")
+        assert said == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it\n"
 
 
 def _ran(*arguments: str) -> Result:
     with served_for_a_moment():
         return CliRunner().invoke(app, ["serve", *arguments])
-
-
-def test_stdout_is_the_address_alone() -> None:
-    done = _ran(*BUNDLED)
-    assert done.exit_code == 0 and URL.fullmatch(done.stdout.strip())
-    assert done.stderr == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it\n"
 
 
 def test_the_function_serves_until_it_is_closed() -> None:
@@ -108,16 +91,15 @@ def test_a_port_may_be_named_and_is_refused_if_it_is_taken() -> None:
         assert (done.exit_code, done.stdout) == (1, "")
         assert done.stderr == (f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n")
     done = _ran("--port", str(port), *BUNDLED)
-    assert (match := URL.match(done.stdout)) and match[1] == str(port)
+    assert (match := URL.fullmatch(done.stdout.strip())) and match[1] == str(port) and done.exit_code == 0
 
 
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = _ran(*BUNDLED)
     remedy = "which is not installed; run: pip install 'attnscan[serve]'"
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"attnscan: attnscan serve needs {package}, {remedy}\n"
+    assert done.stderr == f"attnscan: attnscan serve needs uvicorn, {remedy}\n"
 
 
 def test_a_browser_may_be_opened_and_need_not_be_there() -> None:

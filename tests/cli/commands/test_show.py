@@ -46,22 +46,6 @@ def test_a_long_input_is_a_list_that_says_how_to_see_more() -> None:
     assert "strongest" not in screen_of("0-2", long, "--window", window)
 
 
-def test_wide_letters_stand_above_their_columns() -> None:
-    lines = screen_of("0-0", "a 語 b").splitlines()
-    from rich.cells import cell_len
-
-    header = next(line for line in lines if "語" in line and not line.startswith("A "))
-    row = next(line for line in lines if line.startswith("  0 [CLS]"))
-    assert cell_len(header.split("語")[0]) == len("  0 [CLS] ") + 2 * 2
-    assert cell_len(row) >= len("  0 [CLS] ") + 2 * 5
-
-
-def test_the_strongest_weights_are_listed_strongest_first() -> None:
-    lines = [line for line in screen_of("2-9", *ARTICLE, "--top", "7").splitlines() if "→" in line]
-    weights = [float(line.split("→")[1].split()[2]) for line in lines]
-    assert len(weights) == 7 and weights == sorted(weights, reverse=True)
-
-
 def test_hostile_words_are_text() -> None:
     text = screen_of("0-0", "[bold]x[/bold] \x1b[31mred", "=1+1 \u202eabc")
     assert "\x1b" not in text and "\u202e" not in text

@@ -49,14 +49,6 @@ def test_rows_of_some_heads_alone() -> None:
     assert _run("--csv", "--matrix", "--heads", "layer:5").stdout.splitlines() == [header, *rows[-12:]]
 
 
-def test_the_matrix_as_parquet(tmp_path: Path) -> None:
-    import pandas as pd
-
-    path = tmp_path / "d.parquet"
-    assert _run("--matrix", "-o", str(path)).exit_code == 0
-    assert pd.read_parquet(path).shape == (72, 8 + 72)
-
-
 @pytest.mark.parametrize("suffix", ["svg", "pdf"])
 def test_the_map_as_a_picture(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"map.{suffix}"
