@@ -64,7 +64,7 @@ def classify(
         chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
     scanner.check_room(len(encoded.tokens), chosen, copies=2 if chosen else int(bool(keep)))
     reading = InputReading(scanner, pair, encoded, keep=bool(keep), chosen=chosen)
-    reading.run(reading.batch.model_inputs)
+    scanner.tap.run(reading.batch.model_inputs, reading.take)
     return reading.result()
 
 
@@ -103,13 +103,16 @@ class InputReading:
         `on_output` may change what heads put out; `restore` puts words that are read elsewhere back to their places.
         Raises: CaptureError.
         """
-        self._scanner.tap.run(model_inputs, restore(self._take), on_output)
+        self._scanner.tap.run(model_inputs, restore(self.take), on_output)
 
-    def _take(self, block: AttentionBlock) -> None:
+    def take(self, block: AttentionBlock) -> None:
         """Take one block of attention while the model runs."""
-        self._scorers["weight"](block)
+        for consumer in self._scorers["weight"].consumers:
+            consumer(block)
         if self._projections is not None:
-            self._scorers["carried"](self._projections.carried(block))
+            carried = self._projections.carried(block)
+            for consumer in self._scorers["carried"].consumers:
+                consumer(carried)
             outputs = self._projections.outputs(block)[0]
             if self._outputs.shape[:2] != block.grid.shape:
                 self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
@@ -180,7 +183,9 @@ def classify_weights(
         if not saved.source and not torch.equal(visible, layer_visible := visible_keys(weights, seen)):
             visible = layer_visible
         unknown: dict[str, Any] = dict.fromkeys(("query", "key", "scaling", "logits"))
-        scorers(AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown))
+        block = AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown)
+        for consumer in scorers.consumers:
+            consumer(block)
     signature = options.signed(
         model=name,
         revision=None,
@@ -200,7 +205,7 @@ def classify_weights(
 
 
 class _Scorers:
-    """A consumer of the attention of one input, by weight or by what heads carry: scores and habits, word by word.
+    """Consumers of the attention of one input, by weight or by what heads carry: scores and habits, word by word.
 
     With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
     attention of some heads alone is kept, there are no habits.
@@ -211,11 +216,7 @@ class _Scorers:
         self.words, self.classes = Scorer(targets), dict[Special, ClassScorer | None]()
         for special in wanted:
             self.classes[special] = ClassScorer(targets.units, special=special == "in") if in_full else None
-
-    def __call__(self, block: AttentionBlock) -> None:
-        self.words(block)
-        for classes in filter(None, self.classes.values()):
-            classes(block)
+        self.consumers: list[Consumer] = [self.words, *filter(None, self.classes.values())]
 
 
 def _result(
