@@ -19,7 +19,7 @@ from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import OnProgress, progress_of
-from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
+from attnscan.views.pictures import COLUMN, Picture, check_file
 
 if TYPE_CHECKING:
     from attnscan.views.page.frame import Page
@@ -117,7 +117,8 @@ def plot(
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     path = file_to_write(output)
-    look = PictureFile(format or ("svg" if path is None else path.suffix.lower()[1:]), width)  # type: ignore[arg-type]
+    file_format: Any = format or ("svg" if path is None else path.suffix.lower()[1:])
+    check_file(file_format, width)
     is_result = a is not None and not isinstance(a, str | Sentence)
     if kind != "head" and not is_result and (heads is not None or lines or window is not None):
         raise OptionError("--heads, --lines and --window are for --kind head", "leave them out")
@@ -135,7 +136,7 @@ def plot(
     (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=labelled)
     progress_of(options.get("progress"))("drawing", None, None)
     patterns = None if pattern is None else listed("pattern", pattern)
-    drawn = picture(result, kind, look, heads=named or (), lines=lines, patterns=patterns)
+    drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)
     if path is not None:
         write_file(path, drawn)
     return drawn

@@ -30,7 +30,6 @@ from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions
-from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
 
 DIRECTORY = ROOT / "docs" / "pictures"
@@ -82,7 +81,7 @@ def studies() -> dict[str, bytes]:
     return {
         "ablate.svg": picture(attnscan.ablate(pairs, each=True, draws=4, **bundled)),
         "similar.svg": picture(attnscan.similar(pairs, **bundled)),
-        "compare.svg": picture(compared, look=PictureFile(width=6.5)),
+        "compare.svg": picture(compared, width=6.5),
     }
 
 
@@ -92,11 +91,11 @@ def pictures() -> dict[str, bytes]:
     result = replace(result, attention=attention)
     return {
         "map.svg": picture(result),
-        "scores.svg": picture(result, "scores", PictureFile(width=6.5)),
-        "layers.svg": picture(result, "layers", PictureFile(width=6.5)),
-        "profile.svg": picture(result, "profile", PictureFile(width=6.5)),
+        "scores.svg": picture(result, "scores", width=6.5),
+        "layers.svg": picture(result, "layers", width=6.5),
+        "profile.svg": picture(result, "profile", width=6.5),
         "head.svg": picture(result, "head", heads=[(1, 8)]),
-        "lines.svg": picture(result, "head", PictureFile(width=5), heads=[(1, 8), (0, 2)], lines=True),
+        "lines.svg": picture(result, "head", width=5, heads=[(1, 8), (0, 2)], lines=True),
     }
 
 
