@@ -17,7 +17,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.cross import patterns_of
+from attnscan.scoring.cross import cross_patterns
 from attnscan.views.palette import RAMP
 from attnscan.views.pictures.picture import picture
 
@@ -106,7 +106,7 @@ def test_of_cross_attention_rows_are_the_targets_tokens_and_links_are_gold(lines
     even = np.full((1, 2, 2, 4), 0.25, np.float32)
     given = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
     saved = weights_of({**given, "predicted_tokens": target}, "cross")
-    options = ScanOptions(attention="cross", patterns=patterns_of("cross"))
+    options = ScanOptions(attention="cross", patterns=cross_patterns())
     cross = replace(classify_weights(saved, "kinds", options, keep=True), links=((4, 0), (5, 1)))
     svg = picture(cross, "head", width=6, heads="c0-1", lines=lines)
     found = Counter(texts(svg))
