@@ -19,7 +19,7 @@ from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import OnProgress, progress_of
-from attnscan.views.pictures import COLUMN, Picture, check_file
+from attnscan.views.pictures.look import COLUMN, Picture, check_file
 
 if TYPE_CHECKING:
     from attnscan.views.page.frame import Page

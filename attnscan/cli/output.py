@@ -24,7 +24,7 @@ from attnscan.results.files import check_suffix, check_writable, explained, writ
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
-from attnscan.views.pictures import Picture
+from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
     import pandas as pd

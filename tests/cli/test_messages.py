@@ -102,7 +102,7 @@ REFUSED = [
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
     ("syntax --treebank no.conllu", 1, "cannot read 'no.conllu': No such file"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
-    ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg or pdf"),
+    ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg, pdf"),
     ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws heads on one input"),
     ("plot 'A b.' -o x.svg --kind head --heads first", 1, "'first' names no head; name heads as 2-0, as 2-0,6-11, as"),
     ("plot 'A b.' --pairs p.csv -o x.svg", 2, "several things were given"),

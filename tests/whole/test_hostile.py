@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.output import SUFFIXES
-from attnscan.views.pictures import Picture
+from attnscan.views.pictures.look import Picture
 
 FORKED = Path(__file__).parents[1] / "support" / "hostile" / "forked.py"
 GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more

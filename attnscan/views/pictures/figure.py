@@ -65,7 +65,7 @@ def drawing() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(settings)
         yield
-    missing = {chr(int(code)) for each in caught for code in re.findall(r"Glyph (\d+)", str(each.message))}
+    missing = {chr(int(code)) for warning in caught for code in re.findall(r"Glyph (\d+)", str(warning.message))}
     if missing:
         letters = " ".join(sorted(missing)[:12])
         warnings.warn(f"no font here has {letters}: install one, as Noto Sans is for most scripts", stacklevel=4)

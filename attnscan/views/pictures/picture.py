@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
-from attnscan.inputs.option import check_known
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.grid import AttentionKind, Grid, Heads
@@ -21,8 +20,8 @@ from attnscan.results.terms import counted
 from attnscan.views import palette
 from attnscan.views.behaviour import kinds_of, why_unscored, why_unsure
 from attnscan.views.palette import letter, on_white, paper_color, words
-from attnscan.views.pictures import COLUMN, Picture, check_file
 from attnscan.views.pictures import figure as shared
+from attnscan.views.pictures.look import COLUMN, Picture, check_file, check_known
 
 Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
 Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]

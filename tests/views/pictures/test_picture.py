@@ -56,13 +56,13 @@ def test_heads_may_be_named_by_text(article: HeadScores) -> None:
     ("options", "says"),
     [
         ({"kind": "mapp"}, "there is no picture of a HeadScores 'mapp'; did you mean 'map'"),
-        ({"kind": "ablation"}, "no picture of a HeadScores 'ablation'; give map, scores, layers, profile or head"),
+        ({"kind": "ablation"}, "no picture of a HeadScores 'ablation'; give map, scores, layers, profile, head"),
         ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
         ({"kind": "layers", "patterns": ["next-word"]}, "has no patterns; patterns is for comparison"),
         ({"format": "sgv"}, "there is no picture format 'sgv'; did you mean 'svg'"),
-        ({"format": "jpeg"}, "give png, svg or pdf"),
-        ({"width": 0.5}, "width is 0.5; give a number, from 2 to 20"),
-        ({"width": float("nan")}, "from 2 to 20"),
+        ({"format": "jpeg"}, "give png, svg, pdf"),
+        ({"width": 0.5}, "the picture's width is 0.5 inches; give 2 to 20"),
+        ({"width": float("nan")}, "give 2 to 20"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(article: HeadScores, options: dict[str, Any], says: str) -> None:
