@@ -109,8 +109,7 @@ class Ablation:
     measured_pairs: int  # the other pairs, on which the sets were measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
-    def __repr__(self) -> str:
-        return described(self, self.signature, f"{len({effect.set for effect in self.effects})} sets of heads")
+    __repr__ = described
 
     @property
     def by_quantity(self) -> dict[Quantity, list[Effect]]:

@@ -121,16 +121,16 @@ class Attention:
             return self
         unit, rows = np.array(self.unit), list(self.rows)
         into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
-        first, kept = into.argmax(0), np.unique(unit[rows])
+        kept = np.unique(unit[rows])
         mean = into[rows][:, kept].T
         weights = carried_shares(mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1))
-        at_first = {name: tuple(np.array(getattr(self, name))[first].tolist()) for name in ("sentence", "segments")}
-        changes: dict[str, Any] = {"tokens": tuple(words), **at_first, "weights": weights.astype(np.float32)}
-        changes |= {"unit": tuple(range(len(words))), "source": int(unit[self.source]) if self.source else 0}
-        changes |= {"chosen": self.chosen and replace(self.chosen, rows=tuple(kept.tolist()))}
-        if self.visible is not None:
-            changes["visible"] = self.visible[:, np.searchsorted(rows, first[kept])][:, :, first]
-        return replace(self, query=None, key=None, norms=None, **changes)
+        firsts = {
+            name: tuple(np.array(getattr(self, name))[into.argmax(0)].tolist()) for name in ("sentence", "segments")
+        }
+        chosen = self.chosen and replace(self.chosen, rows=tuple(kept.tolist()))
+        changes: dict[str, Any] = {"tokens": tuple(words), "weights": weights.astype(np.float32), **firsts}
+        changes |= {"chosen": chosen, "unit": (), "source": int(unit[self.source]) if self.source else 0}
+        return replace(self, visible=None, query=None, key=None, norms=None, **changes)
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled. Shape: [key, neuron]."""

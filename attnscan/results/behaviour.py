@@ -69,30 +69,13 @@ SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only wher
 
 
 class Statements(NamedTuple):
-    """The habit of every head of a model, by one reading.
-
-    Of each habit the mean share of a word's attention, in [0, 1], that under even attention, and the average head's;
-    then the habit that sets each head apart most, by its place among the names, or -1.
-    """
+    """The habit of every head of a model, by one reading."""
 
     names: tuple[str, ...]
-    share: FloatArray  # [layer, head, habit]; NaN of a head without any attention
-    chance: FloatArray  # [layer, head, habit]; 0 for `even` and `same-keys`
-    average: FloatArray  # [habit]
-    winner: IntArray  # [layer, head]
-
-
-class ClassShares(NamedTuple):
-    """Where every head's attention goes: shares in [0, 1] of words' attention, errors, and shares of even attention.
-
-    Words by class, then patterns of one's own, which overlap the classes, then special tokens, by shares of all
-    attention. Shape: each [layer, head, class]; NaN without such words, and errors of one input.
-    """
-
-    names: tuple[str, ...]
-    share: FloatArray
-    se: FloatArray
-    chance: FloatArray
+    share: FloatArray  # of a word's attention, in [0, 1]: [layer, head, habit]; NaN of a head without any attention
+    chance: FloatArray  # that under even attention: [layer, head, habit]; 0 for `even` and `same-keys`
+    average: FloatArray  # the average head's: [habit]
+    winner: IntArray  # the habit that sets each head apart most, by its place, or -1: [layer, head]
 
 
 class Numbers(NamedTuple):
@@ -125,7 +108,7 @@ class Labels:
     rests on fewer than `FEWEST` units. None if that was not measured."""
     drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
-    classes: ClassShares | None = None  # where attention goes, class by class; None where that was not measured
+    classes: tuple[Any, ...] | None = None  # where attention goes: of a `Profile` all arrays; None where not measured
 
     @property
     def grid(self) -> Grid:
@@ -151,12 +134,9 @@ class Labels:
     @cached_property
     def among_words(self) -> NDArray[np.str_]:
         """The pattern that each head follows, else its habit, else nothing."""
-        habits = self.statements
-        return (
-            self._pattern
-            if habits is None
-            else np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
-        )
+        if (habits := self.statements) is None:
+            return self._pattern
+        return np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
 
     @cached_property
     def _resting_place(self) -> NDArray[np.str_]:

@@ -12,7 +12,6 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import described
 from attnscan.results.syntax import Syntax
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ class Cards:
         return {card.head: card for card in self.cards}[self.ranking.grid.head(named)]
 
     def __repr__(self) -> str:
-        told = (f"{card.head.name} {card.told_by}" for card in self.cards)
-        return described(self, self.ranking.signature, *told)
+        return f"Cards of {', '.join(card.head.name for card in self.cards)}"
 
     def _repr_html_(self) -> str | None:
         return self.html(self) if self.html else None

@@ -15,6 +15,7 @@ from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import Signature, described
 from attnscan.results.terms import LEAST, WITHIN, Match
+from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +34,7 @@ class Similarity:
     signature: Signature  # where the result comes from: model, versions, device, input
     within: float = WITHIN  # how far apart a group's heads may be on average, in nats
 
-    def __repr__(self) -> str:
-        return described(self, self.signature, f"{len(self.groups)} groups")
+    __repr__ = described
 
     @property
     def grid(self) -> Grid:
@@ -111,8 +111,7 @@ class Comparison:
     """Two models' heads by the same pairs: each of the first, a, beside one of the second, b."""
 
     of_models: tuple[Labels, Labels]  # what the heads of each model do, with their scores, each in its own places
-    se: FloatArray
-    """Standard error of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]."""
+    se: FloatArray  # of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]
     matched: IntArray  # which head of b is held against each of a. Shape: [layer, head, 2], its layer and head
     divergence: FloatArray  # from that one, where heads are matched by it, in nats; else NaN. Shape: [layer, head]
     match: Match  # which heads belong together: those of one `place`, or the `nearest`
@@ -121,7 +120,7 @@ class Comparison:
     alike: str = ""  # a sentence: which words count as the same one in both models
 
     def __repr__(self) -> str:
-        return described(self, self.signatures[0], f"beside {self.signatures[1].model}, heads matched by {self.match}")
+        return plain(f"Comparison of {' and '.join(signature.model for signature in self.signatures)}")
 
     @property
     def grid(self) -> Grid:
@@ -142,8 +141,7 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """One row for each pattern and head: both scores, their difference, what it is worth, both labels.
 
-        `p` is by t with one degree of freedom fewer than pairs that have an eligible query, and `fdr` the false
-        discovery rate from which the difference is beyond chance, among those of all heads and patterns.
+        `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all heads and patterns.
         """
         import pandas as pd
 
@@ -160,7 +158,7 @@ class Comparison:
         columns["survives"] = (rates <= FALSE_DISCOVERIES) & (np.abs(difference) >= self.least)  # false for NaN
         whole = {n: np.broadcast_to(v.reshape(*shape, -1), p.shape) for n, v in (self.grid.columns() | columns).items()}
         rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in whole.items()}
-        models = {f"model_{x}": signature.model for x, signature in zip("ab", self.signatures, strict=True)}
+        models = {"model_a": self.signatures[0].model, "model_b": self.signatures[1].model}
         return pd.DataFrame({**models, "pattern": np.repeat(self.patterns, len(self.grid)), **rows})
 
     def of(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
@@ -176,8 +174,8 @@ class Comparison:
         """The heads whose label is another one, by both labels; most heads first."""
         rows = self.of(self.patterns[0]).query("label_a != label_b")
         by_labels: dict[Any, Any] = rows.groupby(["label_a", "label_b"], sort=False).groups
-        changed = {labels: [self.grid[number] for number in numbers] for labels, numbers in by_labels.items()}
-        return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
+        order = sorted(by_labels, key=lambda labels: -len(by_labels[labels]))
+        return {labels: [self.grid[number] for number in by_labels[labels]] for labels in order}
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""

@@ -64,8 +64,7 @@ class Dependencies:
     help: Help  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
-    def __repr__(self) -> str:
-        return described(self, self.signature, self.help.description)
+    __repr__ = described
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""

@@ -57,8 +57,7 @@ class Explanations:
     attention: Attention | None = None  # of the one input, if it was one
     query: int | None = None  # the index of the token of the one input that was asked about; None for all
 
-    def __repr__(self) -> str:
-        return described(self, self.signature, *(self[head]["conclusion"] for head in self.heads[:1]))
+    __repr__ = described
 
     def __getitem__(self, named: HeadLike) -> pd.Series[Any]:
         """One head's row: of the pattern asked for, else of its own, else of the one that it comes nearest to.

@@ -154,10 +154,10 @@ class Grid:
 
     def head(self, named: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
-        selected = self.select([named])
-        if len(selected) > 1:
-            raise SelectionError(f"{heads_written([named])} names {len(selected)} heads", "name one, as 2-0")
-        return selected[0]
+        head, *others = self.select([named])
+        if others:
+            raise SelectionError(f"{heads_written([named])} names {1 + len(others)} heads", "name one, as 2-0")
+        return head
 
 
 _NAME = re.compile(r"all|layer:([edc]?)(\d{1,6})|([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")

@@ -53,7 +53,7 @@ class HeadScores:
 
     def __repr__(self) -> str:
         counts = Counter(self.label.ravel().tolist()).most_common() if self.has_labels else []
-        return described(self, self.signature, *(f"{count} {label or 'no distinct habit'}" for label, count in counts))
+        return described(self, *(f"{count} {label or 'no distinct habit'}" for label, count in counts))
 
     def _repr_html_(self) -> str | None:
         return self.html(self) if self.html else None

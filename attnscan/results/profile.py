@@ -31,8 +31,7 @@ class Profile:
     grid: Grid
     signature: Signature
 
-    def __repr__(self) -> str:
-        return described(self, self.signature)
+    __repr__ = described
 
     @property
     def average(self) -> FloatArray:

@@ -87,6 +87,6 @@ class Signature:
         return counted(self.pairs_read, "pair") + cut + skipped
 
 
-def described(result: Any, signature: Signature, *more: str) -> str:
+def described(result: Any, *more: str) -> str:
     """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
-    return plain(", ".join([f"{type(result).__name__} of {signature.model}", signature.counts, *more]))
+    return plain(", ".join([f"{type(result).__name__} of {result.signature.model}", result.signature.counts, *more]))

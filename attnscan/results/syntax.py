@@ -119,8 +119,7 @@ class Syntax:
     signature: Signature  # where the result comes from: model, versions, device, treebank
     held: Syntax | None = None  # what heads do on a second treebank, if there is one
 
-    def __repr__(self) -> str:
-        return described(self, self.signature, f"{self.holds.sum()} gains hold by Holm")
+    __repr__ = described
 
     @property
     def grid(self) -> Grid:
@@ -176,9 +175,9 @@ class Syntax:
     def legend(self) -> list[str]:
         """What the letters on a map of the heads say, those that are there."""
         marks = {self.letter(head) for head in self.grid}
-        said = [f"{letter} {name}" for name, (letter, _) in _GROUPS.items()]
-        said += [f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items()]
-        return [*(text for text in said if text[0] in marks), f"{NOTHING} nothing of these"]
+        letters = {letter: name for name, (letter, _) in _GROUPS.items()}
+        letters |= {letter.lower(): f"head of: {name}" for letter, name in letters.items()}
+        return [*(f"{mark} {name}" for mark, name in letters.items() if mark in marks), f"{NOTHING} nothing of these"]
 
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
 DECIMALS = 6
 MOST_ROWS = 1_048_576  # of a sheet, the names of columns included
-_LONGEST_TEXT = 32_767  # characters of a cell
 _LIBRARIES = {
     "parquet": ("pyarrow", "writing Parquet needs pyarrow", "parquet"),
     "xlsx": ("xlsxwriter", "writing an Excel workbook needs xlsxwriter", "excel"),
@@ -132,15 +131,13 @@ def _rows_of(frame: pd.DataFrame) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> str:
-    def line(cells: Sequence[Any]) -> str:
-        texts = (
-            "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell) for cell in cells
-        )
-        return "| " + " | ".join(plain(text).replace("\\", r"\\").replace("|", r"\|") for text in texts) + " |\n"
+    def written(cell: Any) -> str:
+        text = "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell)
+        return plain(text).replace("\\", r"\\").replace("|", r"\|")
 
-    rule = " | ".join("---:" if kind.kind in "if" else "---" for kind in frame.dtypes)
-    rows = (line(list(record.values())) for record in _records(frame))
-    return line(list(frame.columns)) + f"| {rule} |\n" + "".join(rows)
+    rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
+    rows = [map(written, frame.columns), rule, *(map(written, record.values()) for record in _records(frame))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _workbook(frame: pd.DataFrame) -> bytes:
@@ -150,11 +147,6 @@ def _workbook(frame: pd.DataFrame) -> bytes:
     if len(frame) + 1 > MOST_ROWS:
         what = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
         raise OutputError(what, "write .csv or .parquet, or take fewer heads")
-    texts = frame.select_dtypes(exclude="number").to_numpy().ravel()
-    if any(isinstance(text, str) and len(text) > _LONGEST_TEXT for text in texts):
-        raise OutputError(
-            f"a text is longer than a cell of a workbook holds, {_LONGEST_TEXT:,}", "write .csv or .parquet"
-        )
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
         about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]

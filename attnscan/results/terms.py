@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 HelpMeasure = Literal["cpmi", "distance"]
@@ -19,16 +19,15 @@ Match = Literal["place", "nearest"]
 
 DELIMITER = "delimiter"  # the pattern whose targets are special tokens
 RESTING = (DELIMITER, "first-token")
-"""The patterns of heads that rest, which are scored over all keys by every reading. A head rests on the first of these
-that takes more than half of its attention."""
+"""Patterns that are scored over all keys by every reading. A head with more than half of its attention on one rests."""
 THRESHOLD = 0.25  # a head whose best pattern is less far above chance than this follows none
 DRAWS = 20  # with how many sets of other heads, at most, a set that is switched off is compared
 SHUFFLES = 8  # how often the words' positions are shuffled
-MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
-"""The ways to see what an encoder loses; `studies/losses.py` has them."""
+MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")  # ways to see what an encoder loses
 OF_TARGETS = "target"  # the way to see what a model loses that writes a target
 QUERIES = 16  # words of an input whose attention is compared between heads
 WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than this
+LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 
 def counted(number: int, what: str, several: str = "") -> str:
@@ -42,10 +41,4 @@ class Scored:
 
     id: str
     part_of: str | None = None  # the wider pattern that this is a part of
-    of_others: bool = False
-    """Whether a head that looks at the word itself alone does not follow it, though that one is a target, too."""
-    clause: str = field(default="", repr=False, compare=False)
-    """What a head that follows it does, as explanations say it; empty for `follows` and its name."""
-
-
-LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
+    of_others: bool = False  # whether a head that looks at the word itself alone does not follow it

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.results import behaviour
-from attnscan.results.behaviour import ClassShares, Labels, Statements
+from attnscan.results.behaviour import Labels, Statements
 from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
 from attnscan.results.signature import Reading
@@ -119,8 +119,10 @@ def labels_of(
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
-def class_shares(units: Units, scores: Scores, reading: Reading, *, of_pairs: bool) -> ClassShares:
-    """The shares of all classes from the sums of pairs, or from those of one input's words, which have no errors.
+def class_shares(
+    units: Units, scores: Scores, reading: Reading, *, of_pairs: bool
+) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
+    """The names of all classes, their shares, errors (none of one input's words), and shares of even attention.
 
     Patterns of one's own have their scores, beside the classes.
     """
@@ -133,7 +135,7 @@ def class_shares(units: Units, scores: Scores, reading: Reading, *, of_pairs: bo
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
     names = (*behaviour.WORD_CLASSES, *(scores.patterns[place] for place in own), *behaviour.SPECIAL_CLASSES)
-    return ClassShares(names, share, se if of_pairs else np.full_like(se, np.nan), chance)
+    return names, share, se if of_pairs else np.full_like(se, np.nan), chance
 
 
 def _shares(on: FloatArray, even: FloatArray, words: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -88,7 +88,7 @@ class Pattern:
     @property
     def scored(self) -> Scored:
         """How results call it, and how it takes part in labels."""
-        return Scored(self.id, self.part_of, self.of_others, self.clause)
+        return Scored(self.id, self.part_of, self.of_others)
 
     @property
     def drawing(self) -> str:

@@ -121,26 +121,22 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
 
 
 def best_heads(result: HeadScores, pattern: str, top: int) -> Table:
-    """The best heads of a pattern, with what their scores are worth."""
-    table, p, leads = result.table, result.scores.place_of(pattern), result.leads(pattern)
+    """The best heads of a pattern of many pairs, with what their scores are worth."""
+    p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
+    of_others, itself = result.scores.scored[p].of_others, result.table.itself[..., p].ravel()
     columns = [Column("head"), Column("score", ">.3f"), Column("95 % interval", ">"), Column("lead", ">", 1)]
-    columns += [Column("self", ">.3f", 3), Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2)]
-    columns += [Column("pairs", ">,", 5), Column("above chance", "bar")]
+    columns += [Column("self", ">.3f", 3)] * of_others
+    columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
+    ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
     rows: list[list[Any]] = []
-    for rank, number in enumerate(result.order(pattern)[:top]):
-        head = result.grid[number]
-        place = (*head.place, p)
-        score, itself, chance, above = (v[place] for v in (table.score, table.itself, table.chance, table.above_chance))
-        low, high = (bound[place] for bound in table.interval)
-        interval = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
-        lead = ""  # where there is no next head, or it is unknown
-        if rank < len(leads.se) and not np.isnan(leads.se[rank]):
-            lead = f"{'' if leads.sure[rank] else '≈ '}{leads.difference[rank]:.3f}"
-        bar = max(0.0, above) if low > chance else 0.0, COLORS.get(pattern, "default")
-        rows.append([head.name, score, interval, lead, itself, chance, above, table.n[place], table.pairs[place], bar])
-    if not result.scores.scored[p].of_others:
-        columns, rows = [column for column in columns if column.title != "self"], [row[:4] + row[5:] for row in rows]
-    return Table(columns, rows)
+    for head, row, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
+        score: Any = row
+        interval = "" if np.isnan(score.low) else f"{score.low:.3f}–{score.high:.3f}"
+        difference = "" if np.isnan(lead.se) else f"{'' if lead.sure else '≈ '}{lead.difference:.3f}"
+        bar = max(0.0, score.above_chance) if score.low > score.chance else 0.0, COLORS.get(pattern, "default")
+        cells = [result.grid[head].name, score.score, interval, difference, *[itself[head]] * of_others, score.chance]
+        rows.append([*cells, score.above_chance, score.n, score.pairs, bar])
+    return Table([*columns, Column("above chance", "bar")], rows)
 
 
 def none_does(result: HeadScores, pattern: str, threshold: float) -> str:

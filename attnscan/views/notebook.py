@@ -16,12 +16,6 @@ from attnscan.views.terminal.parts import render_html
 _WIDTH = 110  # columns of a screen
 _BEST = 5  # heads of a pattern, where there are no labels
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
-# The page says how tall it is, and its frame follows, to a screen or so, beyond which long lists scroll. It never
-# shrinks: parts of the page take what height there is. Where a notebook runs no scripts, it scrolls.
-_FOLLOW = (
-    "window.addEventListener('message',e=>{if(e.source===this.contentWindow)"
-    "this.style.height=Math.max(this.offsetHeight,Math.min(1300,Number(e.data.attnscan)||0))+'px'})"
-)
 
 
 def heads_html(result: HeadScores) -> str:
@@ -50,6 +44,5 @@ def _page(result: HeadScores) -> str:
     from attnscan.views.page.page import page
 
     made = page(result, PageOptions(size=_PAGE_SIZE))
-    allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:680px;border:0"'
-    frame = Markup(f'<iframe {allowed} onload="{{}}" srcdoc="{{}}"></iframe>').format(_FOLLOW, made.html)
-    return str(frame)  # else it would escape the screen that it is added to
+    allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:900px;border:0"'
+    return str(Markup(f'<iframe {allowed} srcdoc="{{}}"></iframe>').format(made.html))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from small_results import SIGNATURE
 
-from attnscan.results.behaviour import CLASSES, COLUMNS, SPECIAL_CLASSES, WORD_CLASSES, ClassShares
+from attnscan.results.behaviour import CLASSES, COLUMNS, SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.grid import Grid
+from attnscan.results.profile import Profile
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
@@ -42,14 +45,14 @@ def _scores(count: int) -> Scores:
     return scores_of(sums, SCORED)
 
 
-def _shares(count: int, *, of_pairs: bool = True) -> ClassShares:
-    return class_shares(_units(count), _scores(count), OUT, of_pairs=of_pairs)
+def _shares(count: int, *, of_pairs: bool = True) -> Profile:
+    return Profile(*class_shares(_units(count), _scores(count), OUT, of_pairs=of_pairs), Grid(GRID), SIGNATURE)
 
 
 def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair() -> None:
     units, found = _units(30), _shares(30)
-    assert found.names == (*WORD_CLASSES, "mine", *SPECIAL_CLASSES)
-    for place, name in enumerate(found.names):
+    assert found.classes == (*WORD_CLASSES, "mine", *SPECIAL_CLASSES)
+    for place, name in enumerate(found.classes):
         if name == "mine":
             continue
         if name in SPECIAL_CLASSES:

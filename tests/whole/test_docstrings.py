@@ -5,10 +5,12 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from torch import Tensor
 from written import batch_of, translations
 
@@ -16,7 +18,6 @@ import attnscan
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.views.terminal.patterns import draw
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
 PLACE = Path(attnscan.__file__).parent
@@ -25,6 +26,17 @@ MODULES = sorted(
     for path in PLACE.rglob("*.py")
     if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
+
+
+def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
+    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0. Shape: `matrix` [query, key]."""
+    width = max(map(len, labels))
+    cells = [["", *labels]]
+    for row in rows:
+        texts = ("·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row])
+        cells.append([labels[row], *texts])
+    lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
+    return "\n".join(lines)
 
 
 def show(pattern: Callable[[EncodedBatch], Tensor]) -> None:

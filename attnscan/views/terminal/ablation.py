@@ -13,7 +13,7 @@ from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import color_of, decimals, model_line, named, wrapped
+from attnscan.views.terminal.parts import color_of, model_line, named, number, wrapped
 
 _DROP = {"heads": 3, "without": 2, "others": 4, "spread": 6, "effect": 0, "± se": 0, "rank": 5, "p": 1}
 """The columns of numbers, and which go first where the screen is narrow."""
@@ -34,16 +34,15 @@ def ablation_view(ablation: Ablation, width: int) -> RenderableType:
 
 def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int) -> Iterator[RenderableType]:
     """A row for each of so many effects, with a bar where its rank says that it costs more and there is room."""
-    intact, n = decimals(effects[0].intact), effects[0].n
+    intact, n = number(effects[0].intact, 3), effects[0].n
     yield Text.assemble((quantity.name, "bold"), f"  {quantity.unit}  intact {intact or '–'}", (f"  n {n:,}", "dim"))
     if not n:
         yield Text("nothing to measure it by", style="dim")
         return
     most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
-    rows = []
-    for effect in effects[:count]:
-        bar = abs(effect.loss) / most if effect.leads and most else 0.0
-        rows.append([*_cells(effect, 3 if most >= 0.1 else 5), (bar, color_of(effect.set.name))])
+    bars = [abs(effect.loss) / most if effect.leads and most else 0.0 for effect in effects]
+    cells = [_cells(effect, 3 if most >= 0.1 else 5) for effect in effects[:count]]
+    rows = [[*of, (bar, color_of(effect.set.name))] for of, bar, effect in zip(cells, bars, effects, strict=False)]
     columns = [Column("switched off"), *(Column(name, ">", drop) for name, drop in _DROP.items()), Column("", "bar")]
     yield Table(columns, rows).screen(width, apart=2 if width >= _WIDE else 1)
     if count < len(effects):
@@ -56,14 +55,13 @@ def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int)
 def _cells(effect: Effect, digits: int) -> list[RenderableType]:
     """The set's name, and its numbers with so many decimals; what is not known is blank."""
     off = effect.set
-    name = named(off.name) if off.name in COLORS else Text(off.name[:18])
-    without, others, spread, beside = effect.ablated, effect.control, effect.spread, effect.effect
-    signs = {"-": (without, others, spread), "+": (beside,), "": (effect.se if off.controls else np.nan,)}
-    cells = ["" if np.isnan(value) else f"{value:{sign}.{digits}f}" for sign in signs for value in signs[sign]]
+    cells: list[RenderableType] = [named(off.name) if off.name in COLORS else Text(off.name[:18]), str(len(off.heads))]
+    cells += [number(value, digits) for value in (effect.ablated, effect.control, effect.spread)]
     if not off.controls:
-        return [name, str(len(off.heads)), *cells[:3], Text("no others" if off.heads else "no head", "dim"), "", "", ""]
+        return [*cells, Text("no others" if off.heads else "no head", "dim"), "", "", ""]
+    difference = "" if np.isnan(effect.effect) else f"{effect.effect:+.{digits}f}"
     p = f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001"
-    return [name, str(len(off.heads)), *cells, f"{effect.rank:.0f}/{len(off.controls) + 1}", p]
+    return [*cells, difference, number(effect.se, digits), f"{effect.rank:.0f}/{len(off.controls) + 1}", p]
 
 
 def _notes(ablation: Ablation) -> Iterator[str]:

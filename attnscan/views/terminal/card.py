@@ -10,6 +10,8 @@ from rich.text import Text
 
 from attnscan.results.card import Card, Cards, Example
 from attnscan.results.explanation import evidence
+from attnscan.results.grid import Head
+from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import does, how_sure
@@ -35,25 +37,20 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
     """At most 45 lines at 80 columns, with the model, what was read, and what to try next."""
     yield from wrapped(does(card), width, style="bold")
     yield from wrapped(how_sure(card.ranking.labels, card.head), width)
-    yield ""
-    yield _scores(card).screen(width)
-    yield from wrapped(_profile(card), width, style="")
-    yield ""
+    yield from ("", _scores(card).screen(width), *wrapped(_profile(card), width, style=""), "")
     signature = card.ranking.signature
-    every, looked_at = signature.pairs_read - signature.pairs_skipped, ""
-    if card.pairs < every:
-        looked_at = f", of the first {card.pairs:,} of {every:,} pairs"
-    rows = [
-        [f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in card.links.itertuples()
-    ]
+    every = signature.pairs_read - signature.pairs_skipped
+    looked_at = f", of the first {card.pairs:,} of {every:,} pairs" if card.pairs < every else ""
+    links = card.links[:_LINKS].itertuples()
+    rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
-    yield Table([Column(f"links most, from → to{looked_at}"), *columns], rows[:_LINKS]).screen(width)
+    yield Table([Column(f"links most, from → to{looked_at}"), *columns], rows).screen(width)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.alike)
     why = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
     for text in (f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", why, _lost(card)):
         yield from wrapped(text, width, style="")
     if card.syntax is not None:
-        yield from _syntax(card, width)
+        yield from _syntax(card.syntax, card.head, width)
     if card.examples:
         yield ""
         yield Text(f"Strongest{looked_at}; ‹from› «to» are the words that it links most there", style="dim")
@@ -76,11 +73,10 @@ def _scores(card: Card) -> Table:
 def _profile(card: Card) -> str:
     """Where the head's attention goes, with standard errors."""
     profile = card.ranking.profile
-    errors = dict(zip(profile.classes, profile.se[card.head.place].tolist(), strict=True))
+    ses = zip(profile.classes, profile.se[card.head.place].tolist(), strict=True)
+    errors = {name: f" ± {se:.2f}" if se >= 0 else "" for name, se in ses}
     shares = profile.strongest(card.head, _LEAST_SHARE)[:_CLASSES] or profile.strongest(card.head)[:1]
-    said = (
-        f"{plain(name)} {share:.2f}" + (f" ± {errors[name]:.2f}" if errors[name] >= 0 else "") for name, share in shares
-    )
+    said = (f"{plain(name)} {share:.2f}{errors[name]}" for name, share in shares)
     among = " among words" if card.ranking.reading.among_words else ""
     return f"Where attention goes{among}: {', '.join(said) or 'nowhere'}."
 
@@ -97,10 +93,8 @@ def _lost(card: Card) -> str:
     return f"Without it: {'; '.join(lost)}." if lost else ""
 
 
-def _syntax(card: Card, width: int) -> Iterator[RenderableType]:
+def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
-    syntax, head = card.syntax, card.head
-    assert syntax is not None
     said = plain(syntax.statements.get(head, "no relation beyond fixed rules"))
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
     of = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
@@ -116,10 +110,8 @@ def _example(example: Example, width: int) -> Text:
     units[example.key] = f"«{units[example.key]}»"
     shown: list[str] = []
     for place, unit in enumerate(units):
-        if min(abs(place - other) for other in marked) <= _AROUND:
-            shown.append(unit)
-        elif shown[-1:] != ["…"]:
-            shown.append("…")
+        near = min(abs(place - other) for other in marked) <= _AROUND
+        shown += [unit] if near else ["…"] if shown[-1:] != ["…"] else []
     line = Text(f"{example.share:.2f}  {' '.join(shown).replace(' ##', '')}")
     line.truncate(2 * (width - 6), overflow="ellipsis")
     return line

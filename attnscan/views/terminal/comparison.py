@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -37,8 +37,11 @@ def comparison_view(
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
     blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"), ""]
     blocks += [Text.assemble((survive, "bold"), smaller), "", _table(comparison, patterns).screen(width), ""]
-    listed = heads is not None or top is not None
-    blocks += _differences(comparison, patterns, heads, top) if listed else _changed(comparison, width)
+    if heads is not None or top is not None:
+        blocks.append(Text("Head by head; bold: the difference survives", style="bold"))
+        blocks.append(_differences(comparison, patterns, heads, top).screen(80))
+    else:
+        blocks += _changed(comparison, width)
     if comparison.match == "nearest":
         same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
         own = f"{same} of {len(grid)} heads are most like the head of their own place in"
@@ -57,35 +60,32 @@ def comparison_view(
 
 
 def _table(comparison: Comparison, patterns: Sequence[str]) -> Table:
+    """A row for each pattern."""
     cells = []
     for pattern in patterns:
         rows = comparison.of(pattern)
-        differences = rows["difference"].where(rows["survives"], 0).to_numpy()
-        extremes = [
-            f"{comparison.grid[at].name} {differences[at]:+.3f}" if differences[at] * sign > 0 else "–"
-            for at, sign in ((differences.argmax(), 1), (differences.argmin(), -1))
-        ]
+        surviving = rows["difference"].where(rows["survives"], 0)
+        rises, falls = (
+            f"{comparison.grid[at].name} {surviving[at]:+.3f}" for at in (surviving.argmax(), surviving.argmin())
+        )
         counts = [(rows[name] == pattern).sum() for name in ("label_a", "label_b")]
+        extremes = rises if surviving.max() > 0 else "–", falls if surviving.min() < 0 else "–"
         cells.append([named(pattern), *counts, comparison.correlation(pattern), rows["survives"].sum(), *extremes])
     columns = [Column("pattern"), Column("heads A", ">", 2), Column("B", ">", 3), Column("rank", ">.2f", 4)]
     return Table([*columns, Column("survive", ">"), Column("rises most"), Column("falls most", drop=1)], cells)
 
 
-def _differences(
-    comparison: Comparison, patterns: Sequence[str], heads: Heads | None, top: int | None
-) -> Iterator[RenderableType]:
+def _differences(comparison: Comparison, patterns: Sequence[str], heads: Heads | None, top: int | None) -> Table:
     """Some heads' differences, pattern by pattern; those that survive are bold."""
     cells: list[list[Any]] = []
     for pattern in patterns:
-        rows = comparison.of(pattern, heads, top)
-        for i, row in enumerate(rows.to_dict(orient="records")):
-            known = not np.isnan(row["difference"])
-            difference = Text(f"{row['difference']:+.3f}" if known else "", "bold" if row["survives"] else "")
-            scores = row["score_a"], row["score_b"], difference, row["se"]
-            cells.append(["" if i else named(pattern), comparison.grid[rows.index[i]].name, *scores])
+        for i, (number, row) in enumerate(comparison.of(pattern, heads, top).iterrows()):
+            written = "" if np.isnan(row["difference"]) else f"{row['difference']:+.3f}"
+            difference = Text(written, "bold" if row["survives"] else "")
+            name = comparison.grid[cast(int, number)].name
+            cells.append(["" if i else named(pattern), name, row["score_a"], row["score_b"], difference, row["se"]])
     columns = [Column("pattern"), Column("head"), Column("A", ">.3f"), Column("B", ">.3f"), Column("B − A", ">")]
-    yield Text("Head by head; bold: the difference survives", style="bold")
-    yield Table([*columns, Column("± se", ">.3f")], cells).screen(80)
+    return Table([*columns, Column("± se", ">.3f")], cells)
 
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
@@ -105,13 +105,12 @@ def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
 def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nearest: int) -> RenderableType:
     """Groups and the closest pairs of heads, or the nearest of the heads that are named."""
     blocks: list[RenderableType] = [model_line(similarity.signature, f"  {similarity.signature.counts}"), ""]
-    grid, labels, pairs = similarity.grid, similarity.labels, similarity.closest(_CLOSEST)
-    names = []
+    grid, labels, names = similarity.grid, similarity.labels, list[Text]()
     for head in grid:
-        label, unsure = str(labels.label[head.place]), bool(labels.unsure[head.place])
-        names.append(Text(f"{head.name} ").append(letter(label) + "?" * unsure, style=color_of(label)))
+        label, asked = str(labels.label[head.place]), "?" * bool(labels.unsure[head.place])
+        names.append(Text(f"{head.name} ").append(letter(label) + asked, style=color_of(label)))
     if heads is None:
-        groups = [group for group in similarity.groups if len(group) > 1]
+        pairs, groups = similarity.closest(_CLOSEST), [group for group in similarity.groups if len(group) > 1]
         alone = counted(len(grid) - sum(map(len, groups)), "head")
         title = f"{counted(len(groups), 'group')} within {similarity.within:g} nats, {alone} alone"
         blocks.append(Text(title, style="bold"))
@@ -120,7 +119,7 @@ def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nea
                 blocks.append(Text(f"{'' if i else place:>3}  ", style="dim").append_text(line))
         blocks += ["", Text("The closest two", style="bold")]
     else:
-        chosen = [grid.index(head) for head in grid.select(heads)]
+        chosen = map(grid.index, grid.select(heads))
         pairs = [(head, other) for head in chosen for other in similarity.nearest(head, nearest)]
     columns = Column("head"), Column("nearest"), Column("divergence", ">.3f"), Column("± se", ">.3f")
     rows = [[names[a], names[b], similarity.divergence[a, b], similarity.se[a, b]] for a, b in pairs]

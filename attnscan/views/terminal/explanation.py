@@ -16,7 +16,7 @@ from attnscan.safe_text import plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
 from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import beyond, decimals, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import model_line, named, number, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +34,8 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     blocks: list[RenderableType] = [model_line(signature, counts), ""]
     if len(heads) == 1:
         blocks += [*wrapped(explanations[heads[0]]["conclusion"], width, style="bold"), ""]
-    if query is not None:
-        for head in heads:
-            blocks += [*_keys(explanations, head, query, width), ""]
+    for head in heads if query is not None else ():
+        blocks += [*_keys(explanations, head, width), ""]
     if len(heads) == 1:
         blocks += _one(explanations, width)
     elif query is None:
@@ -55,10 +54,9 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     yield Text.assemble((f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"]))
     rows: list[list[Any]] = []
     for name in NEURONS:
-        written = number if name == "effective_neurons" else decimals
-        rotated = f"{written(row[f'{name}_rotated'])} ± {written(row[f'{name}_rotated_sd'])}"
-        rotated = f"{sign(row, name)} {rotated}" if sign(row, name) else ""
-        rows.append([name.replace("_", " "), written(row[name]) or NOT_MEASURED, rotated])
+        own, mean, sd = (number(row[name + of], 2 + (name != NEURONS[0])) for of in ("", "_rotated", "_rotated_sd"))
+        between = sign(row, name)
+        rows.append([name.replace("_", " "), own or NOT_MEASURED, f"{between} {mean} ± {sd}" if between else ""])
     yield Table([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows).screen(width)
     yield from wrapped(f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width)
     yield ""
@@ -67,9 +65,9 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     rows = []
     for name, (score, se) in scores.items():
         error = "" if np.isnan(se) else f" ± {se:.3f}"
-        above = (score - row["chance"]) / (1 - row["chance"])
-        sure = above > 0 and (np.isnan(se) or beyond(score - row["chance"], se))
-        rows.append([name, (decimals(score) or NOT_MEASURED) + error, (above if sure else 0.0, COLORS["next-word"])])
+        sure = score > row["chance"] and not score - row["chance"] <= 2 * se  # a bar that is not would look like a find
+        above = (score - row["chance"]) / (1 - row["chance"]) if sure else 0.0
+        rows.append([name, (number(score, 3) or NOT_MEASURED) + error, (above, COLORS["next-word"])])
     yield Table([Column(""), Column("score"), Column("above chance", "bar")], rows).screen(width)
 
 
@@ -78,8 +76,9 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     rows = []
     for head in explanations.heads:
         row, unsure = explanations[head], bool(explanations.labels.unsure[head.place])
-        own, pattern = row["label"] == row["pattern"], row["pattern"]
-        mark = named(pattern, unsure=unsure) if own else Text(f"({plain(pattern)})", style="dim")
+        mark = named(row["pattern"], unsure=unsure)
+        if row["label"] != row["pattern"]:
+            mark = Text(f"({plain(row['pattern'])})", style="dim")
         shuffled, *segments = (number(row[name]) for name in CAUSES)
         if not np.isnan(se := row[f"{SHUFFLED}_se"]):
             shuffled += f"±{se:.2f}".replace("±0", "±")
@@ -94,15 +93,14 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
 def _beside(row: pd.Series[Any], measure: str) -> str:
     """The own value and that of rotated bases: `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN."""
     both = row[measure], row[f"{measure}_rotated"]
-    places = 1 if max(both) > 1 else 2
-    if not (between := sign(row, measure)):
-        return ""
-    return between.join(f"{value:.{places}f}".removeprefix("0" if places == 2 else "") for value in both)
+    texts = (f"{value:.1f}" if max(both) > 1 else f"{value:.2f}".removeprefix("0") for value in both)
+    return between.join(texts) if (between := sign(row, measure)) else ""
 
 
-def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
-    """The keys of one query, by weight, each with its logit and the neurons that add most to it."""
-    frame = explanations.keys(head, query).sort_values("weight", ascending=False, kind="stable")
+def _keys(explanations: Explanations, head: Head, width: int) -> Iterator[RenderableType]:
+    """The keys of the query, by weight, each with its logit and the neurons that add most to it."""
+    assert explanations.query is not None
+    frame = explanations.keys(head, explanations.query).sort_values("weight", ascending=False, kind="stable")
     first = frame.iloc[0]
     title = (f"{head.name}  {plain(first['query_token']).strip()}", "bold"), (f"  token {first['query']}", "dim")
     yield Text.assemble(*title)

@@ -11,12 +11,12 @@ from rich.text import Text
 from attnscan.results.behaviour import Kind, Labels
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import THRESHOLD
+from attnscan.results.terms import THRESHOLD, counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import best_heads, kinds_of, none_does, ranked_by, summary, why_unscored
 from attnscan.views.palette import letter, words
 from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import color_of, flowed, named, number, some_of, wrapped
+from attnscan.views.terminal.parts import color_of, flowed, named, number, wrapped
 
 _LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
 _GROUP, _AVERAGE, _STRONGEST = 11, 9, 30  # columns of a group's name, the average head's number, the strongest heads
@@ -134,7 +134,8 @@ def best_heads_view(
             blocks += wrapped(none_does(result, pattern, threshold), width)
             blocks += [best_heads(result, pattern, top).screen(width, apart=1)]
     blocks += ["", *wrapped(_WORTH, width)] if ranked else []
-    blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
+    if ranked > top:
+        blocks.append(Text(f"{top} of {counted(ranked, 'head')}; --top {ranked} for all.", style="dim"))
     return Group(*blocks)
 
 
@@ -162,8 +163,9 @@ def all_heads_view(
     legend = ["share: of what it does among words", *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns)]
     legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
     blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if rows else []
-    cut = [Text(some_of(top, len(order)), style="dim")] if top is not None and top < len(order) else []
-    return Group(*blocks, *cut)
+    if top is not None and top < len(order):
+        blocks.append(Text(f"{top} of {counted(len(order), 'head')}; --top {len(order)} for all.", style="dim"))
+    return Group(*blocks)
 
 
 def _tokens(result: HeadScores, width: int) -> Iterator[Text]:

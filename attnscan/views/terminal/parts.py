@@ -12,7 +12,6 @@ from rich.segment import Segment
 from rich.text import Text
 
 from attnscan.results.signature import Reading, Signature
-from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
@@ -41,7 +40,6 @@ def _console(file: io.StringIO, width: int, color_system: str | None, no_color: 
         force_terminal=color_system is not None,
         force_jupyter=False,  # else a notebook shows it at once, and again as the result
         no_color=no_color,
-        legacy_windows=False,
         highlight=False,
         markup=False,
         emoji=False,
@@ -78,11 +76,6 @@ def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
     yield line
 
 
-def beyond(value: float, se: float) -> bool:
-    """Whether a value is more than two standard errors from 0: what is not has no bar, which would look like a find."""
-    return abs(value) > 2 * se  # false for NaN
-
-
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
     """A paragraph, line by line."""
     return (Text(line, style=style) for line in textwrap.wrap(text, width))
@@ -98,16 +91,6 @@ def color_of(pattern: str) -> str:
     return COLORS.get(pattern, "default")
 
 
-def some_of(shown: int, heads: int) -> str:
-    """That a list has not all heads, and how to see them."""
-    return f"{shown} of {counted(heads, 'head')}; --top {heads} for all."
-
-
-def number(value: float) -> str:
-    """Two decimals; nothing for NaN."""
-    return "" if np.isnan(value) else f"{value:.2f}"
-
-
-def decimals(value: float) -> str:
-    """Three decimals; nothing for NaN."""
-    return "" if np.isnan(value) else f"{value:.3f}"
+def number(value: float, decimals: int = 2) -> str:
+    """A number with so many decimals; nothing for NaN."""
+    return "" if np.isnan(value) else f"{value:.{decimals}f}"

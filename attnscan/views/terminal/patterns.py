@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attnscan.scoring.patterns import SHIPPED, Pattern
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
-
-
-def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
-    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0. Shape: `matrix` [query, key]."""
-    width = max(map(len, labels))
-    cells = [["", *labels]]
-    for row in rows:
-        texts = ("·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row])
-        cells.append([labels[row], *texts])
-    lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
-    return "\n".join(lines)
 
 
 def patterns_text() -> str:

@@ -52,10 +52,7 @@ def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
 
 def _in_full(result: Profile, head: Head) -> Table:
     """All classes of a head with errors, beside even attention and the average head."""
-    numbers = [values[head.place].tolist() for values in (result.share, result.se, result.chance)]
-    rows = [
-        [name, share, *beside, "" if np.isnan(share) else "█" * round(_BAR * share)]
-        for name, share, *beside in zip(result.classes, *numbers, result.average.tolist(), strict=True)
-    ]
+    frame = result.to_frame(head)[["class", "share", "se", "chance", "average"]]
+    rows = [[*row, "" if np.isnan(row[1]) else "█" * round(_BAR * row[1])] for row in frame.itertuples(index=False)]
     columns = [Column("share", ">.3f"), Column("± se", ">.3f"), Column("even", ">.3f", 1), Column("average", ">.3f", 2)]
     return Table([Column(head.name), *columns, Column("")], rows)

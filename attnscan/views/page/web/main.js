@@ -96,9 +96,3 @@ window.addEventListener("afterprint", () => {
   printing = false;
   show();
 });
-
-if (window.parent !== window) {
-  // a notebook's frame: it cannot see how tall we are, so we tell it
-  const tell = () => window.parent.postMessage({ attnscan: document.body.offsetHeight }, "*");
-  new ResizeObserver(tell).observe(document.body);
-}
