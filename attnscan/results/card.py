@@ -17,8 +17,7 @@ from attnscan.results.syntax import Syntax
 if TYPE_CHECKING:
     import pandas as pd
 
-_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
-"""The columns that a card has in common with the table of all heads."""
+_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")  # columns of the table of all heads
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,10 @@ class Card:
     head: Head
     ranking: HeadScores  # every head's scores, labels and statements, by all pairs
     told_by: str  # the pattern or habit that the head is told by
-    links: pd.DataFrame
-    """The words that it links most beyond the average head: both texts, both mean shares, and how often they occur."""
+    links: pd.DataFrame  # words that it links most beyond the average head: texts, both mean shares, how often
     examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
-    alike: tuple[tuple[Head, float], ...]
-    """The heads that attend most alike, with the Jensen-Shannon divergence in nats; nearest first."""
-    why: pd.Series[Any]
-    """What the number that it is told by becomes when positions are shuffled or segment ids changed: a row of
-    `explain`, over fewer pairs."""
+    alike: tuple[tuple[Head, float], ...]  # the heads that attend most alike, with their divergence in nats
+    why: pd.Series[Any]  # what becomes of its number when positions or segments change: a row of `explain`
     pairs: int  # how many were looked at word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
     syntax: Syntax | None = None  # every head against a treebank, if one was named
@@ -54,20 +49,19 @@ class Card:
     @property
     def patterns(self) -> dict[str, dict[str, Any]]:
         """Its score on each pattern, with chance, 95 % interval, and rank among all heads, None without a score."""
-        ranking, patterns = self.ranking, dict[str, dict[str, Any]]()
-        low, high = ranking.table.interval
-        columns = {"score": ranking.table.score, "chance": ranking.table.chance, "low": low, "high": high}
-        for p, name in enumerate(ranking.scores.patterns):
-            patterns[name] = {what: float(values[(*self.head.place, p)]) for what, values in columns.items()}
-            rank = ranking.labels.numbers(name, self.head).rank
-            patterns[name]["rank"] = None if np.isnan(patterns[name]["score"]) else rank
+        table, patterns = self.ranking.table, dict[str, dict[str, Any]]()
+        arrays = {"score": table.score, "chance": table.chance, "low": table.interval[0], "high": table.interval[1]}
+        for p, name in enumerate(self.ranking.scores.patterns):
+            numbers = {what: float(values[(*self.head.place, p)]) for what, values in arrays.items()}
+            rank = None if np.isnan(numbers["score"]) else self.ranking.labels.numbers(name, self.head).rank
+            patterns[name] = {**numbers, "rank": rank}
         return patterns
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
         labels, why, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
         columns, numbers = labels.columns(()), labels.numbers(self.told_by, self.head)
-        row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS if name in columns}}
+        row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS}}
         row |= {"chance": numbers.chance, "rank": numbers.rank}
         row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
         row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)}
@@ -121,18 +115,15 @@ class Cards:
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
-        signatures = {"signature": asdict(self.ranking.signature)}
-        if (syntax := self.cards[0].syntax) is not None:
-            signatures["treebank_signature"] = asdict(syntax.signature)
+        syntax, signatures = self.cards[0].syntax, {"signature": asdict(self.ranking.signature)}
+        signatures |= {"treebank_signature": asdict(syntax.signature)} if syntax else {}
         return {**signatures, "heads": [card.document() for card in self.cards]}
 
 
 def told_by(ranking: HeadScores, head: Head) -> str:
     """What a head's card tells it by: its pattern, else its habit, else what it comes nearest to."""
     labels = ranking.labels
-    if name := str(labels.among_words[head.place]):
-        return name
-    if labels.statements is None:
-        return labels.nearest_pattern(head)
-    beyond = np.nan_to_num(labels.statements.share[head.place] - labels.statements.average, nan=-np.inf)
-    return labels.statements.names[int(beyond.argmax())]
+    name, habits = str(labels.among_words[head.place]), labels.statements
+    if name or habits is None:
+        return name or labels.nearest_pattern(head)
+    return habits.names[int(np.nan_to_num(habits.share[head.place] - habits.average, nan=-np.inf).argmax())]

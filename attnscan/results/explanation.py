@@ -78,8 +78,8 @@ class Explanations:
         row |= {"chance": chance, "above_chance": (score[0] - chance) / (1 - chance) if chance < 1 else np.nan}
         row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True)) | dict(zip(CAUSES, score[1:], strict=True))
         row |= {"n": int(self.n[place]), "pairs": int(self.pairs[place]), "se": se[0]}
-        row |= {f"{cause}_se": error for cause, error in zip(CAUSES, se[1:], strict=True)}
-        row |= {f"{cause}_fall_se": error for cause, error in zip(CAUSES, fall_se[1:], strict=True)}
+        row |= dict(zip((f"{cause}_se" for cause in CAUSES), se[1:], strict=True))
+        row |= dict(zip((f"{cause}_fall_se" for cause in CAUSES), fall_se[1:], strict=True))
         for measure, rotated in zip(NEURONS, bases[:, 1:], strict=True):
             row |= {f"{measure}_rotated": rotated.mean(), f"{measure}_rotated_sd": rotated.std(ddof=1)}
         row["label_stays"] = np.nan if labels.stays is None else float(labels.stays[head.place])
@@ -162,14 +162,11 @@ def gone_by(row: pd.Series[Any]) -> str:
 def evidence(row: pd.Series[Any]) -> str:
     """What each change does to a score, and what cannot be changed."""
     verbs = {"falls": "falls to", "falls in part": "falls in part to", "stays": "stays at"}
-    said = [
-        f"{verbs.get(effect, 'is uncertain at')} {row[cause]:.2f} {CAUSES[cause]}"
-        for cause, effect in effects(row).items()
-    ]
-    fixed = {_changed(cause): None for cause in CAUSES if np.isnan(row[cause])}
-    parts = [f"its {row['pattern']} score of {row['score']:.2f} {', '.join(said)}"] if said else []
-    parts += [f"{'s and '.join(fixed)}s cannot be changed in this model"] if fixed else []
-    return "; ".join(parts)
+    known = {cause: verbs.get(effect, "is uncertain at") for cause, effect in effects(row).items()}
+    said = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in known.items())
+    fixed = dict.fromkeys(_changed(cause) for cause in CAUSES if np.isnan(row[cause]))
+    parts = [f"its {row['pattern']} score of {row['score']:.2f} {said}"] if said else []
+    return "; ".join(parts + ([f"{'s and '.join(fixed)}s cannot be changed in this model"] if fixed else []))
 
 
 def conclusion(row: pd.Series[Any]) -> str:

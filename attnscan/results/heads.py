@@ -42,8 +42,7 @@ class HeadScores:
     related: tuple[tuple[int, int], ...] = ()  # units that counted as related and are not identical, by their places
     links: tuple[tuple[int, int], ...] = ()  # the gold links of cross attention: units of the target and the source
     output: FloatArray | None = None
-    """The mean length of what each head puts out for a word, as a share of its layer's. Shape: [layer, head]; NaN where
-    a whole layer puts out nothing; None if it could not be measured."""
+    """The mean length of what each head puts out for a word, as a share of its layer's. Shape: [layer, head]."""
     shown: Reading = AS_THEY_ARE  # by what weights are shown and drawn
     attention: Attention | None = field(default=None, compare=False)  # the input's, if it was kept
     targets: Sequence[NDArray[np.float32]] = field(default=(), compare=False)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LEVEL = 0.95
-"""How often an interval holds the value that all pairs of this kind would give."""
+LEVEL = 0.95  # how often an interval holds the value that all pairs of this kind would give
 
 
 def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
@@ -30,13 +29,11 @@ def score_interval(
     """The 95 % interval of a score, within [0, 1] and on the logit scale, since scores of few pairs are skewed.
 
     logit(score) ± t(E - 1) · E/(E - 1) · √((K - 1)/K) se / (score (1 - score)) of K pairs, E of them effective.
-    √((K - 1)/K) takes from the error its factor for few pairs, and E/(E - 1) puts a larger one in its place, which
-    also makes up for the pull that a large pair has on the score that its own residual is taken from.
     NaN below two pairs. A score of 0 or 1, or one without an error, is its own interval. Shape: any, all alike.
 
-    Source: E is the effective number of clusters of Carter, Schnepel and Steigerwald (Rev. Econ. Stat. 99, 2017), the
-    factor HC3's of MacKinnon and White (J. Econometrics 29, 1985) for the average pair. They were chosen for the share
-    of samples in which the interval holds: `benchmarks/coverage_of_intervals.py`.
+    Source: E is the effective number of clusters of Carter, Schnepel and Steigerwald (Rev. Econ. Stat. 99, 2017);
+    E/(E - 1), for the pull of a large pair on the score, is HC3 of MacKinnon and White (J. Econometrics 29, 1985).
+    They were chosen for the share of samples in which the interval holds: `benchmarks/coverage_of_intervals.py`.
     """
     score, se, pairs, effective = (np.asarray(values, dtype=float) for values in (score, se, pairs, effective))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

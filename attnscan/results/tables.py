@@ -99,9 +99,7 @@ def safe_cell(text: str) -> str:
 def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     """The table with all its texts changed."""
     columns = frame.select_dtypes(include=["object", "string"])
-    return frame.assign(
-        **{str(name): of.map(lambda v: change(v) if isinstance(v, str) else v) for name, of in columns.items()}
-    )
+    return frame.assign(**columns.map(lambda value: change(value) if isinstance(value, str) else value))
 
 
 def _rounded(value: Any) -> Any:
