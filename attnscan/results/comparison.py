@@ -132,11 +132,6 @@ class Comparison:
         """What both were scored for."""
         return self.of_models[0].scores.patterns
 
-    @property
-    def pairs(self) -> int:
-        """How many both have read."""
-        return int(self.of_models[0].scores.every_key.pairs.max())
-
     @cached_property
     def differences(self) -> pd.DataFrame:
         """One row for each pattern and head: both scores, their difference, what it is worth, both labels.

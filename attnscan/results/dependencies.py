@@ -51,7 +51,8 @@ class Help:
         """The pattern's target, some rows of it: the shares among all units. Shape: [query, key], in [0, 1]."""
         start, stop, _ = queries.indices(self.units)
         rows, inside = np.zeros((stop - start, self.units)), slice(*np.searchsorted(self.places, (start, stop)))
-        rows[np.ix_(np.array(self.places[inside], int) - start, self.places)] = self.shares[inside]
+        places = np.array(self.places, int)
+        rows[np.ix_(places[inside] - start, places)] = self.shares[inside]
         return rows
 
 

@@ -120,10 +120,10 @@ class HeadWeights:
 
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
-        cells = np.ix_(np.searchsorted(self.attention.rows, self.queries), self.keys)
+        cells = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
         for heads in [self.heads] if self.average else [(head,) for head in self.heads]:
-            weights = [self.attention.weights[self.attention.place(head)][cells] for head in heads]
-            yield heads, np.mean(weights, axis=0, dtype=np.float64).astype(np.float32)
+            weights = np.stack([self.attention.weights[self.attention.place(head)][cells] for head in heads])
+            yield heads, np.asarray(weights.mean(0, dtype=np.float64), np.float32)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty; with gold links, `aligned`."""

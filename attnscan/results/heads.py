@@ -112,7 +112,8 @@ class HeadScores:
         """Where every head's attention goes. Raises: WeightsError if the model has too many heads for it to be kept."""
         if self.labels.classes is None:
             raise WeightsError("where the attention of so many heads goes is not kept", f"give {MOST_HEADS} at most")
-        return Profile(*self.labels.classes, self.grid, self.signature)
+        classes, share, se, chance = self.labels.classes
+        return Profile(classes, share, se, chance, self.grid, self.signature)
 
     def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
         """Turn scores, labels and tables to another reading; None stays. Raises: OptionError if it is not there."""
@@ -173,7 +174,7 @@ class HeadScores:
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             frame = pd.concat(parts, ignore_index=True)
-        about: dict[str, Any] = {"split": self.ranked_by is not None}
+        about: dict[Any, Any] = {"split": self.ranked_by is not None}
         if self.of_input:
             about = {"units": list(self.units), "sentence": list(self.sentence)}
             about |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
@@ -190,8 +191,8 @@ class HeadScores:
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
         numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
-        about = {"model": self.signature.model, "pattern": pattern, "rank": rank, **self.grid.columns(listed)}
-        about["name"] = [self.grid[number].table_name for number in listed]
+        about: dict[str, Any] = {"model": self.signature.model, "pattern": pattern, "rank": rank}
+        about |= self.grid.columns(listed) | {"name": [self.grid[number].table_name for number in listed]}
         return pd.DataFrame(about | {name: values[..., p].ravel()[listed] for name, values in numbers.items()})
 
 

@@ -46,10 +46,6 @@ class Profile:
         known = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
         return sorted(((name, share) for name, share in known.items() if share >= least), key=lambda entry: -entry[1])
 
-    def special(self, named: HeadLike) -> float:
-        """A head's share of all attention on special tokens."""
-        return float(self.share[self.grid.head(named).place][-len(SPECIAL_CLASSES) :].sum())
-
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some; with `top`, so many of each head, largest first."""
         import pandas as pd

@@ -221,7 +221,9 @@ class Syntax:
         columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
         columns |= {"n": self.n[row], "sentences": self.met[row]}
         columns |= {name: getattr(self, name)[place] for name in ("accuracy", "weight", "weight_among_words", "chance")}
-        columns |= {"rule": np.where(self.met < FEWEST, None, self.rule)[row], "rule_accuracy": self.rule_accuracy[row]}
+        rule = self.rule.astype(object)
+        rule[self.met < FEWEST] = None
+        columns |= {"rule": rule[row], "rule_accuracy": self.rule_accuracy[row]}
         columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
         columns |= {f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")}
         said = pd.DataFrame([self.said_of(head) for head in self.grid]).iloc[number].reset_index(drop=True)

@@ -50,12 +50,9 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
         case "xlsx":
             return _workbook(frame)
         case "csv" | "tsv":
-            separator, decimal = (
-                "\t" if format == "tsv" else ";" if decimal_comma else ",",
-                "," if decimal_comma else ".",
-            )
-            how = {"sep": separator, "decimal": decimal, "float_format": f"%.{DECIMALS}f", "lineterminator": "\n"}
-            text = _with_texts(frame, safe_cell).to_csv(index=False, **how)
+            separator = "\t" if format == "tsv" else ";" if decimal_comma else ","
+            how: dict[str, Any] = {"sep": separator, "decimal": "," if decimal_comma else ".", "lineterminator": "\n"}
+            text = str(_with_texts(frame, safe_cell).to_csv(index=False, float_format=f"%.{DECIMALS}f", **how))
         case "markdown":
             text = _markdown(frame)
         case "jsonl":

@@ -129,8 +129,9 @@ def best_heads(result: HeadScores, pattern: str, top: int) -> Table:
     columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
     ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
     rows: list[list[Any]] = []
-    for head, row, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
-        score: Any = row
+    score: Any
+    lead: Any
+    for head, score, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
         interval = "" if np.isnan(score.low) else f"{score.low:.3f}–{score.high:.3f}"
         difference = "" if np.isnan(lead.se) else f"{'' if lead.sure else '≈ '}{lead.difference:.3f}"
         bar = max(0.0, score.above_chance) if score.low > score.chance else 0.0, COLORS.get(pattern, "default")

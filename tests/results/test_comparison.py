@@ -83,12 +83,6 @@ def test_rows_are_of_the_heads_that_are_chosen(heads: str | None, top: int | Non
     }
 
 
-def test_a_head_without_a_difference_is_not_among_the_greatest() -> None:
-    found = _differing([0.1, float("nan")], [0.01] * 2)
-    assert found.of("next-word", top=2)["head"].tolist() == [0] and found.of("next-word", "0-1", 2).empty
-    assert list(found.to_frame(["next-word"], "0-1", top=2).columns) == list(found.to_frame().columns)
-
-
 def test_without_an_error_nothing_survives() -> None:
     rows = _differing([0.3, -0.2], [float("nan")] * 2).differences
     unknown = rows["pattern"] == "next-word"
@@ -103,12 +97,6 @@ def test_ranks_as_spearman_has_them() -> None:
     assert 0.3 < expected < 0.6
     assert _compared([0.3, 0.1, 0.3, 0.2, 0.3], [0.2, 0.1, 0.2, 0.4, 0.9]) == pytest.approx(expected, rel=1e-12)
     assert _compared([0.3, 0.1, 0.2], [0.9, 0.7, 0.8]) == 1 and _compared([0.3, 0.1, 0.2], [0.1, 0.9, 0.8]) == -1
-
-
-def test_heads_without_a_score_do_not_count() -> None:
-    nan = float("nan")
-    assert _compared([0.3, nan, 0.1, 0.2], [0.9, 0.1, 0.7, 0.8]) == 1
-    assert _compared([0.3, 0.1, 0.2], [0.9, nan, 0.8]) == 1
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,6 @@ class TestLinksAndDevices:
         assert target.read_bytes() == b"new"
         assert list(target.parent.iterdir()) == [target]
 
-    def test_a_link_into_nowhere_is_refused(self, file: Path) -> None:
-        file.symlink_to(file.parent / "missing" / "target.csv")
-        assert "there is no directory" in refusal(file)
-
     def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
         pipe, got = tmp_path / "pipe", []
         os.mkfifo(pipe)
@@ -118,9 +114,8 @@ class TestRefused:
             ("missing/heads.csv", "there is no directory"),
             ("text/heads.csv", "there is no directory"),
             ("a" * 256, "File name too long"),
-            ("a" * 256 + "/heads.csv", "File name too long"),
         ],
-        ids=["directory", "missing directory", "below a file", "long name", "long directory"],
+        ids=["directory", "missing directory", "below a file", "long name"],
     )
     def test_before_and_when_writing(self, tmp_path: Path, name: str, words: str) -> None:
         (tmp_path / "text").write_text("")
@@ -130,21 +125,8 @@ class TestRefused:
             check_writable(path)
 
     @not_as_root
-    @pytest.mark.parametrize(("mode", "words"), [(0o555, "no permission"), (0o000, "Permission denied")])
-    def test_a_directory_that_nobody_may_write_to(self, tmp_path: Path, mode: int, words: str) -> None:
-        tmp_path.chmod(mode)
-        try:
-            assert words in refusal(tmp_path / "heads.csv")
-        finally:
-            tmp_path.chmod(0o755)
-
-    @not_as_root
     def test_a_write_protected_file(self, file: Path) -> None:
         file.write_bytes(b"old")
         file.chmod(0o444)
         assert "no permission" in refusal(file)
         assert file.read_bytes() == b"old"
-
-    def test_looking_creates_nothing(self, file: Path) -> None:
-        check_writable(file)
-        assert list(file.parent.iterdir()) == []

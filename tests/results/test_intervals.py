@@ -74,17 +74,11 @@ def test_scores_of_skewed_pairs_unlike_in_size_are_held_where_t_alone_misses(pai
     assert (np.abs(score - 0.1) <= half_width(se, count)).mean() < 0.89  # a control
 
 
-@pytest.mark.parametrize("pairs", [0, 1])
-def test_below_two_pairs_there_is_none(pairs: int) -> None:
-    assert np.isnan(half_width(0.1, pairs))
-    assert np.isnan(p_value(0.1, 0.1, pairs))
-
-
 def test_a_difference_of_nothing_is_no_find() -> None:
     """Two copies of one model differ by 0 with an error of 0; a difference without an error is sure."""
     assert p_value(0.0, 0.0, 9) == 1
     assert p_value(0.1, 0.0, 9) == 0
-    assert np.isnan(p_value(0.1, np.nan, 9))
+    assert np.isnan(p_value(0.1, np.nan, 9)) and np.isnan(p_value(0.1, 0.1, 1)) and np.isnan(half_width(0.1, 0))
 
 
 def test_false_discovery_rates_follow_benjamini_and_hochberg() -> None:
@@ -98,15 +92,3 @@ def test_holms_p_values_never_fall_and_leave_out_what_is_not_known() -> None:
     """Of three: 3 x 0.01, then at least that in place of 2 x 0.011, and 0.5 once."""
     assert holm(np.array([0.011, NAN, 0.5, 0.01])) == pytest.approx([0.03, NAN, 0.5, 0.03], nan_ok=True)
     assert holm(np.array([0.6, 0.7])).tolist() == [1, 1]
-
-
-def test_noise_alone_gives_few_false_discoveries() -> None:
-    """Among 400 differences of nothing, any survive in about one study of twenty, where p < 0.05 finds 20 in each."""
-    rng = np.random.default_rng(0)
-    studies, found, naive = 300, 0, 0
-    for _ in range(studies):
-        p = p_value(rng.standard_t(9, size=400), 1.0, 10)
-        found += bool((false_discovery_rates(p) < 0.05).any())
-        naive += int((p < 0.05).sum())
-    assert found / studies < 0.09
-    assert 17 < naive / studies < 23

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cells import text_of
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
@@ -60,14 +60,6 @@ class TestDelimited:
             "saved.npz,0,0,L0H0,next-word,,next-word,1.000000,0.750000,1.000000,,,,,0.500000,0.500000,0.000000\n"
             "saved.npz,0,1,L0H1,,,,,,0.500000,0.500000,,,,0.500000,1.000000,1.386294\n"
         )
-
-    @examples
-    @given(st.lists(st.floats(allow_infinity=False), min_size=1))
-    @example([NAN, -0.0, 1e-7, 0.1234565, 1e300, -1e-300])
-    def test_any_float_comes_back_to_six_decimals(self, values: list[float]) -> None:
-        frame = pd.DataFrame({"head": range(len(values)), "score": values})
-        back = pd.read_csv(io.BytesIO(render(frame, "csv")), float_precision="round_trip")["score"]
-        np.testing.assert_allclose(back, values, rtol=1e-15, atol=0.5000001e-6)
 
     @pytest.mark.parametrize(("format", "separator"), DELIMITED)
     @examples
@@ -118,30 +110,19 @@ class TestFormulas:
 
     @examples
     @given(cells | formulas)
-    def test_every_text_is_had_back(self, text: str) -> None:
-        assert text_of(safe_cell(text)) == plain(text)
-
-    @examples
-    @given(formulas)
-    def test_what_begins_with_an_equals_sign_is_literals_and_no_more(self, text: str) -> None:
-        r"""As a spreadsheet reads it: literals, each at most 255 units of UTF-16 long, with ampersands between."""
-        cell = safe_cell(text)
-        literal = '"(?:[^"]|"")*"'
+    def test_every_text_is_had_back_from_literals_or_from_what_calculates_nothing(self, text: str) -> None:
+        r"""Literals are at most 255 units of UTF-16 long, with ampersands between; a number may stay as it is."""
+        cell, literal = safe_cell(text), '"(?:[^"]|"")*"'
+        assert text_of(cell) == plain(text)
         assert not cell.startswith("=") or cell.strip() == "=" or re.fullmatch(f"={literal}(&{literal})*", cell)
-        assert all(len(each.encode("utf-16-le")) <= 2 * 257 for each in re.findall(literal, cell))
-
-    @examples
-    @given(formulas)
-    def test_what_is_left_as_it_is_calculates_nothing(self, text: str) -> None:
-        """No letter, digit or quote stands in it after a sign, unless it is a number."""
-        cell = safe_cell(text)
+        assert all(len(part.encode("utf-16-le")) <= 2 * 257 for part in re.findall(literal, cell))
         if cell[:1] in ("+", "-", "@") and not re.fullmatch(r"-\d+(\.\d+)?", cell.strip()):
             assert not re.search(r'[\w"\\]', cell)
 
     def test_pandas_has_the_texts_back_by_what_the_page_says(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        texts = ["-", "--", "-abc", '="', '"&"', '=""&""', "=" + '"&' * 200, "a", "=x", '="x"', "", "+1", "@x=" * 99]
+        texts = ["-", "--", "-abc", '="', '"&"', "=" + '"&' * 200, "a", "", "+1", "@x=" * 99]
         monkeypatch.chdir(tmp_path)
         Path("tokens.csv").write_bytes(render(pd.DataFrame({"token": texts, "score": 0.5}), "csv"))
         (code,) = re.findall(r"```python\n(.*?)```", OPTIONS_PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -165,19 +146,9 @@ class TestJson:
         assert list(read) == [*frame.attrs, "heads"]
         assert {name: read[name] for name in frame.attrs} == json.loads(json.dumps(frame.attrs))
         assert [list(head) for head in read["heads"]] == [CLASSIFY] * 2
-        assert read["heads"][1] == {
-            "model": "saved.npz",
-            "layer": 0,
-            "head": 1,
-            "name": "L0H1",
-            "label": "",
-            "label_stays": None,
-            "among_words": "",
-            "share": None,
-            "average": None,
-            **dict(zip(SCORES, [0.5, 0.5, None, None, None, 0.5, 1.0], strict=True)),
-            "entropy": 1.386294,
-        }
+        numbers = ("label", "label_stays", "share", *SCORES, "entropy")
+        values = ["", None, None, 0.5, 0.5, None, None, None, 0.5, 1.0, 1.386294]
+        assert [read["heads"][1][name] for name in numbers] == values
 
     @pytest.mark.parametrize("format", ["json", "jsonl"])
     @examples

@@ -212,7 +212,9 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, afte
         with pytest.raises(TooLongError, match="here: the input is"):
             compare(one, other.with_options(on_long="error"), _read([long]))
     whole = _compared(before, after)
-    assert found.pairs == len(PAIRS) and [own.pairs_skipped for own in found.signatures] == [1, 1]
+    assert found.of_models[0].scores.every_key.pairs.max() == len(PAIRS) and [
+        own.pairs_skipped for own in found.signatures
+    ] == [1, 1]
     assert_allclose(found.differences["difference"], whole.differences["difference"], atol=1e-9)
 
 

@@ -37,7 +37,9 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
     """At most 45 lines at 80 columns, with the model, what was read, and what to try next."""
     yield from wrapped(does(card), width, style="bold")
     yield from wrapped(how_sure(card.ranking.labels, card.head), width)
-    yield from ("", _scores(card).screen(width), *wrapped(_profile(card), width, style=""), "")
+    yield ""
+    yield _scores(card).screen(width)
+    yield from [*wrapped(_profile(card), width, style=""), Text("")]
     signature = card.ranking.signature
     every = signature.pairs_read - signature.pairs_skipped
     looked_at = f", of the first {card.pairs:,} of {every:,} pairs" if card.pairs < every else ""

@@ -35,7 +35,8 @@ def comparison_view(
     survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
     below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
-    blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"), ""]
+    pairs = int(comparison.of_models[0].scores.every_key.pairs.max())
+    blocks += [Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"), ""]
     blocks += [Text.assemble((survive, "bold"), smaller), "", _table(comparison, patterns).screen(width), ""]
     if heads is not None or top is not None:
         blocks.append(Text("Head by head; bold: the difference survives", style="bold"))

@@ -79,20 +79,15 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     what = "what is carried" if labels.reading.carried else "attention"
     title = f"strongest: {what}{' among words' if labels.reading.among_words else ''}"
     title = title if wide + _AVERAGE + 2 + len(title) <= width else "strongest"
-    head = Text(f"{'heads':>{wide}}{'average':>{_AVERAGE}}  {title}", style="bold")
-    before, drawn = "", [head] if rows else []
+    drawn = [Text(f"{'heads':>{wide}}{'average':>{_AVERAGE}}  {title}", style="bold")] if rows else []
+    before = ""
     for group, kind, name in rows:
-        strongest = (
-            Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {number(labels.numbers(kind.name, head).share)}")
-            for head in kind.heads
-        )
-        line = Text.assemble(
-            f"{'' if group == before else group:<{_GROUP}}",
-            (name.ljust(wide - _GROUP - 4), "dim" if group == "rest" else color_of(kind.name)),
-            f"{len(kind.heads):>4}{number(kind.average):>{_AVERAGE}}  ",
-            next(flowed(strongest, left)),
-        )
-        drawn.append(line)
+        shares = [(head, number(labels.numbers(kind.name, head).share)) for head in kind.heads]
+        strongest = (Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {share}") for head, share in shares)
+        of_kind = (name.ljust(wide - _GROUP - 4), "dim" if group == "rest" else color_of(kind.name))
+        numbers = f"{len(kind.heads):>4}{number(kind.average):>{_AVERAGE}}  "
+        title = "" if group == before else group
+        drawn.append(Text.assemble(f"{title:<{_GROUP}}", of_kind, numbers, next(flowed(strongest, left))))
         before = group
     for line in drawn:
         line.truncate(width)
@@ -148,8 +143,8 @@ def all_heads_view(
     columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [Column("nats", ">.2f", 4)]
     places, rows = [result.scores.place_of(pattern) for pattern in patterns], []
     for head in order[:top]:
-        names = (str(of[head.place]) for of in (labels.label, labels.among_words))
-        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in names]
+        both = str(labels.label[head.place]), str(labels.among_words[head.place])
+        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in both]
         does[0].append("?" * bool(labels.unsure[head.place]))
         scores = result.table.score[head.place][places]
         rows.append([head.name, *does, labels.share[head.place], *scores, result.scores.entropy[head.place]])

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnscan.results.behaviour import SPECIAL_CLASSES
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.profile import Profile
 from attnscan.safe_text import plain
@@ -45,7 +46,7 @@ def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
     classes = result.strongest(head)
     named = classes[:top] if top is not None else [entry for entry in classes if entry[1] >= _LEAST] or classes[:1]
     entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
-    if np.isfinite(special := result.special(head)):
+    if np.isfinite(special := result.share[head.place][-len(SPECIAL_CLASSES) :].sum()):
         entries.append(Text(f"| special tokens {special:.2f}", style="dim"))
     return entries or [Text("no attention", style="dim")]
 

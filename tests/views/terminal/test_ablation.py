@@ -47,17 +47,6 @@ def test_what_has_no_head_or_no_controls_says_so() -> None:
     assert any(row.startswith("N next-word 1 2.000 1.000 +1.000 0.125 1/2 0.500") for row in rows)  # without a spread
 
 
-@pytest.mark.parametrize(
-    ("effects", "words"),
-    [
-        ([effect_of(2.0, MANY, "x", 12)], "the mean of 3 distinct sets drawn at random;"),
-        ([effect_of(2.0, MANY, "x"), effect_of(2.0, MANY, "y")], "the mean of all possible sets;"),
-    ],
-)
-def test_how_many_controls_there_are(effects: list[Effect], words: str) -> None:
-    assert words in " ".join(text_of(*effects).split())
-
-
 def test_who_may_be_a_control_and_by_which_pairs() -> None:
     chosen = " ".join(text_of(effect_of(2.0, MANY)).split())
     assert "by label, 0.25 above chance, on 5 pairs; measured on the other 6." in chosen

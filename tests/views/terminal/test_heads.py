@@ -96,12 +96,6 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
     assert (" … 200 tokens in all" in screen) == of_input
 
 
-def test_a_narrow_screen_keeps_the_map_and_every_kind() -> None:
-    for width in (40, 30):
-        lines = _screen(doing(6, 12, 8), width).splitlines()
-        assert max(map(len, lines)) <= width and sum(line.startswith(" 0 ") for line in lines) == 1
-
-
 def test_no_head_that_follows_or_rests_is_said_in_words() -> None:
     labels = labels_of([[0, 0, 0, 0]] * 5)
     said = " ".join(_screen(HeadScores(SIGNATURE, {"weight": labels.scores}, {labels.reading: labels})).split())
@@ -137,10 +131,6 @@ def test_a_row_says_what_a_score_is_worth() -> None:
     assert next(line for line in lines if line.startswith("0-1")).split()[3] == "0.290"
 
 
-def test_leads_without_errors_claim_nothing() -> None:
-    assert "0.010" not in _best_screen(_ranking(pairs=1, error=np.nan))
-
-
 def test_a_split_ranking_says_by_which_pairs() -> None:
     whole = _ranking()
     split = replace(whole, ranked_by=whole.scores)
@@ -152,13 +142,6 @@ def test_only_patterns_of_others_show_how_much_is_the_word_itself() -> None:
     assert " self " not in _best_screen(_ranking())
     lines = _best_screen(_ranking(Scored("identical", of_others=True))).splitlines()
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("of_others", [False, True])
-def test_lines_fit(width: int, of_others: bool) -> None:
-    screen = _best_screen(_ranking(Scored("identical", of_others=of_others)), width)
-    assert all(len(line) <= max(width, 72) for line in screen.splitlines())
 
 
 def _bar(line: str) -> int:
