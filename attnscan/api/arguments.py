@@ -113,10 +113,8 @@ class Call:
         asked.setdefault("on_long", "truncate" if many else "error")
         is_alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
         wanted: list[Any] = [pattern] if is_alone else list(pattern)  # type: ignore[arg-type]
-        ours, more = PATTERNS, CAUSAL_PATTERNS
-        if read == "cross":
-            ours, more = cross_patterns(wanted, aligned=self.alignments is not None), ()
-        self.names, patterns = with_own(wanted, ours, more)
+        ours = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
+        self.names, patterns = with_own(wanted, ours, () if read == "cross" else CAUSAL_PATTERNS)
         name = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else None
         self.options = ScanOptions(**{"patterns": patterns, **asked, "model": name, **decided})
 

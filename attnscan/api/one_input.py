@@ -87,7 +87,8 @@ def classify(
         if weights is not None:
             result = _by_weights(call, weights, name, tokens, keep_attention)
         else:
-            pair = call.pairs.single or Pair(a, b)
+            pair = call.pairs.single
+            assert pair is not None
             pair = pair.source if len(kinds) > 1 and own["attention"] == "encoder" else pair
             try:
                 with call.opened() as scanner:

@@ -15,7 +15,7 @@ from command_line import misuse
 from devices import FULL
 from hostile.runs import check, readable, served_for_a_moment
 from hostile.texts import NASTY
-from toy import POSITIONS, save_toy_bert
+from toy import save_toy_bert
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
@@ -52,16 +52,6 @@ def saved_weights(path: Path, tokens: list[str]) -> Path:
     n = len(tokens)
     np.savez(path, attention=np.full((1, 2, n, n), 1 / n), tokens=np.array(tokens), segments=np.zeros(n, int))
     return path
-
-
-def test_truncate_cuts_and_says_so(toy: Path) -> None:
-    result = run("classify", "cat " * 40, "--model", toy, "--on-long", "truncate", "--format", "json")
-    assert result.exit_code == 0
-    assert result.stderr == f"attnscan: the input was cut to the {POSITIONS} tokens that the model reads\n"
-    read = json.loads(result.stdout)
-    assert len(read["units"]) == POSITIONS and read["signature"]["pairs_truncated"] == 1
-    result = run("classify", "cat " * (POSITIONS - 2), "--model", toy, "--on-long", "truncate", "--csv")
-    assert (result.exit_code, result.stderr) == (0, "")
 
 
 REFUSED = [
@@ -156,11 +146,6 @@ class TestHostile:
             assert check(run("classify", words, "a cat", "--model", toy, "--on-long", "truncate", "-f", kind)), words
         whole = " ".join(texts)
         assert check(run("classify", whole, whole, "--model", "bundled", "--no-related", "--predictive", "off"))
-
-    @pytest.mark.parametrize("unit", ["token", "word"])
-    def test_a_table_shows_markup_as_it_is_written(self, tmp_path: Path, unit: str) -> None:
-        path = saved_weights(tmp_path / "w.npz", ["[CLS]", "[bold]", "[/]", ":smile:", "[SEP]"])
-        assert "[bold] [/] :smile:" in run("classify", "--weights", path, "--unit", unit).stdout
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,6 @@ import pytest
 from command_line import run
 from toy import save_toy_bert
 from treebanks import planted_file
-from typer.testing import CliRunner
-
-from attnscan.cli.app import app
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +44,6 @@ def test_one_input_is_told_by_its_words(carrying: str) -> None:
     assert "the next word 1.00" in screen and "1 pair" in screen
 
 
-@pytest.mark.parametrize(
-    ("switches", "by"),
-    [
-        ((), ""),
-        (("--by", "carried"), "by what heads carry, among words"),
-        (("--special", "in"), "by attention weight, with special tokens"),
-        (("--by", "carried", "--special", "in"), "by what heads carry, with special tokens"),
-    ],
-)
-def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tuple[str, ...], by: str) -> None:
-    screen = " ".join(run("head", "0-0", *over, *switches).stdout.split())
-    assert "0-0 the next word 1.00" in screen and by in screen
-    assert ("Where attention goes among words" in screen) == ("with special" not in by)
-
-
 def test_with_a_treebank_a_card_tells_the_heads_syntax(
     over: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,5 +62,3 @@ def test_with_a_treebank_a_card_tells_the_heads_syntax(
     assert all(row == by_row[row["relation"], row["direction"]] for row in card["syntax"])
     assert (card["uuas"], card["syntax_label"]) == (alone["heads"][0]["uuas"], None)
     assert document["treebank_signature"]["pairs_read"] == 288
-    refused = CliRunner().invoke(app, ["head", "1-1", *over, "--treebank", "p.csv"])
-    assert refused.exit_code == 1 and "name a treebank in CoNLL-U" in refused.stderr

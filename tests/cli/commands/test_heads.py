@@ -82,15 +82,6 @@ def test_without_a_score_there_is_no_rank(tmp_path: Path, monkeypatch: pytest.Mo
 PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
 
 
-def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
-    (tmp_path / "p.txt").write_text("\n".join(f"the cat sat on {number} mats" for number in range(60)))
-    options = ("heads", "--model", toy, "--pairs", str(tmp_path / "p.txt"), "-p", "next-word", "--predictive", "off")
-    table = pd.read_csv(StringIO(run(*options, "--split", "--csv").stdout))
-    assert 15 < table["pairs"].iloc[0] < 45 and table.loc[0, ["layer", "head"]].tolist() == [0, 0]
-    assert table["pairs"].iloc[0] != pd.read_csv(StringIO(run(*options, "--csv").stdout))["pairs"].iloc[0]
-    assert "Heads are ranked by" in run(*options, "--split").stdout
-
-
 @pytest.mark.usefixtures("few")
 def test_of_how_many_words_predictive_was_measured_is_told() -> None:
     asked = ("--predictive-pairs", "3", "--predictive-words", "4")
@@ -110,11 +101,3 @@ def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
     skipped = CliRunner().invoke(app, [*options, "--skip-bad"], input=bad)
     assert skipped.stdout == good.stdout
     assert "1 bad record was skipped" in skipped.stderr
-
-
-@pytest.mark.parametrize("place", ["s3://KEY:SECRET@bucket/scan.state", "https://me:SECRET@host/scan.state"])
-def test_a_state_is_a_file_on_this_machine(tmp_path: Path, place: str) -> None:
-    (tmp_path / "pairs.csv").write_text(PAIRS_CSV)
-    refused = CliRunner().invoke(app, ["heads", "--pairs", str(tmp_path / "pairs.csv"), "--state", place])
-    assert refused.exit_code == 1 and "it is not on this machine; name a file on this machine" in refused.stderr
-    assert "SECRET" not in refused.stderr

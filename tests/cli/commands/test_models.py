@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from io import StringIO
 from pathlib import Path
@@ -55,12 +54,6 @@ def test_csv_is_a_row_for_each_fact_and_pattern() -> None:
     assert [rows[pattern] for pattern in IDS] == ["yes"] * 7
     assert (rows["next_sentence_head"], rows["classifier_head"], rows["cls"]) == ("no", "no", "yes")
     assert rows["masked-lm"] == "no: the checkpoint has no trained masked-LM head"
-
-
-def test_json_has_the_rows_of_the_table() -> None:
-    values = {row["key"]: row["value"] for row in json.loads(_run("bundled", "--format", "json").stdout)["rows"]}
-    assert (values["model"], values["layers"], values["segment_ids"]) == ("bundled", "6", "yes")
-    assert all(values[name] == "yes" for name in (*IDS, "cls"))
 
 
 def test_the_screen_lists_task_heads_and_the_measures_that_they_allow(shared: Path) -> None:

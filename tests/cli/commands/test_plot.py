@@ -54,18 +54,14 @@ def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path:
     assert "strawberries" in found and "##berries" not in found
 
 
-@pytest.mark.parametrize("kind", [["map"], ["scores"], ["layers"]])
-def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
+def test_pairs_are_drawn(toy: str, tmp_path: Path) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.svg"
     pairs.write_text("one\ttwo\tmore\n" + "the cat sat\ta cat ran\tx\n" * 6 + "alone\n")
-    options = ("--columns", "one,two", "--skip-bad", "--model", toy, "--predictive", "off", "--kind", *kind)
+    options = ("--columns", "one,two", "--skip-bad", "--model", toy, "--predictive", "off")
     result = plot("--pairs", str(pairs), *options, "-o", str(out))
     assert result.exit_code == 0 and "1 bad record" in result.stderr
     shown = " ".join(texts(out.read_bytes()))
-    if kind == ["map"]:
-        assert (
-            "Map: what each head does, by attention weight, among words." in shown and "no distinct habit (3)" in shown
-        )
+    assert "Map: what each head does, by attention weight, among words." in shown and "no distinct habit (3)" in shown
 
 
 def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import A, B, misuse, run
-from typer.testing import CliRunner
 
-from attnscan.cli.app import app
 from attnscan.results.behaviour import SPECIAL_CLASSES, WORD_CLASSES
 
 ONE = ("profile", A, B, "--model", "bundled")
@@ -79,5 +77,3 @@ def test_saved_weights_have_shares(tmp_path: Path) -> None:
     run("classify", A, B, "--model", "bundled", "--predictive", "off", "--save-weights", str(path), "--csv")
     saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
-    outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
-    assert outcome.exit_code == 2 and "do not hold what heads carry" in outcome.output

@@ -63,14 +63,6 @@ def test_one_relation_and_all_rows(toy: str, planted: str) -> None:
     assert len([line for line in screen("--treebank", planted, "--model", toy, "--all") if "±" in line]) == 12
 
 
-def test_a_treebank_of_one_document_says_that_its_gains_have_no_error(toy: str, planted: str, tmp_path: Path) -> None:
-    lines = Path(planted).read_text(encoding="utf-8").splitlines(keepends=True)
-    one = tmp_path / "one.conllu"
-    one.write_text("# newdoc\n" + "".join(text for text in lines if "newdoc" not in text), encoding="utf-8")
-    shown = " ".join(screen("--treebank", str(one), "--model", toy))
-    assert "The treebank is one document, so gains have no error" in shown and "nan" not in shown
-
-
 @pytest.mark.usefixtures("each_run_once")
 def test_tables(toy: str, planted: str) -> None:
     header, *rows = run("syntax", "--treebank", planted, "--model", toy, "--csv").stdout.splitlines()
@@ -87,17 +79,6 @@ def test_text_files_and_relations_that_are_not_there(toy: str, planted: str, tmp
     assert "a.txt:1: a sentence without a tree; name a treebank in CoNLL-U" in said
     (said,) = _refused("--treebank", planted, "--model", toy, "--relation", "nsbj")
     assert "the treebank has no relation 'nsbj'; did you mean 'nsubj'?" in said
-
-
-def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, planted: str, tmp_path: Path) -> None:
-    arguments = ("syntax", "--treebank", planted, "--model", toy, "--csv")
-    kept = (*arguments, "--state", str(tmp_path / "state"))
-    whole, first, again = (run(*typed).stdout for typed in (arguments, kept, kept))
-    assert whole == first == again
-    changed = tmp_path / "changed.conllu"
-    changed.write_text(Path(planted).read_text(encoding="utf-8").replace("amod", "nmod"), encoding="utf-8")
-    (said,) = _refused("--treebank", str(changed), "--model", toy, "--state", str(tmp_path / "state"))
-    assert "the state belongs to other pairs than these" in said
 
 
 def _refused(*arguments: str) -> list[str]:
