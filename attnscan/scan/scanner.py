@@ -201,13 +201,8 @@ class Scanner:
     def answers(self, questions: Sequence[Questions], doing: str = "predictive words: hidden sequences") -> list[Help]:
         """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
         assert self.measure is not None
-        helps: dict[int, Help] = {}
-        asking = help_between_words(self.loaded, questions, self.measure, batch_tokens=self.options.batch_tokens)
-        for done, total, complete in asking:
-            helps |= complete
-            if total:
-                self.tell(doing, done, total)
-        return [helps[number] for number in range(len(questions))]
+        tell, most = partial(self.tell, doing), self.options.batch_tokens
+        return help_between_words(self.loaded, questions, self.measure, batch_tokens=most, tell=tell)
 
     def score(
         self,

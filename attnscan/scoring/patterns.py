@@ -7,11 +7,8 @@ head following the pattern would look at. The drawings below are those functions
     Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all zero
     is not eligible: it is left out of the score.
 
-A function's docstring says what its pattern counts, and below it stands how screens show it. A new pattern is one of
-both, and its name in `PATTERNS`.
-
-A user's own come from a Python file, `FILE.py:FUNCTION`. Reading one runs the file's code. This module imports no
-tensor library.
+A function's docstring says what its pattern counts, and below it stands how screens show it. A user's own come from a
+Python file, `FILE.py:FUNCTION`, whose code is run. This module imports no tensor library.
 """
 
 from __future__ import annotations
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.batch import EncodedBatch
 
-
 TargetFunction = Callable[["EncodedBatch"], "Tensor"]  # A pattern's function
 
 PATTERN_SET_VERSION = "4"  # rises whenever a pattern's meaning changes, so that old and new results are not compared
@@ -44,25 +40,20 @@ _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 
 @dataclass(frozen=True)
 class Pattern:
-    """One pattern: its name, its target, and how weights are measured against it."""
+    """One pattern: its name, its target, how weights are measured against it, and how screens show it."""
 
     id: str  # the name on the command line and in every table, such as `next-word`
     letter: str  # its mark in maps and narrow tables
-    target: TargetFunction | None
-    """The function that gives the target; None if only the model itself can tell (`predictive`)."""
+    target: TargetFunction | None  # None if only the model itself can tell (`predictive`)
     counts: str  # what the score counts, in a few words
-    even: bool = False  # whether the spread matters: weight above the target's share of a key does not count
+    even: bool = False  # whether target keys share the weight evenly: what one gets beyond its share does not count
     part_of: str | None = None  # the wider pattern that this is a part of: the two take one label between them
-    of_others: bool = False
-    """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
-    code: str = ""  # what the file that it was read from hashes to, if it was: sums by other code do not add to its own
+    of_others: bool = False  # whether a head that looks at the word itself, a target, too, does not follow it
+    code: str = ""  # the hash of the file that it was read from: sums by other code do not add to its own
     words: str = ""  # what words attend to by it, as screens say it; empty for its name
     group: str = "own"  # of which kinds it is on screens, such as `ahead` or `same`
-    color: str = ""
-    """On screens, pages and pictures, as `#rrggbb`; patterns of one's own share a colour. Ours are after Okabe and Ito:
-    colour-blind readers tell them apart, on dark and on light ground."""
-    clause: str = ""
-    """What a head that follows it does, as explanations say it; empty for `follows` and the pattern's name."""
+    color: str = ""  # `#rrggbb`, after Okabe and Ito, whose colours colour-blind readers tell apart; empty of one's own
+    clause: str = ""  # what a head that follows it does, in explanations; empty for `follows` and its name
     queries: str = ""  # which words are asked where they look: the eligible ones
     keys: str = ""  # which tokens they should look at
     source: str = ""  # where the pattern comes from
@@ -75,10 +66,10 @@ class Pattern:
         follows it, and its `Source:`.
         Raises: OptionError if the function has no name to go by.
         """
-        name = getattr(function, "__name__", "<nameless>")
+        name = getattr(function, "__name__", "<nameless>").strip("_").replace("_", "-")
         if "<" in name:
             raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
-        name, (about, *lines) = name.strip("_").replace("_", "-"), (function.__doc__ or "").strip().split("\n")
+        about, *lines = (function.__doc__ or "").strip().split("\n")
         fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
         said = (line.strip().partition(": ") for line in lines)
         how |= {fields[key]: text.rstrip(".") for key, _, text in said if key in fields}
@@ -93,15 +84,14 @@ class Pattern:
     @property
     def drawing(self) -> str:
         """The target on the toy pair, as its docstring draws it; empty if it has none."""
-        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
-        lines = matrix.rstrip().splitlines()[1:] if drawn else []
-        return "\n".join(line.removeprefix("    ") for line in lines)
+        _, _, drawn = ((self.target and self.target.__doc__) or "").partition(">>> show(")
+        return "\n".join(line.removeprefix("    ") for line in drawn.rstrip().splitlines()[1:])
 
 
 def shipped(function: TargetFunction, letter: str, color: str, group: str, words: str, **how: Any) -> Pattern:
     """A pattern of ours: what its function's docstring says of it, and how screens show it."""
-    look = {"letter": letter, "color": color, "group": group, "words": words}
-    return Pattern.of(function, **{"source": _VIG, **look, **how})
+    look = {"source": _VIG, "letter": letter, "color": color, "group": group, "words": words}
+    return Pattern.of(function, **look, **how)
 
 
 def next_word(batch: EncodedBatch) -> Tensor:
@@ -245,7 +235,6 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
 BAG_OF_WORDS = shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True)
 
 
-# Its target is what the model itself says: `predictive.py` asks it.
 PREDICTIVE = Pattern(
     "predictive",
     "W",
@@ -347,8 +336,7 @@ SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 _COLUMNS = ("mixed", "model", "layer", "head", "label", "entropy", "output", "pattern", "score", "input")
 
 PatternLike = Pattern | TargetFunction | str
-"""What stands for a pattern: itself, the function of one's own that gives its target, or the name or letter of one of
-ours."""
+"""A pattern, a function of one's own that gives its target, or the name or letter of one of ours."""
 
 
 def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS) -> tuple[Pattern, ...]:
@@ -357,28 +345,22 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
     several = [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else patterns
-    result = tuple(_pattern(wanted, ours) for wanted in several)
-    names = [pattern.id for pattern in result]
-    if not names:
+    result = list[Pattern]()
+    for wanted in several:
+        pattern = called(wanted, ours) if isinstance(wanted, str) else wanted
+        if pattern is None:
+            known = [pattern.id for pattern in ours]
+            remedy = nearest(str(wanted), known, f"there are {', '.join(known)}")
+            raise OptionError(f"there is no pattern '{wanted}'", remedy)
+        result.append(pattern if isinstance(pattern, Pattern) else Pattern.of(pattern))
+    if not result:
         raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
+    names = [pattern.id for pattern in result]
     for name in names:
         if names.count(name) > 1 or name in _COLUMNS:
             also = "two patterns are" if names.count(name) > 1 else "a pattern and a column of tables are"
             raise OptionError(f"{also} called '{name}'", "give each a name of its own")
-    return result
-
-
-def _pattern(wanted: PatternLike, ours: Sequence[Pattern]) -> Pattern:
-    if isinstance(wanted, Pattern):
-        return wanted
-    if callable(wanted):
-        return Pattern.of(wanted)
-    if (pattern := called(str(wanted), ours)) is None:
-        known = [pattern.id for pattern in ours]
-        raise OptionError(
-            f"there is no pattern '{wanted}'", nearest(str(wanted), known, f"there are {', '.join(known)}")
-        )
-    return pattern
+    return tuple(result)
 
 
 def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
@@ -422,7 +404,7 @@ def with_own(
 
 
 def own_pattern(name: str) -> Pattern:
-    """The pattern that a file's function is, with a hash of the file.
+    """The pattern that a file's function is, with a hash of the file; the file may import others beside it.
 
     Raises: OptionError if the file cannot be read or run, or has no such function.
     """
@@ -431,32 +413,24 @@ def own_pattern(name: str) -> Pattern:
         raise OptionError(f"'{name}' names no function", "name it as FILE.py:FUNCTION")
     try:
         code = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "check its path"
-        ) from None
-    defined = _run(file)
-    if not callable(defined.get(function)):
-        there = [known for known, own in defined.items() if getattr(own, "__module__", None) == defined["__name__"]]
-        remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
-        raise OptionError(f"{file} has no function '{function}'", remedy)
-    (pattern,) = chosen([defined[function]])
-    return replace(pattern, code=hashed(code))
-
-
-def _run(file: str) -> dict[str, Any]:
-    """What a file's code defines; it may import files beside it. Raises: OptionError for whatever it raises."""
+    except OSError as error:
+        raise OptionError(f"cannot read {file}: {error.strerror or error}", "check its path") from None
     sys.path.insert(0, str(Path(file).absolute().parent))
     try:
-        return runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
+        defined = runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
     except (Exception, SystemExit) as error:
         if out_of_memory(error):
             raise
         lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
         what = type(error).__name__ + (f" in line {line}" if line else "")
-        text = " ".join(str(getattr(error, "msg", error)).split())[:200]
-        why = ": ".join(filter(None, (what, text)))
+        why = f"{what}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(": ")
         raise OptionError(f"{file} cannot be run: {why}", f"see that `python {file}` runs") from error
     finally:
         sys.path.pop(0)
+    if not callable(defined.get(function)):
+        there = [known for known, own in defined.items() if getattr(own, "__module__", None) == defined["__name__"]]
+        remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
+        raise OptionError(f"{file} has no function '{function}'", remedy)
+    (pattern,) = chosen([defined[function]])
+    return replace(pattern, code=hashed(code))

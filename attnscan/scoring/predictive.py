@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
 from attnscan.results.dependencies import Help
+from attnscan.results.scores import FloatArray
 from attnscan.results.terms import HelpMeasure
 
 Hidden = tuple[int, ...]  # the units to hide in a sequence
@@ -78,19 +78,6 @@ class Questions:
     def length(self) -> int:
         """Of each of them, in tokens."""
         return len(self.encoded.tokens)
-
-    @cached_property
-    def cells(self) -> NDArray[np.bool_]:
-        """Where the answers stand: queries by other words. Shape: [query, key], both over the words that are hidden."""
-        queries = np.isin(self.chosen, list(self.queries))
-        return queries[:, None] & ~np.eye(len(self.chosen), dtype=bool)
-
-    def help(self, values: NDArray[np.float64], measure: HelpMeasure) -> Help:
-        """The answers, put together. Shape: `values` as `cells`, NaN where nothing was asked."""
-        by_default = self.most_words is self.neighbours_from is None
-        by_length = by_default and len(self.chosen) < min(_WORDS, len(self.words))
-        units = self.encoded.unit[-1] + 1
-        return Help(values, measure, len(self.hidden), tuple(self.chosen), len(self.words), units, by_length)
 
 
 def _usual_words(length: int) -> int:
@@ -150,51 +137,53 @@ def measure_of(loaded: LoadedModel, asked: str) -> tuple[HelpMeasure | None, str
 
 
 def help_between_words(
-    loaded: LoadedModel, inputs: Sequence[Questions], measure: HelpMeasure, *, batch_tokens: int | None
-) -> Iterator[tuple[int, int, list[tuple[int, Help]]]]:
+    loaded: LoadedModel,
+    inputs: Sequence[Questions],
+    measure: HelpMeasure,
+    *,
+    batch_tokens: int | None,
+    tell: Callable[[int, int], object] = lambda *_: None,
+) -> list[Help]:
     """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
-    Yields, before the first batch of hidden sequences and after each, how many of how many sequences are done, and
-    the inputs that are answered by then: the index and the help of each. Longer inputs come first.
-
+    Tells, before the first batch of hidden sequences and after each, how many of how many sequences are done.
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
-    done, total = 0, sum(len(asked.hidden) for asked in inputs)
-    yield done, total, []
-    if not inputs:
-        return
-    order = sorted(range(len(inputs)), key=lambda i: -inputs[i].length)
-    workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
-    tokens = sum(len(asked.hidden) * asked.length for asked in inputs)
-    room = min(loaded.room(batch_tokens), math.ceil(tokens / workers))
-    batches = list[tuple[int, list[Hidden]]]()
-    for i in order:
-        hidden, size = inputs[i].hidden, max(1, room // inputs[i].length)
-        batches += [(i, hidden[start : start + size]) for start in range(0, max(1, len(hidden)), size)]
-
-    def ask(batch: tuple[int, Sequence[Hidden]]) -> Tensor:
-        number, hidden = batch
-        return _run(inputs[number], measure, loaded, hidden) if hidden else torch.zeros(0)
-
-    answers: list[list[Tensor]] = [[] for _ in inputs]
-    with closing(side_by_side(min(len(batches), workers), batches, ask)) as answered:
-        for (index, hidden), values in answered:
-            done += len(hidden)
-            answers[index].append(values)
-            complete = list[tuple[int, Help]]()
-            if hidden[-1:] == inputs[index].hidden[-1:]:
-                complete.append((index, help_of(inputs[index], torch.cat(answers[index]), measure)))
-                answers[index].clear()
-            yield done, total, complete
+    helps = {i: help_of(own, torch.zeros(0), measure) for i, own in enumerate(inputs) if not own.hidden}
+    done, total = 0, sum(len(own.hidden) for own in inputs)
+    if total:
+        tell(done, total)
+        order = sorted(set(range(len(inputs))) - set(helps), key=lambda i: -inputs[i].length)
+        workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
+        tokens = sum(len(own.hidden) * own.length for own in inputs)
+        room = min(loaded.room(batch_tokens), math.ceil(tokens / workers))
+        batches = list[tuple[int, list[Hidden]]]()
+        for i in order:
+            hidden, size = inputs[i].hidden, max(1, room // inputs[i].length)
+            batches += [(i, hidden[start : start + size]) for start in range(0, len(hidden), size)]
+        answers = list[Tensor]()
+        ask = partial(_run, loaded, inputs, measure)
+        with closing(side_by_side(min(len(batches), workers), batches, ask)) as answered:
+            for (i, hidden), values in answered:
+                answers.append(values)
+                if hidden[-1] == inputs[i].hidden[-1]:
+                    helps[i] = help_of(inputs[i], torch.cat(answers), measure)
+                    answers.clear()
+                done += len(hidden)
+                tell(done, total)
+    return [helps[i] for i in range(len(inputs))]
 
 
-def _run(asked: Questions, measure: HelpMeasure, loaded: LoadedModel, hidden: Sequence[Hidden]) -> Tensor:
-    """Run an input with words hidden: what the model says at each hidden unit, sequence by sequence, on the CPU.
+def _run(
+    loaded: LoadedModel, inputs: Sequence[Questions], measure: HelpMeasure, batch: tuple[int, Sequence[Hidden]]
+) -> Tensor:
+    """Run an input, by its number, with words hidden: what the model says at each hidden unit, sequence by sequence.
 
-    That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
+    That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...], on the CPU.
     """
-    given = {name: torch.tensor([values] * len(hidden)) for name, values in asked.encoded.model_inputs.items()}
-    unit = np.array(asked.encoded.unit)
+    encoded, hidden = inputs[batch[0]].encoded, batch[1]
+    given = {name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()}
+    unit = np.array(encoded.unit)
     places = [(row, np.flatnonzero(unit == own)) for row, units in enumerate(hidden) for own in units]
     every = [(row, token, number) for number, (row, tokens) in enumerate(places) for token in tokens]
     rows, columns, units = torch.tensor(every).T
@@ -214,7 +203,8 @@ def _run(asked: Questions, measure: HelpMeasure, loaded: LoadedModel, hidden: Se
 
 def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
     """Put together what the model says of one input. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
-    matrix = np.full(questions.cells.shape, np.nan)
+    chosen, encoded = questions.chosen, questions.encoded
+    matrix = np.full((len(chosen), len(chosen)), np.nan)
     alone = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
     pairs = [pair for units in questions.hidden[len(alone) :] for pair in (units, units[::-1])]
     asked = [(place, query, key) for place, (query, key) in enumerate(pairs, len(alone)) if query in alone]
@@ -225,11 +215,15 @@ def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
         if measure == "distance":
             distance = lost.norm(dim=-1)
             lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
-        matrix[np.searchsorted(questions.chosen, queries), np.searchsorted(questions.chosen, keys)] = lost
-    return questions.help(average_product_corrected(matrix) if measure == "distance" else matrix, measure)
+        matrix[np.searchsorted(chosen, queries), np.searchsorted(chosen, keys)] = lost
+    matrix = average_product_corrected(matrix) if measure == "distance" else matrix
+    by_default = questions.most_words is questions.neighbours_from is None
+    by_length = by_default and len(chosen) < min(_WORDS, len(questions.words))
+    units = encoded.unit[-1] + 1
+    return Help(matrix, measure, len(questions.hidden), tuple(chosen), len(questions.words), units, by_length)
 
 
-def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+def average_product_corrected(distances: FloatArray) -> FloatArray:
     """Take out of each entry what its row and column have in common with all others; negatives become 0.
 
     Shape: [query, key], NaN where nothing was measured, and there again.

@@ -20,6 +20,7 @@ from attnscan.model.running import not_finite
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.targets import Targets
 from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact
 
@@ -104,17 +105,17 @@ class Scorer:
     def __init__(self, targets: Targets) -> None:
         self._targets, self._sums = targets, SumsOfBatch(targets.units)
         patterns = targets.patterns
-        names = [pattern.id for pattern in patterns]
+        names, self._is_ours = [pattern.id for pattern in patterns], set(patterns) <= set(ALL_PATTERNS)
         self._even = [p for p, pattern in enumerate(patterns) if pattern.even]
         self._resting = [p for p, name in enumerate(names) if name in RESTING]
         self._parts = {p: names.index(known.part_of) for p, known in enumerate(patterns) if known.part_of in names}
         self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block."""
-        for parts in self._targets.units.blocks(block):
-            for part in parts:
-                self._sums.put(part, self._sums_of(part))
+        """Take one block; whole, where functions of one's own are shown all queries."""
+        units = self._targets.units
+        for part in sum(units.blocks(block), []) if self._is_ours else units.whole(block):
+            self._sums.put(part, self._sums_of(part))
 
     def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
         """Score some inputs, over every key, and over words alone with rows renormalised."""

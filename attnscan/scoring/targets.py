@@ -36,10 +36,7 @@ class Targets:
         return Units(self.batch, by_query=self.by_query)
 
     def under(self, visible: Tensor) -> list[Tensor]:
-        """The targets of the whole batch under a mask. Shape: [batch, query, key], bool, of tokens.
-
-        Raises: OptionError if a pattern that is not ours gives no target of this batch.
-        """
+        """The targets of the whole batch under a mask. Shape: [batch, query, key], bool, of tokens. Raises: as `of`."""
         return self.of(self.batch.under(visible))
 
     def of_layers(
@@ -53,17 +50,17 @@ class Targets:
         queries = slice(None) if rows is None else slice(rows[0], rows[-1] + 1)
         made: dict[bytes, NDArray[np.float32]] = {}
         for mask in visible:
-            if mask.tobytes() not in made:
+            if (key := mask.tobytes()) not in made:
                 seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
                 targets = self.of(self.batch.under(seen, slice(0, 1), queries, slice(0, seen.shape[2])))
-                made[mask.tobytes()] = torch.stack([target[0].float() for target in targets]).cpu().numpy()
+                made[key] = torch.cat([target.float() for target in targets]).cpu().numpy()
         return tuple(made[mask.tobytes()] for mask in visible)
 
     def of(self, batch: EncodedBatch) -> list[Tensor]:
         """The target of each pattern for some of the batch's inputs, as `EncodedBatch.under` gives them.
 
         Shape: each [batch, query, key], bool or float in [0, 1]; a query with a zero row is not eligible.
-        Raises: OptionError as `under`.
+        Raises: OptionError if a pattern that is not ours gives no target of this batch.
         """
         targets = []
         for pattern in self.patterns:
@@ -74,7 +71,10 @@ class Targets:
             else:
                 matrix = pattern.target(batch) if pattern in ALL_PATTERNS else _own_target(pattern, batch)
             if batch.visible is not None:
-                matrix = _seen(matrix, batch.visible, even=pattern.even)
+                matrix = matrix & batch.visible if matrix.dtype == torch.bool else matrix * batch.visible
+            if pattern.even:
+                keys = matrix != 0
+                matrix = keys / keys.sum(-1, keepdim=True).clip(1)
             targets.append(matrix)
         return targets
 
@@ -87,16 +87,6 @@ class Targets:
                 target = torch.from_numpy(help_of[id(encoded)].targets_of(batch.queries)[:, batch.keys]).to(row)
                 row[: len(target), : target.shape[1]] = target
         return targets
-
-
-def _seen(matrix: Tensor, visible: Tensor, *, even: bool) -> Tensor:
-    """A target less what a query cannot see; an even spread is over the keys that are left, as high in all."""
-    seen = matrix & visible if matrix.dtype == torch.bool else matrix * visible
-    if not even:
-        return seen
-    tiny = torch.finfo(torch.float32).tiny
-    kept = seen.sum(-1, keepdim=True) / matrix.sum(-1, keepdim=True).clip(tiny)
-    return (seen / kept.clip(tiny)).clip(max=1)
 
 
 def _own_target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
@@ -112,10 +102,8 @@ def _own_target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
         visible[:, batch.queries, batch.keys] = batch.visible
     try:
         matrix = pattern.target(replace(batch, queries=whole, keys=whole, visible=visible))
-    except AttnscanError:
-        raise
     except Exception as error:
-        if out_of_memory(error):
+        if isinstance(error, AttnscanError) or out_of_memory(error):
             raise
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise OptionError(f"the function of pattern '{pattern.id}' fails: {why}", remedy) from error

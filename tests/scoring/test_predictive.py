@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ablated import each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
-from one_run import classify, dependencies
 from tokenizers_of_kinds import encode_pair
-from toy import VOCABULARY as WORD_PIECES
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, BertConfig
-from work import ablate
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
@@ -25,14 +21,12 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
-from attnscan.results.grid import Head
 from attnscan.results.terms import HelpMeasure
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
 from attnscan.scoring.predictive import (
     Questions,
     average_product_corrected,
     help_between_words,
+    help_of,
     spread,
     within_budget,
 )
@@ -50,9 +44,15 @@ def _ask(
 
 def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
     most_words = settings.pop("most_words")
-    told = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
-    [(_, found)] = [answer for _, _, answers in told for answer in answers]
+    (found,) = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
     return found
+
+
+def _matrix(found: Help) -> np.ndarray[Any, Any]:
+    """Values among all units, NaN where nothing was measured."""
+    matrix = np.full((found.units, found.units), np.nan)
+    matrix[np.ix_(found.places, found.places)] = found.values
+    return matrix
 
 
 # A masked LM that is constructed. Token i stands at position i, and the logit of the true word at a position is
@@ -134,11 +134,11 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     influence[2, 5], influence[2, 3], influence[4, 6] = 3.0, 1.5, 2.0
     loaded, encoded = _constructed(influence)
     found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=40)
-    assert found.matrix[2, 5] == pytest.approx(_log_p(4.5) - _log_p(1.5), abs=1e-5)
-    assert found.matrix[2, 3] == pytest.approx(_log_p(4.5) - _log_p(3.0), abs=1e-5)
-    assert found.matrix[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
+    assert _matrix(found)[2, 5] == pytest.approx(_log_p(4.5) - _log_p(1.5), abs=1e-5)
+    assert _matrix(found)[2, 3] == pytest.approx(_log_p(4.5) - _log_p(3.0), abs=1e-5)
+    assert _matrix(found)[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
     others = [(q, k) for q in range(1, 7) for k in range(1, 7) if q != k and not influence[q, k]]
-    assert_allclose([found.matrix[place] for place in others], 0, atol=1e-5)
+    assert_allclose([_matrix(found)[place] for place in others], 0, atol=1e-5)
     target = found.targets_of(slice(None))
     assert target[2, 5] == 1 and 0 < target[2, 3] < 1
     assert set(np.flatnonzero(target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
@@ -150,7 +150,7 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
     influence[2, 5], influence[3, 5] = 3.0, 1.0
     loaded, encoded = _constructed(influence)
     words = replace(encoded, unit=(0, 1, 2, 2, 3, 4, 5, 6))
-    matrix = _help(loaded, words, "cpmi", most_words=32, batch_tokens=40).matrix
+    matrix = _matrix(_help(loaded, words, "cpmi", most_words=32, batch_tokens=40))
     assert matrix[2, 4] == pytest.approx(_log_p(3.0) + _log_p(1.0) - 2 * _log_p(0.0), abs=1e-5)
     assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
@@ -168,10 +168,10 @@ def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> N
         with torch.no_grad():
             return float(loaded.masked_lm(**inputs).logits[0, at].log_softmax(-1)[ids[at]])
 
-    measured = np.argwhere(~np.isnan(found.matrix))
+    measured = np.argwhere(~np.isnan(_matrix(found)))
     assert len(measured) == 5 * 4
     for query, key in measured:
-        assert found.matrix[query, key] == pytest.approx(log_p(query, {query}) - log_p(query, {query, key}), abs=2e-4)
+        assert _matrix(found)[query, key] == pytest.approx(log_p(query, {query}) - log_p(query, {query, key}), abs=2e-4)
 
 
 def test_the_articles_pair_in_a_real_masked_lm(shared: Path) -> None:
@@ -180,10 +180,10 @@ def test_the_articles_pair_in_a_real_masked_lm(shared: Path) -> None:
     words = list(encoded.units)
     first_i, second_i = words.index("i"), words.index("i", 5)
     went, to, bought = words.index("went"), words.index("to"), words.index("bought")
-    assert found.matrix[went, to] == pytest.approx(1.7, abs=0.05)
-    assert found.matrix[to, went] == pytest.approx(2.2, abs=0.05)
-    assert found.matrix[first_i, second_i] == pytest.approx(3.1, abs=0.05)
-    assert found.matrix[second_i, bought] == pytest.approx(5.6, abs=0.05)
+    assert _matrix(found)[went, to] == pytest.approx(1.7, abs=0.05)
+    assert _matrix(found)[to, went] == pytest.approx(2.2, abs=0.05)
+    assert _matrix(found)[first_i, second_i] == pytest.approx(3.1, abs=0.05)
+    assert _matrix(found)[second_i, bought] == pytest.approx(5.6, abs=0.05)
     assert found.sequences <= 136 and (len(found.places), found.words_in_all) == (16, 16)
 
 
@@ -192,9 +192,9 @@ def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> No
     assert loaded.masked_lm is None
     found, encoded = _ask(loaded, ARTICLE, "distance")
     straw, berries = encoded.units.index("straw"), encoded.units.index("##berries")
-    assert np.nanargmax(found.matrix[straw]) == berries
-    assert np.nanargmax(found.matrix[berries]) == straw
-    assert np.nanmin(found.matrix) == 0
+    assert np.nanargmax(_matrix(found)[straw]) == berries
+    assert np.nanargmax(_matrix(found)[berries]) == straw
+    assert np.nanmin(_matrix(found)) == 0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -206,32 +206,6 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
     loaded, encoded = _constructed(influence)
     with pytest.raises(CaptureError, match=rf"{words} are not finite; .*float16 overflows"):
         _help(loaded, encoded, measure, most_words=32, batch_tokens=4096)
-
-
-@pytest.mark.loads_anew
-@pytest.mark.parametrize("measure", ["distance", "cpmi"])
-def test_a_layer_behind_the_last_attention_that_is_not_finite_is_refused_by_every_command(
-    tmp_path: Path, measure: Any
-) -> None:
-    """What the attention shows is whole: `classify` and `ablate` would not know."""
-    model = AutoModelForMaskedLM.from_config(_small_bert())
-    torch.nn.init.constant_(model.bert.encoder.layer[-1].output.dense.weight, float("nan"))
-    options = ScanOptions(model=saved_with_tokenizer(tmp_path / "damaged", model), predictive=measure)
-    pair = Pair("the cat sat on a mat", "a cat ran")
-    with pytest.raises(CaptureError, match="are not finite"):
-        classify(pair, options)
-    with pytest.raises(CaptureError, match="are not finite"):
-        dependencies(pair, options)
-    for name in ("masked-lm", "cls"):
-        with Scanner(options) as scanner, pytest.raises(CaptureError, match="answers are not finite"):
-            ablate(scanner, reader_of(pair, pair), each_of(Head(0, 1), measures=(name,)))
-    quiet = classify(pair, replace(options, predictive="off"))
-    assert np.isfinite(quiet.scores.entropy).all()  # a control
-
-
-def _small_bert() -> BertConfig:
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
-    return BertConfig(vocab_size=len(WORD_PIECES), max_position_embeddings=40, **small)
 
 
 @pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
@@ -252,14 +226,14 @@ def test_a_bound_on_words_bounds_the_sequences() -> None:
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
     _, short = _constructed(torch.zeros(45, 45))
-    assert not Questions(short).help(np.zeros((32, 32)), "cpmi").by_length
+    assert not help_of(Questions(short), torch.zeros(2000, 1), "distance").by_length
     long = replace(
         short, **{name: (getattr(short, name) * 100)[:4096] for name in ("tokens", "sentence", "punctuation")}
     )
     questions = Questions(replace(long, unit=tuple(range(4096))))
     assert len(questions.chosen) == 15
     assert len(questions.hidden) * questions.length <= 528 * 1024
-    answer = questions.help(np.zeros(questions.cells.shape), "cpmi")
+    answer = help_of(questions, torch.zeros(2000, 1), "distance")
     assert answer.values.shape == (len(questions.chosen),) * 2 and "--predictive-words" in answer.description
     assert len(Questions(questions.encoded, 40).chosen) == 40
 
@@ -283,7 +257,7 @@ def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     target = asked.targets_of(slice(None)).tolist()
     assert target == [[0] * 5, [0, 0, 0, 1, 0.5], [0] * 5, [0] * 5, [0, 1, 0, 0, 0]]
     assert asked.targets_of(slice(1, 4)).tolist() == target[1:4]
-    assert np.isnan(asked.matrix).sum() == 25 - 6
+    assert np.isnan(_matrix(asked)).sum() == 25 - 6
 
 
 def _has_head(family: str) -> bool:
@@ -335,7 +309,7 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
         return float(logits[0, at].log_softmax(-1)[ids[at]])
 
     for query, key in ((1, 2), (2, 1), (4, 1), (1, 4)):
-        assert found.matrix[query, key] == pytest.approx(log_p(query, query) - log_p(query, query, key), abs=1e-4)
+        assert _matrix(found)[query, key] == pytest.approx(log_p(query, query) - log_p(query, query, key), abs=1e-4)
     assert not whole.base_model._forward_hooks
 
 
@@ -366,13 +340,13 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     loaded, measure, alone = asked_alone
     inputs = [Questions(encode_pair(loaded.tokenizer, pair, "token", loaded.limit, False), 32) for pair in MANY]
     threads(threads_taken)
-    told = list(help_between_words(loaded, inputs, measure, batch_tokens=batch_tokens))
-    reports = [(done, total) for done, total, _ in told]
-    found = dict(answer for _, _, answers in told for answer in answers)
-    assert sorted(found) == list(range(len(MANY)))
-    for index, expected in enumerate(alone):
-        assert_allclose(found[index].matrix, expected.matrix, atol=1e-4)
-        assert replace(found[index], values=expected.values) == expected
+    reports: list[tuple[int, int]] = []
+    found = help_between_words(
+        loaded, inputs, measure, batch_tokens=batch_tokens, tell=lambda *told: reports.append(told)
+    )
+    for own, expected in zip(found, alone, strict=True):
+        assert_allclose(own.values, expected.values, atol=1e-4)
+        assert replace(own, values=expected.values) == expected
     total = sum(each.sequences for each in alone)
     assert reports[0] == (0, total) and reports[-1] == (total, total)
 
@@ -406,7 +380,7 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
     windows = [(questions.chosen[0], len(questions.chosen)) for questions in asked]
     assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
     assert len(asked[0].hidden) == 8 + 28
-    known = asked[0].help(np.ones(asked[0].cells.shape), "cpmi")
+    known = help_of(asked[0], torch.zeros(100), "cpmi")
     assert (len(known.places), known.words_in_all) == (8, 30) and not known.by_length
 
 
@@ -416,18 +390,9 @@ def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
     assert [len(questions.chosen) for questions in asked] == [6, 9]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
-def test_the_batch_size_changes_nothing(batch_tokens: int) -> None:
-    loaded = load(choose("bundled"))
-    pair = Pair("the cat sat on a mat", "a cat ran")
-    found, _ = _ask(loaded, pair, "distance", batch_tokens=batch_tokens)
-    expected, _ = _ask(loaded, pair, "distance")
-    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
-
-
 def test_special_tokens_are_neither_hidden_nor_asked() -> None:
     loaded, encoded = _constructed(torch.ones(6, 6))
-    matrix = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
+    matrix = _matrix(_help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096))
     for special in (0, 5):
         assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
     assert np.isnan(np.diag(matrix)).all()
