@@ -104,7 +104,7 @@ class RelationScorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block, of whole rows."""
-        for of_units in self._units.whole(block):
+        for (of_units,) in self._units.blocks(block, whole=True):
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:

@@ -113,9 +113,9 @@ class Scorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; whole, where functions of one's own are shown all queries."""
-        units = self._targets.units
-        for part in sum(units.blocks(block), []) if self._is_ours else units.whole(block):
-            self._sums.put(part, self._sums_of(part))
+        for parts in self._targets.units.blocks(block, whole=not self._is_ours):
+            for part in parts:
+                self._sums.put(part, self._sums_of(part))
 
     def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
         """Score some inputs, over every key, and over words alone with rows renormalised."""

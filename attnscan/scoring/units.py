@@ -102,21 +102,14 @@ class Units:
         self.batch, self.by_query = batch, by_query
         self._kept: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
 
-    def blocks(self, block: AttentionBlock) -> list[list[UnitBlock]]:
+    def blocks(self, block: AttentionBlock, *, whole: bool = False) -> list[list[UnitBlock]]:
         """What a block of tokens says of units; input by input, if words have several tokens.
 
-        Of long inputs there are several ranges of queries, which stand together.
+        Of long inputs there are several ranges of queries, which stand together; with `whole`, one of all.
         """
-        return self._blocks(block, max(1, CELLS // block.weights.shape[3]))
-
-    def whole(self, block: AttentionBlock) -> list[UnitBlock]:
-        """What a block of tokens says of units, with all queries at once."""
-        return [part for (part,) in self._blocks(block, block.weights.shape[2])]
-
-    def _blocks(self, block: AttentionBlock, most: int) -> list[list[UnitBlock]]:
-        """So many queries at a time."""
         start, stop, _ = block.inputs.indices(len(self.batch))
         step = stop - start if self.batch.unit is None else 1
+        most = block.weights.shape[2] if whole else max(1, CELLS // block.weights.shape[3])
         return [self._parts(block, slice(i, i + step), i - start, most) for i in range(start, stop, step)]
 
     def _parts(self, block: AttentionBlock, inputs: slice, first: int, most: int) -> list[UnitBlock]:

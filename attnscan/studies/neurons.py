@@ -51,7 +51,7 @@ class NeuronScorer:
             return
         self._shape = block.grid.shape
         step = -(-block.query.shape[2] // _MOST_QUERIES)  # of a long input, queries that are spread evenly
-        (of_units,) = self._targets.units.whole(block)
+        ((of_units,),) = self._targets.units.blocks(block, whole=True)
         means = partial(self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS)
         for place, head in enumerate(range(*block.heads.indices(block.grid.shape[1]))):
             if self._only is None or (block.layer, head) in self._only:
