@@ -245,9 +245,9 @@ def shard(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("shard", options, pairs=pairs, pattern=pattern).of_patterns()
     with call.opened() as scanner:
-        from attnscan.scan.local import scan, with_signature
+        from attnscan.scan.local import scan
 
-        added = with_signature(scanner, scan(scanner, call.pairs.read(), None, call.pairs.skips))
+        added = scan(scanner, call.pairs.read(), None, call.pairs.skips)
         name = None if scanner.loaded.given is not None else scanner.loaded.source.name
         return replace(added, options=replace(scanner.options, model=name))
 

@@ -309,12 +309,10 @@ def _trees(
 
 def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None) -> Syntax:
     """Every head held against one treebank. Raises: as `syntax`."""
-    from attnscan.scan.local import with_signature
-
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
     reached = scanned(scanner, pairs, state, doing="comparing heads with trees", total=count)
-    result = with_signature(scanner, reached).syntax()
+    result = reached.syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW:
         few = counted(result.sentences, "sentence is", "sentences are")

@@ -19,8 +19,6 @@ class Option:
 
     about: str
     """What it does, as help says it."""
-    more: str = ""
-    """What the library's documentation says besides."""
     off: str = ""
     """Of what is on by default: what `--no-NAME`, which switches it off, does."""
     metavar: str = "N"

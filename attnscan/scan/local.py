@@ -76,7 +76,7 @@ def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad 
 def batches_of(
     scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen | None = None
 ) -> Iterator[tuple[Batch, Seen | None]]:
-    """A stream of pairs in batches of like length, behind what has been `seen` of it.
+    """A stream of pairs in batches, behind what has been `seen` of it.
 
     A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
     end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
@@ -119,10 +119,10 @@ def work_through(
     total: int | None = None,
     others: Sequence[Scanner] = (),
 ) -> None:
-    """Do some `work` on each batch of `batches_of`, side by side where that is faster, and `take` what it makes.
+    """Do some `work` on each batch of `batches_of`, and `take` what it makes in the order of the stream.
 
-    That is in the order of the stream: each batch, its result, None if it is empty, and what has been seen by the end
-    of a window. Tells of each batch what it is `doing`. `others` are further scanners that the work needs.
+    That is each batch, its result, None if it is empty, and what has been seen by the end of a window. Tells of each
+    what it is `doing`. `others` are further scanners that the work needs.
     """
     stream = batches_of(scanner, records, on_bad, seen)
     first = next(stream, None)
@@ -156,13 +156,10 @@ def scan(
     keep: Callable[[ScanState], object] | None = None,
     total: int | None = None,
 ) -> ScanState:
-    """Score every head on a stream of pairs, and return what was summed; tells of each batch what it is `doing`.
+    """Score every head on a stream of pairs, and return what was summed.
 
-    With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
-    skipped, or raised if there is none. `on_pairs` is given each pair's own sums in the order of the pairs, and `keep`
-    the state after each window of batches.
-
-    Raises: InputError, which says where the pair stands.
+    With a `start`, `records` begin where it ended. `on_pairs` is given each pair's own sums, and `keep` the state after
+    each window of batches. Raises: InputError, which says where the pair stands, without `on_bad`.
     """
     state, sums = start or ScanState(scanner.options), dict[str, Blocks]()
 
@@ -180,7 +177,9 @@ def scan(
             for own in result[1]:
                 cast(OnPairs, on_pairs)(*own)
         if seen is not None:
-            state, sums = ScanState(scanner.options, seen, added(state.sums, sums)), {}
+            whole = added(state.sums, sums)
+            signature = scanner.signature(fingerprint=True) if whole else None
+            state, sums = ScanState(scanner.options, seen, whole, signature), {}
             if keep is not None:
                 keep(state)
 
@@ -196,20 +195,12 @@ def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
             note(line)
 
 
-def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
-    """A state that says which model ran, if a pair was scored."""
-    if state.signature is not None or not state.sums:
-        return state
-    return replace(state, signature=scanner.signature(fingerprint=True))
-
-
 def finished(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
     """Measure `predictive` on the sample of a state, and rank heads.
 
     Tells of hidden sequences, `doing` first; `on_pairs` is given each asked pair's scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
-    state = with_signature(scanner, state)
     return state.ranking(predictive_sums(scanner, state.seen, doing, on_pairs) if state.asks else None)
 
 

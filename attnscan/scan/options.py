@@ -55,19 +55,10 @@ class ScanOptions:
     on_long: Annotated[OnLong, Option("Cut, skip or refuse too long inputs. [default: cut pairs, or refuse]")] = "error"
     device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[
-        Dtype,
-        Option(
-            "Number format of the model; on a CPU float32 or bfloat16.",
-            "There bfloat16 is taken where the processor multiplies in it.",
-        ),
+        Dtype, Option("Number format of the model; on a CPU float32 or, where it multiplies in it, bfloat16.")
     ] = "auto"
     predictive: Annotated[
-        Predictive,
-        Option(
-            "How to measure which words predict a word; auto takes the best method of the model.",
-            "By the masked-LM head (`cpmi`), by how far the last hidden state moves (`distance`), or not at all "
-            "(`off`).",
-        ),
+        Predictive, Option("Measure which words predict a word by the masked-LM head (cpmi), by hidden states, or not.")
     ] = "auto"
     predictive_words: Annotated[
         int | None,
@@ -82,11 +73,7 @@ class ScanOptions:
     seed: Annotated[int, Option("Seed of everything drawn at random.", least=0)] = 0
     threshold: Annotated[float, Option("Margin above chance for a label.", metavar="X", least=0, most=1)] = THRESHOLD
     attention: Annotated[
-        AttentionName,
-        Option(
-            "Of an encoder-decoder: read the encoder's attention, the decoder's, or across.",
-            "B is then the target; without it, the model writes it.",
-        ),
+        AttentionName, Option("Of an encoder-decoder, with target B: its encoder's attention, decoder's, or across.")
     ] = "encoder"
     query: Annotated[
         QuerySide, Option("Of cross attention: name queries by the word that they predict, or that they read.")

@@ -26,7 +26,7 @@ from attnscan.errors import AttnscanError, EngineError, InputError, needs
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import first_line
 from attnscan.model.sources import Source
-from attnscan.scan.local import OnBad, together, with_signature
+from attnscan.scan.local import OnBad, together
 from attnscan.scan.local import scan as scan_locally
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -50,8 +50,7 @@ class Worker:
         if self.scanner is None:  # not when the actor is made, whose errors Ray hands on as text alone
             self.scanner = Scanner(self.options, self.source).__enter__()
         skipped: list[InputError] = []
-        state = scan_locally(self.scanner, records, None, skipped.append if skip else None)
-        return with_signature(self.scanner, state), skipped
+        return scan_locally(self.scanner, records, None, skipped.append if skip else None), skipped
 
 
 class _OwnOutput:

@@ -61,7 +61,11 @@ class Scanner:
             languages = options.source_language, options.target_language
             chosen = source or choose(options.model)
             self.loaded = load(chosen, options.device, options.dtype, options.attention, languages)
-        self._check_kind()
+        if options.kind is not AttentionKind.ONLY and not writes_text(self.loaded.model):
+            if self.loaded.given is not None or not self.loaded.model.config.is_encoder_decoder:
+                raise no_encoder_decoder(self.loaded.source.name, options.attention)
+            what = f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone"
+            raise ModelError(what, "give the model's name in place of what load() returned")
         self.measure: HelpMeasure | None
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
         if options.kind is not AttentionKind.ONLY:
@@ -90,16 +94,6 @@ class Scanner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._taps.__exit__(kind, error, at)
-
-    def _check_kind(self) -> None:
-        """Raises: ModelError if other attention than an encoder's is asked of a model that was loaded without it."""
-        loaded = self.loaded
-        if self.options.kind is AttentionKind.ONLY or writes_text(loaded.model):
-            return
-        if loaded.given is None and loaded.model.config.is_encoder_decoder:
-            what = f"{loaded.source.name} was loaded without its decoder, for --attention encoder alone"
-            raise ModelError(what, "give the model's name in place of what load() returned")
-        raise no_encoder_decoder(loaded.source.name, self.options.attention)
 
     def changed(self, **attributes: Any) -> Scanner:
         """A scanner of this model, under this tap, with other attributes; closing is left to this one."""
@@ -137,17 +131,15 @@ class Scanner:
         These are of all heads or of what is `chosen`; where the model computes its own attention, one layer's weights
         of all heads are held besides. Raises: MemoryFullError.
         """
-        if tokens <= _SHORT:
-            return
-        layers, heads = self.grid().shape
-        rows = copies * layers * heads * tokens
+        (layers, heads), rows = self.grid().shape, tokens
+        kept = layers * heads
         if chosen is not None:
-            rows = copies * len(chosen.rows) * (layers * heads if chosen.heads is None else len(chosen.heads))
-        if not self.tap.calls.tapped:
-            rows += _OF_WATCHED * heads * tokens
-        needed = 4 * rows * tokens + (_BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0)
-        remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
-        check_memory(needed, f"an input of {tokens:,} tokens", remedy)
+            rows, kept = len(chosen.rows), kept if chosen.heads is None else len(chosen.heads)
+        cells = copies * kept * rows * tokens + (0 if self.tap.calls.tapped else _OF_WATCHED * heads * tokens**2)
+        if tokens > _SHORT:
+            remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
+            run = _BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
+            check_memory(run + 4 * cells, f"an input of {tokens:,} tokens", remedy)
 
     def encode(self, pair: Pair) -> EncodedInput:
         """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""

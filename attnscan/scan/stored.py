@@ -19,24 +19,15 @@ from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Sentence
 from attnscan.results.files import write_file
 from attnscan.results.signature import Signature
-from attnscan.scan.local import with_signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen
 from attnscan.scoring.blocks import Blocks
 
 _FORMAT = 21
-_OF_MODEL = {
-    "weights": "weights differ",
-    "config": "config differs",
-    "modules": "modules differ, or those of another version of transformers",
-    "tokenizer": "tokenizer differs",
-}
-_FIRST = ("attention", "query")  # told first: with them, patterns and the model's parts differ, too
 
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
-    state = with_signature(scanner, state)
     assert state.signature is not None
     parts = {name: {"most": blocks.most, "bits": blocks.bits} for name, blocks in state.sums.items()}
     about = {"format": _FORMAT, "scan": _about(scanner), "seen": asdict(state.seen), "parts": parts}
@@ -88,15 +79,15 @@ def _about(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
     signature = asdict(scanner.signature())
     about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
-    return about | scanner.loaded.fingerprint | scanner.options.deciding | {"predictive": scanner.measure}
+    about |= {f"model's {part}": digest for part, digest in scanner.loaded.fingerprint.items()}
+    return scanner.options.deciding | {"predictive": scanner.measure} | about
 
 
 def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raises: StateError for what is not equal."""
-    unlike = [name for name, value in ours.items() if theirs.get(name) != value]
-    for name in sorted(unlike, key=lambda name: name not in _FIRST):
-        if name in _OF_MODEL:
-            what = f"was begun with another model: its {_OF_MODEL[name]}"
+    for name in (name for name, value in ours.items() if theirs.get(name) != value):
+        if name.startswith("model's "):
+            what = f"was begun with another model, or other modules of transformers: the {name} differ"
             raise StateError(f"{path} {what}", "name the model that it was begun with, or another --state file")
         what = f"belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}"
         raise StateError(f"{path} {what}", "give the same options, or another --state file")
