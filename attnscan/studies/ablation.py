@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedInput, batches, collate
+from attnscan.inputs.batch import EncodedBatch, EncodedInput, batches, collate
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import check_finite, side_by_side
 from attnscan.model.tap import Tap
@@ -36,11 +36,10 @@ from attnscan.scoring.units import exact
 from attnscan.studies.losses import QUANTITIES, Loss, measures_of
 from attnscan.studies.passes import generator, sums_over
 
-_CHOOSES, _MEASURES = 0, 1
+_MEASURES = 1  # the half of the pairs by which no set was chosen
 _ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
 _MORE = "give more pairs, or name heads with --heads"
-Piece = tuple[list[EncodedInput], dict[str, Tensor], range]
-"""A batch, and which of its rows run together: an input without a set of heads."""
+Piece = tuple[list[EncodedInput], EncodedBatch, range]  # a batch, and the sets without which it is run at once
 
 
 def ablate(
@@ -48,9 +47,7 @@ def ablate(
 ) -> Ablation:
     """What each requested set of heads is worth to the model.
 
-    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one to replace by the
-    mean, which averages heads over the pairs that are measured. The signature counts all pairs, also those that chose.
-
+    `read` begins the pairs anew for each pass. The signature counts all pairs, also those that chose heads.
     Raises: InputError if no pair can be measured, or none chooses; ModelError if the model lacks a head for a measure;
     CaptureError if its heads cannot be switched off; SelectionError for heads that are not there.
     """
@@ -58,9 +55,9 @@ def ablate(
     scanner.tell("trying whether heads can be switched off")  # found out before a long run
     scanner.tap.output(scanner.probe(), lambda _layer, _output: None)
     sets, chosen_by, seen = requested_sets(scanner, read, request, on_bad)
-    grid, seed, kind = scanner.grid(), scanner.options.seed, scanner.options.kind
+    grid, seed = scanner.grid(), scanner.options.seed
     words, labelled = scanner.with_options(unit="word", by=None), dict[tuple[str, ...], Record]()
-    losses = measures_of(scanner.loaded, request.measures, seed, labelled, kind)
+    losses = measures_of(scanner.loaded, request.measures, seed, labelled, scanner.options.kind)
 
     def measured() -> Iterator[Record]:
         for record in read():
@@ -85,11 +82,10 @@ def ablate(
         raise InputError("no pair can be measured", _MORE)
     effects = list[Effect]()
     for loss, of_loss in zip(losses, parts, strict=True):
-        sums, n = (np.concatenate(arrays) for arrays in zip(*of_loss, strict=True))
-        for row, quantity in enumerate(QUANTITIES[loss.name]):
-            for own in sets:
-                numbers = [distinct.index(heads) for heads in ((), own.heads, *own.controls)]
-                effects.append(_effect(own, quantity, sums[:, row, numbers], n[:, row]))
+        sums, n = map(np.concatenate, zip(*of_loss, strict=True))
+        for (row, quantity), own in product(enumerate(QUANTITIES[loss.name]), sets):
+            numbers = [distinct.index(heads) for heads in ((), own.heads, *own.controls)]
+            effects.append(_effect(own, quantity, sums[:, row, numbers], n[:, row]))
     about = grid, request.replace, request.draws, chosen_by, chose, read_in_all - chose
     return Ablation(tuple(effects), *about, scanner.signature(**all_seen.signature_fields))
 
@@ -99,8 +95,6 @@ def requested_sets(
 ) -> tuple[list[HeadSet], str, Seen]:
     """The sets of heads that a request describes with their controls, how they were chosen, and what was read for that.
 
-    Sets of patterns are the heads that one half of the pairs labels so, `delimiter` those that rest; or with `top`, so
-    many that are most above chance.
     Raises: SelectionError if a head is not there; InputError if no pair is in the half that chooses.
     """
     options, grid, top = scanner.options, scanner.grid(), request.top
@@ -109,7 +103,7 @@ def requested_sets(
         named = {head.name: [head] for head in grid.select(text)} if request.each else {text: grid.select(text)}
         sets = [with_controls(name, own, grid, request.draws, options.seed) for name, own in named.items()]
         return sets, "by name", Seen()
-    choosing = (record for record in read() if half(record.pair, options.seed) == _CHOOSES)
+    choosing = (record for record in read() if half(record.pair, options.seed) != _MEASURES)
     state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
     if state.seen.read == state.seen.skipped:
         raise InputError("one half of the pairs chooses the heads, and no pair fell into it", _MORE)
@@ -127,8 +121,8 @@ def requested_sets(
         if not request.patterns or pattern in request.patterns:
             own = [grid[number] for number in numbers]
             sets.append(with_controls(pattern, own, grid, request.draws, options.seed, barred))
-    by_label = f"label, {options.threshold:g} above chance"
-    return sets, by_label if top is None else f"the {top} most above chance", state.seen
+    by = f"label, {options.threshold:g} above chance" if top is None else f"the {top} most above chance"
+    return sets, by, state.seen
 
 
 def with_controls(
@@ -147,11 +141,9 @@ def with_controls(
     for layer in dict.fromkeys(head.layer for head in chosen):
         own = [head for head in chosen if head.layer == layer]
         others = [head for head in grid.layer_of(own[0]) if head not in own and head not in barred]
-        if len(others) >= len(own):
-            pools.append((others, len(own)))
-        else:
-            in_all += others
-            pools.append((own, len(own) - len(others)))
+        has_enough = len(others) >= len(own)
+        in_all += [] if has_enough else others
+        pools.append((others, len(own)) if has_enough else (own, len(own) - len(others)))
     possible, controls = math.prod(math.comb(len(pool), count) for pool, count in pools), set[tuple[Head, ...]]()
     rng = generator(seed, *chain.from_iterable(head.place for head in chosen))
     while len(controls) < min(draws, possible):  # one that was drawn before is drawn again
@@ -170,38 +162,39 @@ def _lost(
     [pair, quantity, set], [pair, quantity].
     """
     loaded, asked, tap = scanner.loaded, loss.questions(inputs), Tap(loss.encoder, kind=scanner.options.kind)
-    room, device, quantities = loaded.room(scanner.options.batch_tokens), loaded.device, QUANTITIES[loss.name]
-    pieces = list[Piece]()
+    room, off, pieces = loaded.room(scanner.options.batch_tokens), off.to(loaded.device), list[Piece]()
     for batch in batches([replace(question.input, number=at) for at, question in enumerate(asked)], room):
-        rows, at_once = range(len(batch) * len(off)), max(1, room // len(batch[0].tokens))
-        of_batch = collate(batch, loaded.pad_id).to(device).model_inputs
-        pieces += [(batch, of_batch, rows[at : at + at_once]) for at in range(0, len(rows), at_once)]
+        of_batch, at_once = (
+            collate(batch, loaded.pad_id).to(loaded.device),
+            max(1, room // (len(batch) * len(batch[0].tokens))),
+        )
+        pieces += [(batch, of_batch, range(len(off))[at : at + at_once]) for at in range(0, len(off), at_once)]
 
     def answer(piece: Piece) -> Tensor:
-        batch, of_batch, rows = piece
-        at, sets = torch.tensor([divmod(row, len(off)) for row in rows], device=device).T
-        repeated = {name: values[at] for name, values in of_batch.items()}
+        batch, of_batch, sets = piece
+        repeated = {name: values.repeat_interleave(len(sets), 0) for name, values in of_batch.model_inputs.items()}
+        is_off = off[sets.start : sets.stop].repeat(len(batch), 1, 1)
 
         def switch(layer: int, output: Tensor) -> None:
-            inputs, heads = off.to(device)[sets, layer].nonzero(as_tuple=True)
-            output[inputs, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
+            rows, heads = is_off[:, layer].nonzero(as_tuple=True)
+            output[rows, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
 
-        questions = [asked[batch[number].number] for number in at.tolist()]
+        questions = [asked[encoded.number] for encoded in batch for _ in sets]
         answers = loss.answers(questions, lambda: tap.output(repeated, switch, loss.whole))
         check_finite(answers, "the model's answers")
-        return answers
+        return answers.view(len(batch), len(sets), -1)
 
-    sums, counts = np.zeros((len(inputs), len(quantities), len(off))), np.zeros((len(inputs), len(quantities)))
+    quantities, answers = QUANTITIES[loss.name], list[Tensor]()
     longest = max((len(encoded.tokens) for encoded in inputs), default=1)
-    workers, answers = scanner.workers(len(pieces), longest), list[Tensor]()
+    sums, counts = np.zeros((len(inputs), len(quantities), len(off))), np.zeros((len(inputs), len(quantities)))
     doing = f"{quantities[0].name}: {len(off) - 1} sets of heads switched off in turn"
-    with tap, closing(side_by_side(workers, pieces, answer)) as answered:
-        for done, ((batch, _, rows), some) in enumerate(answered, 1):
+    with tap, closing(side_by_side(scanner.workers(len(pieces), longest), pieces, answer)) as answered:
+        for done, ((batch, _, sets), some) in enumerate(answered, 1):
             scanner.tell(doing, done, len(pieces))
             answers.append(some)
-            if rows.stop == len(batch) * len(off):  # the batch's last
+            if sets.stop == len(off):
                 questions = [asked[encoded.number] for encoded in batch]
-                values, n = loss.values(questions, torch.cat(answers).view(len(batch), len(off), -1))
+                values, n = loss.values(questions, torch.cat(answers, 1))
                 np.add.at(sums, [question.pair for question in questions], values)
                 np.add.at(counts, [question.pair for question in questions], n)
                 answers = []
@@ -229,8 +222,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
 def _effect(off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray) -> Effect:
     """What a set is worth beside its controls. Shape: `sums` [pair, set]: intact, the set, controls; `n` [pair].
 
-    The standard error is that over samples in which pairs and controls are both drawn anew: that of a ratio clustered
-    by pair, and the variance of the controls' losses / controls. NaN below two pairs or two controls.
+    The standard error is over samples in which pairs and controls are both drawn anew. NaN below two of either.
     """
     values, se = ratio(sums, n[:, None]), math.nan
     if len(off.controls) > 1:

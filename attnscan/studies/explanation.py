@@ -29,7 +29,7 @@ from attnscan.scan.state import labels_by, no_pair
 from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
 from attnscan.scoring.statements import habits_of
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import Positions, changeable, changed_runs
+from attnscan.studies.interventions import changeable, changed_runs
 from attnscan.studies.neurons import NeuronScorer
 from attnscan.studies.passes import sums_over
 
@@ -49,8 +49,8 @@ def explain(
     They are called as `labels` have it or, without, by the same pairs. Raises: InputError if no pair can be read.
     """
     scanner = scanner.exact()
-    options, grid, (positions, not_available) = scanner.options, scanner.grid(), changeable(scanner)
-    work = partial(_measure, scanner.changed(progress=silent), positions, (heads or tuple(grid)) if neurons else ())
+    options, grid, (by_words, not_available) = scanner.options, scanner.grid(), changeable(scanner)
+    work = partial(_measure, scanner.changed(progress=silent), by_words, (heads or tuple(grid)) if neurons else ())
     sums, seen = sums_over(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
         raise no_pair("to explain by")
@@ -90,7 +90,7 @@ def explain_input(
 
 
 def _measure(
-    scanner: Scanner, positions: Positions | None, heads: Sequence[Head], inputs: Sequence[EncodedInput]
+    scanner: Scanner, by_words: bool | None, heads: Sequence[Head], inputs: Sequence[EncodedInput]
 ) -> dict[str, Any]:
     """Score a batch as it is, and with everything changed that can be, and some heads' neurons: sums that add."""
     batch, options = scanner.collate(inputs), scanner.options
@@ -98,7 +98,7 @@ def _measure(
     neurons = [NeuronScorer(targets, options.seed, heads)] if heads else []
     unchanged = pair_sums(targets, options.reading, partial(scanner.run, batch.model_inputs), neurons)
     sums, draws = columns_of(unchanged, options.reading), dict[str, list[FloatArray]]()
-    for cause, run in changed_runs(scanner, batch, positions):
+    for cause, run in changed_runs(scanner, batch, by_words):
         again = pair_sums(targets, options.reading, run)
         draws.setdefault(cause, []).append(columns_of(again, options.reading)["weight"])
     for cause, drawn in draws.items():
@@ -128,8 +128,7 @@ def columns_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
 def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]:
     """The scores as they are and after each of `CAUSES`, with errors, as `Explanations` has them.
 
-    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws. Words that
-    count are those that do without the change: a change may leave some no weight on words.
+    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws.
     """
     weight, n, pairs = sums["weight"], sums["n"], sums["pairs"].sum(0)
     unknown = np.full(pairs.shape, np.nan)

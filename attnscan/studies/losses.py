@@ -35,8 +35,6 @@ QUANTITIES = {
 }
 _HIDDEN = 0.15  # of an input's words, as BERT was trained (Devlin et al. 2019)
 _NO_LABEL = ("", "-", "-1")  # what data sets write where a label is withheld, or annotators disagree
-
-
 Labelled = Mapping[tuple[str, ...], Record]  # records with labels, by their texts
 
 
@@ -53,10 +51,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Loss:
-    """One way to see what a model loses.
-
-    Of words it is minus the log-probability, of classes KL(intact || changed) and the accuracy, of vectors 1 - cosine.
-    """
+    """One way to see what a model loses: of words -log p, of classes KL(intact || changed), of vectors 1 - cosine."""
 
     name: str  # one of `QUANTITIES`
     whole: Any  # what is run: the encoder, with its task head if one is needed
@@ -69,10 +64,8 @@ class Loss:
         """What to ask about some inputs. Raises: InputError for a label that names no class of the model."""
         if self.name == NEXT:
             return self._mixed(inputs)
-        ask = {MASKED: self._hidden, OF_TARGETS: self._targets, CLASSES: self._labelled, VECTOR: self._vector}[
-            self.name
-        ]
-        asked = [ask(encoded, pair) for pair, encoded in enumerate(inputs)]
+        ways = {MASKED: self._hidden, OF_TARGETS: self._targets, CLASSES: self._labelled, VECTOR: self._vector}
+        asked = [ways[self.name](encoded, pair) for pair, encoded in enumerate(inputs)]
         return [question for question in asked if question.n]
 
     def _hidden(self, encoded: EncodedInput, pair: int) -> Probe:
@@ -122,17 +115,14 @@ class Loss:
         return [*(Probe(inputs[pair], pair, truth=(0,)) for pair in pairs), *others]
 
     def answers(self, questions: Sequence[Probe], run: Callable[[], Any]) -> Tensor:
-        """What is kept of the output that `run` returns: of words, the sum of their losses. Shape: [question, number].
-
-        A masked LM's head sees the hidden words alone: its vocabulary takes as long as all layers.
-        """
+        """What is kept of the output of `run`: of words, the sum of their losses. Shape: [question, number]."""
         if self.name in (NEXT, CLASSES):
             return run().logits.cpu().double()  # type: ignore[no-any-return]
         at = [(row, place) for row, question in enumerate(questions) for place in question.places]
         rows, places = torch.tensor(at, device=self.loaded.device).T
         if self.name == VECTOR:
             return run().last_hidden_state[rows, places].cpu().double()  # type: ignore[no-any-return]
-        if self.name == MASKED:
+        if self.name == MASKED:  # a vocabulary takes as long as all layers
             with head_sees_only(self.encoder, (rows, places)):
                 logits = run().logits[0]
         else:

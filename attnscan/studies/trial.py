@@ -26,26 +26,20 @@ from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.interventions import ModelInputs, Restore, as_it_comes, changeable, shuffled, with_segments
+from attnscan.studies.interventions import ModelInputs, Restore, as_it_comes, changeable, moved, shuffled, with_segments
 
 _NOTHING = Change()
-_HEADS: dict[PredictionKind, TaskHead] = {
-    "words": "masked-lm",
-    "next-sentence": "next-sentence",
-    "classes": "classifier",
-}
+_HEADS: tuple[tuple[PredictionKind, TaskHead], ...]
+_HEADS = ("words", "masked-lm"), ("next-sentence", "next-sentence"), ("classes", "classifier")
 
 
 @dataclass(frozen=True)
 class Trial:
     """One input tried."""
 
-    result: HeadScores
-    """With its attention kept."""
+    result: HeadScores  # with its attention kept
     predictions: tuple[Prediction, ...]
-    """What the model predicts."""
-    tokens: tuple[str, ...]
-    """Of the input as it is, hidden ones by their own texts."""
+    tokens: tuple[str, ...]  # of the input as it is, hidden ones by their own texts
 
 
 class Trials:
@@ -62,7 +56,7 @@ class Trials:
             why = f"{scanner.options.attention} attention is read as it is"
             self.available = dict.fromkeys(self.available, why)
             return
-        self._positions, fixed = changeable(scanner.exact())
+        self._by_words, fixed = changeable(scanner.exact())
         self.available |= {"positions": fixed.get(SHUFFLED, ""), "segments": fixed.get("segments_zeroed", "")}
         if loaded.tokenizer.mask_token_id is None:
             self.available["hidden"] = "the model has no mask token"
@@ -70,7 +64,7 @@ class Trials:
             scanner.exact().tap.output(scanner.probe(), partial(_switch_off, _NOTHING))
         except CaptureError as error:
             self.available["off"] = error.what
-        for kind, name in _HEADS.items():
+        for kind, name in _HEADS:
             whole = task_head(loaded, name)
             if not isinstance(whole, str):
                 self._ways[kind] = whole, Tap(loaded.model if kind == "words" else whole.base_model)
@@ -110,33 +104,27 @@ class Trials:
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
         kept = torch.arange(order.shape[1], device=order.device)
-        if change.positions == "kept" or self._positions is None:
+        if change.positions == "kept" or self._by_words is None:
             return inputs, as_it_comes, kept
-        return *self._positions.moved(inputs, order), order[0] if self._positions.by_words else kept
+        return *moved(inputs, order, by_words=self._by_words), order[0] if self._by_words else kept
 
     def _prediction(
         self, kind: PredictionKind, written: EncodedInput, inputs: ModelInputs, change: Change, order: Tensor
     ) -> Prediction:
         """What the intact model and the changed one say; `written` is the input with nothing hidden."""
-        nothing_to_say = {
-            "words": "" if change.hidden else "hide a word to see what the model puts there: click it",
-            "next-sentence": ""
-            if 1 in written.sentence
-            else "give a second sentence to see whether it follows the first",
-            "vectors": ""
-            if change.of_model
-            else "switch heads off, or change positions or segments, to see what moves",
-        }
-        if why := nothing_to_say.get(kind, ""):
-            return Prediction(kind, why_none=why)
+        if kind == "words" and not change.hidden:
+            return Prediction(kind, why_none="hide a word to see what the model puts there: click it")
+        if kind == "next-sentence" and 1 not in written.sentence:
+            return Prediction(kind, why_none="give a second sentence to see whether it follows the first")
+        if kind == "vectors" and not change.of_model:
+            return Prediction(kind, why_none="switch heads off, or change positions or segments, to see what moves")
         before = self._answer(kind, inputs, Change(hidden=change.hidden), order)
         after = self._answer(kind, inputs, change, order) if change.of_model else before
         if kind == "vectors":
             turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
             return Prediction(kind, turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
         if kind == "words":
-            ids = written.model_inputs["input_ids"]
-            words = []
+            ids, words = written.model_inputs["input_ids"], list[HiddenToken]()
             for place, b, a in zip(change.hidden, before, after, strict=True):
                 truths = float(b[ids[place]]), float(a[ids[place]])
                 words.append(HiddenToken(place, written.tokens[place], *truths, *map(self._likeliest, (b, a))))

@@ -17,7 +17,7 @@ from attnscan.model.tap import Tap
 from attnscan.results.grid import AttentionKind
 from attnscan.scoring.blocks import Blocks, error, residuals
 from attnscan.studies.explanation import _numbers
-from attnscan.studies.interventions import Positions, Restore, as_it_comes, positions_of, shuffled
+from attnscan.studies.interventions import Restore, as_it_comes, moved, reads_by_words, shuffled
 
 
 def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
@@ -45,11 +45,11 @@ IN_ORDER = torch.arange(12)[None]
 OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]], 1)
 
 
-def _found(tap: Tap) -> Positions:
+def _found(tap: Tap) -> bool:
     """How a model is read at other positions, tried on a probe without a tokenizer."""
     options, loaded = SimpleNamespace(kind=AttentionKind.ONLY), SimpleNamespace(model=tap.model)
     scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap, probe=lambda _: SMALL)
-    return positions_of(scanner)
+    return reads_by_words(scanner)
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
@@ -60,11 +60,11 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
             with pytest.raises(ModelError):
                 _found(tap)
             return
-        positions, plain = _found(tap), _weights(tap, SMALL)
-        assert_allclose(_weights(tap, *positions.moved(SMALL, IN_ORDER)), plain, atol=1e-6)
-        moved = _weights(tap, *positions.moved(SMALL, OTHER))
-    assert (moved - plain).abs().max() > 1e-5
-    assert positions.by_words == (family not in BY_POSITIONS)
+        by_words, plain = _found(tap), _weights(tap, SMALL)
+        assert_allclose(_weights(tap, *moved(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6)
+        elsewhere = _weights(tap, *moved(SMALL, OTHER, by_words=by_words))
+    assert (elsewhere - plain).abs().max() > 1e-5
+    assert by_words == (family not in BY_POSITIONS)
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta", "mpnet"])
@@ -73,7 +73,7 @@ def test_words_in_another_order_are_positions_in_another_order(family: str) -> N
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         plain = _weights(tap, SMALL)
         elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
-        again = _weights(tap, *Positions(by_words=True).moved(elsewhere, OTHER))
+        again = _weights(tap, *moved(elsewhere, OTHER, by_words=True))
     assert_allclose(again, plain[:, :, OTHER[0]][..., OTHER[0]], atol=1e-6)
 
 
@@ -84,15 +84,15 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["attention_mask"][1, 3:] = 0
     orders = torch.tensor([[0, 2, 1, 3, 4], [0, 2, 1, 3, 4], [0, 3, 2, 1, 4]])[: len(inputs["input_ids"])]
-    positions = Positions(by_words=family in ("bert", "mpnet"))
+    by_words = family in ("bert", "mpnet")
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         found = Collected()
-        changed, restore = positions.moved(inputs, orders)
+        changed, restore = moved(inputs, orders, by_words=by_words)
         tap.run(changed, restore(found))
         for row in range(len(orders)):
             length = int(inputs["attention_mask"][row].sum())
             alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
-            own = _weights(tap, *positions.moved(alone, orders[row : row + 1, :length]))
+            own = _weights(tap, *moved(alone, orders[row : row + 1, :length], by_words=by_words))
             assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 
@@ -105,7 +105,7 @@ def test_positions_that_are_told_twice_are_not_half_changed() -> None:
         return given, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
 
     with Tap(model) as tap:
-        assert not _found(tap).by_words
+        assert not _found(tap)
         model.h[1].attn.register_forward_pre_hook(closer, with_kwargs=True)
         with pytest.raises(ModelError, match="more than position ids"):
             _found(tap)
