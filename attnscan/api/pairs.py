@@ -151,7 +151,7 @@ def pairs_input(
     named = None if id is None else str(id)
     file_reading = files.FileReading(**reading, id=named, labelled=labels is not None and not classes)
     if pairs is None:
-        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: files.about_how_many(()), **how)
+        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: len(list(files.shipped_pairs())), **how)
     if (paths := _paths_in(pairs)) == (files.RANDOM,):
         check_no_reading(reading)
         return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **how)

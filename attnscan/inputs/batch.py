@@ -206,10 +206,7 @@ class EncodedBatch:
 
     @property
     def alike(self) -> Tensor:
-        """Both are words with a letter or digit, identical or related, and the query may see the key.
-
-        Shape: [batch, query, key], bool.
-        """
+        """Both are words with a letter or digit, identical or related, and seen. Shape: [batch, query, key], bool."""
         alike = self._equal(self.text_id)
         if self.related is not None:
             alike |= self.related[:, self.queries, self.keys]
@@ -233,10 +230,7 @@ class EncodedBatch:
         return _padded(rows, NO_WORD, self.word.shape[1]).to(self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
-        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
-
-        Shape: [batch][unit]. Raises: InputError if the words of a sentence have no such tag.
-        """
+        """What a tag says of each unit, as `EncodedInput.tags`. Shape: [batch][unit]. Raises: InputError."""
         rows = [encoded.tags(name) for encoded in self.inputs]
         return [[*row, *[None] * (self.word.shape[1] - len(row))] for row in rows]
 
@@ -253,9 +247,8 @@ class EncodedBatch:
     ) -> EncodedBatch:
         """Some inputs under a layer's mask, with ranges of their tokens for queries and keys; all of them by default.
 
-        A unit of several tokens sees what any of them sees, any of its tokens. Where there are such units, ranges are
-        of one input, and cut none in two.
-        Shape: `visible` [input, query token of the range, key token of the range], bool.
+        A unit of several tokens sees what any of them sees; ranges that are not all cut none in two, and are of one
+        input. Shape: `visible` [input, query token of the range, key token of the range], bool.
         """
         queries, keys = rows, columns
         if self.unit is not None:
@@ -290,10 +283,7 @@ def collate(
     relation: Relation | None = None,
     vocabulary: WholeWords | None = None,
 ) -> EncodedBatch:
-    """Put inputs side by side, padded at the end; units that the words share become their texts' numbers.
-
-    `relation` tells which words are related, `vocabulary` which are frequent.
-    """
+    """Put inputs side by side, padded at the end; `vocabulary` tells which words are frequent."""
     sentence = _padded([encoded.unit_sentence for encoded in inputs], PADDING)
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
     first = torch.tensor([encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs])

@@ -34,10 +34,8 @@ def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
         try:
             pair = Pair(_sentence(block, comments.get("text"), document))
             yield Record(pair, where, place=Place(name, number, comments.get("sent_id")))
-        except PairsError as error:
-            yield error
         except InputError as error:
-            yield bad_record(where, error.what)
+            yield error if isinstance(error, PairsError) else bad_record(where, error.what)
 
 
 def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str | None) -> Sentence:
@@ -65,12 +63,8 @@ def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str 
     if text is None:
         parts = (line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface)
         text = "".join(parts).strip()
-    tags: dict[str, Sequence[Tag]] = {
-        "upos": [word.upos for word in words],
-        "deprel": [word.deprel for word in words],
-        "head": _heads(words),
-        "document": [document] * len(words),
-    }
+    tags: dict[str, Sequence[Tag]] = {name: [getattr(word, name) for word in words] for name in ("upos", "deprel")}
+    tags |= {"head": _heads(words), "document": [document] * len(words)}
     return Sentence(text, _spans(words, surface, text), tags)
 
 
@@ -94,17 +88,12 @@ def _heads(words: Sequence[_Line]) -> list[int | None]:
 
 
 def _spans(words: Sequence[_Line], surface: Sequence[tuple[_Line, int]], text: str) -> list[Span]:
-    """Which characters each word is; the parts of a token that are not spelled in it leave all to its first word.
-
-    Raises: PairsError where the forms are not those of the text.
-    """
-    spans: list[Span] = []
-    at = 0
+    """Which characters each word is; the parts of a token that are not spelled in it leave all to its first word."""
+    spans, at = list[Span](), 0
     for line, last in surface:
         at += len(text[at:]) - len(text[at:].lstrip())
         if not text.startswith(line.form, at):
-            what = f"the text goes on with {text[at : at + 20]!r} where the form is {line.form!r:.30}"
-            raise bad_record(line.where, what)
+            raise bad_record(line.where, f"the form is {line.form!r:.30}, and the text goes on with {text[at:][:20]!r}")
         parts = [word.form for word in words[len(spans) : last]]
         if "".join(parts) != line.form:
             parts = [line.form, *[""] * (len(parts) - 1)]

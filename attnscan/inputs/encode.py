@@ -134,38 +134,29 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
 
 
 def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
-    """The characters between the spaces around each token, for a tokenizer that tells none; empty where it is unclear.
-
-    What stands between spaces is tokenized alone, which must give the same tokens, and may hold one given word.
-    """
+    """What stands between the spaces around each token, if tokenized alone it is the same, and has one given word."""
     spans = [(0, 0)] * len(ids)
     for number, known in enumerate(pair.sentences):
         places = [place for place, own in enumerate(sentence) if own == number]
-        alone, of_text = list[int](), list[Span]()
-        for match in re.finditer(r"\S+", known.text):
-            pieces = called(tokenizer, match[0], add_special_tokens=False)["input_ids"]
-            alone += pieces
-            of_text += [match.span()] * len(pieces)
-            if sum(first < match.end() and match.start() < last for first, last in known.words or ()) > 1:
-                return ()
-        if alone[: len(places)] != [ids[place] for place in places]:
+        parts = [match.span() for match in re.finditer(r"\S+", known.text)]
+        alone = [called(tokenizer, known.text[slice(*part)], add_special_tokens=False)["input_ids"] for part in parts]
+        words_in = [sum(first < end and start < last for first, last in known.words or ()) for start, end in parts]
+        pieces = [(piece, part) for own, part in zip(alone, parts, strict=True) for piece in own]
+        if max(words_in, default=0) > 1 or [piece for piece, _ in pieces[: len(places)]] != [ids[i] for i in places]:
             return ()
-        for place, span in zip(places, of_text, strict=False):
-            spans[place] = span
+        for place, (_, part) in zip(places, pieces, strict=False):
+            spans[place] = part
     return tuple(spans)
 
 
 def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
-    """Of each token the number of the given word that it belongs to; NO_WORD if it is of none; nothing without words.
-
-    White space that is a token by itself, such as `▁`, belongs to the word behind it.
-    """
+    """Of each token the number of the given word that it belongs to, or NO_WORD; nothing without given words."""
     if all(known.words is None for known in pair.sentences):
         return ()
     numbers = [NO_WORD] * len(sentence)
     for side, known in enumerate(pair.sentences):
         places = [place for place, own in enumerate(sentence) if own == side and spans]
-        following = NO_WORD
+        following = NO_WORD  # to this belongs white space that is a token by itself, such as `▁`
         for place, number in reversed([*zip(places, known.words_of([spans[place] for place in places]), strict=True)]):
             is_space = number == NO_WORD and not known.text[slice(*spans[place])].strip()
             following = numbers[place] = following if is_space else number
@@ -176,10 +167,7 @@ def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tok
 
 
 def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
-    """Merge the pieces of words: of given ones or, in a sentence without, of the tokenizer's, which end at punctuation.
-
-    Tokens that share a character, as the bytes of an emoji do, share its word.
-    """
+    """Merge the pieces of given words, or of the tokenizer's, which end at punctuation, and those of one character."""
     sentences = read.known_pair.sentences
     ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
 

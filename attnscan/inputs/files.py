@@ -57,10 +57,7 @@ def path_of(name: str) -> str:
 
 
 def files_named(names: Sequence[str]) -> list[str]:
-    """Every file that is named, in the names' order; those of a glob or a directory, without hidden ones, sorted.
-
-    Raises: PairsError if a name stands for no file, or a suffix for no format.
-    """
+    """Every file that is named, in order, those of a glob or a directory sorted. Raises: PairsError for none."""
     if list(names).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
     files: list[str] = []

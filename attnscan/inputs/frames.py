@@ -1,9 +1,4 @@
-"""Objects of Python -> records: texts, pairs, rows, data frames and data sets, and streams of them.
-
-- A text or a `Sentence` is a sentence; a tuple or a list of two of them is a pair.
-- A dict or a named tuple is a row, whose columns are told by their names, as those of files are.
-- A data frame is a table; so is a dict of lists, if it is all that is given.
-"""
+"""Objects of Python -> records: texts, pairs, dicts, named tuples, data frames, data sets, and streams of these."""
 
 from __future__ import annotations
 
@@ -59,8 +54,7 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
     is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(pairs, "compute")  # torch's loaders, Dask
     is_scalar = isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike) or not isinstance(pairs, Iterable)
     if is_lazy or is_scalar or getattr(pairs, "ndim", 1) not in (1, 2):
-        remedy = "give a list of texts or of (text, text), a data frame, a data set, or the path of a file"
-        raise InputError(f"{kind} no pairs", remedy)
+        raise InputError(f"{kind} no pairs", "give a list of texts or of (text, text), a data frame, or a file's path")
     if hasattr(pairs, "select_columns") and pairs.column_names:  # a data set of Hugging Face: so no image is decoded
         places = pick_columns(reading, pairs.column_names).places
         pairs = pairs.select_columns([pairs.column_names[place] for place in places])

@@ -1,8 +1,4 @@
-"""Files of pairs -> records: lines or cells -> rows -> the pairs of their columns, with file and line.
-
-What is guessed, such as encodings, separators, quotes, or whether a first line names the columns, is noted where the
-guess could be wrong, with the option that overrides it.
-"""
+"""Files of pairs -> records with file and line. A guess that could be wrong is noted, with the option that decides."""
 
 from __future__ import annotations
 
@@ -140,9 +136,7 @@ def random_pairs(seed: int = 0) -> Iterator[Record]:
 
 
 def about_how_many(names: Sequence[str]) -> int | None:
-    """About how many pairs files of text hold, by their lines, or attnscan ships; None for other files."""
-    if not names:
-        return sum(1 for _ in shipped_pairs())
+    """About how many pairs files of text hold, by their lines; None for other files."""
     files, total = local_files(names), 0
     for file in files or ["-"]:
         if not file.lower().endswith((".csv", ".tsv", ".txt", ".jsonl", ".ndjson")):
@@ -274,7 +268,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
-    """The lines of a stream, decoded, with their ends: UTF-8, or UTF-16 by its mark, or as asked for.
+    """The lines of a stream, with their ends, decoded from UTF-8, or UTF-16 by its mark, or what is asked for.
 
     From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came before. What cannot be
     decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
@@ -392,14 +386,9 @@ def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> 
 
 
 def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
-    """Whether a table was written with quotes as CSV has them; None where that is open.
-
-    It was if only so all rows have as many cells, or if quotes within quotes are doubled, or the first line is quoted.
-    """
-    plain, quoted = (
-        [row[1] if isinstance(row, tuple) else [] for row in _cells(sample, "", separator, is_quoted)]
-        for is_quoted in (False, True)
-    )
+    """Whether a table was written with quotes as CSV has them: it is whole only so, or they are doubled; None: open."""
+    tables = (_cells(sample, "", separator, is_quoted) for is_quoted in (False, True))
+    plain, quoted = ([row[1] if isinstance(row, tuple) else [] for row in table] for table in tables)
     widths, widths_quoted = set(map(len, plain)), set(map(len, quoted))
     if quoted == plain or len(widths_quoted) > 1 or widths_quoted == {0}:
         return False

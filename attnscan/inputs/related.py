@@ -1,8 +1,8 @@
 """Which words are related: each among the other's nearest in the model's own input embeddings, and near enough.
 
-Near enough means a cosine that one of ten thousand pairs of words reaches, so that every model brings its own measure
-of "near". The mean word is subtracted first: it makes any two words of some models point the same way. Two of the
-most frequent words are never related, for what these have in common is that they are frequent.
+Near enough means a cosine that one of ten thousand pairs of words reaches, so that every model brings its own measure.
+The mean word is subtracted first: it makes any two words of some models point the same way. Two of the most frequent
+words are never related, for what these have in common is that they are frequent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _ROWS, _ROWS_OF_HAND = 16_384, 512  # of the table, and of a hand, that are look
 _TOGETHER = 16  # words whose neighbours are sought at once, always as many: another number would round otherwise
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
-
 Relation = Callable[[Sequence[Units]], Tensor]
 """Says which units of some inputs are related. Shape: [input, unit, unit], bool, symmetric."""
 
@@ -49,7 +48,7 @@ class Relatedness:
         """
         device = self.embedding.device
         words = torch.from_numpy(self.words.of_units(inputs)).to(device)
-        ids, places = words.unique(return_inverse=True)
+        ids, places = torch.unique(words, return_inverse=True)
         related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
         if self.threshold <= 1:
             directions = self._directions(ids.clip(0))
@@ -69,15 +68,12 @@ class Relatedness:
 
     @cached_property
     def threshold(self) -> float:
-        """The cosine in [-1, 1] from which two words are near enough; infinity if no pair of them stands out.
-
-        More than 5,477 words are dealt into hands by a fixed draw, and the pairs inside hands stand for all.
-        """
+        """The cosine in [-1, 1] from which two words are near enough; infinity if no pair of them stands out."""
         size = len(self._ids)
         if size < _FEWEST:
             return math.inf
         order = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(self._ids.device)
-        count = math.ceil(size**2 / 2 / _MOST_PAIRS)
+        count = math.ceil(size**2 / 2 / _MOST_PAIRS)  # of hands, the pairs inside which stand for all
         hands = [self._ids[order[first::count]] for first in range(count)]
         pairs = sum(math.comb(len(hand), 2) for hand in hands)
         top, total = self.embedding.new_full((math.ceil(pairs * _TOP_SHARE),), -1, dtype=torch.float32), 0.0
@@ -102,10 +98,7 @@ class Relatedness:
                 self._nearest[word] = dict(zip(ids, cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:
-        """Of some directions with every row of the table, which is not copied; -2 with what is no word.
-
-        Shape: [direction, dimension] -> [direction, vocabulary].
-        """
+        """Of directions with every row; -2 with what is no word. Shape: [direction, dimension] -> [., vocabulary]."""
         mean, scale = self._centre
         parts = [rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)]  # the faster way round
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)

@@ -18,7 +18,6 @@ Span = tuple[int, int]
 """Which characters of a text: the first, and the one behind the last."""
 Tag = str | int | float | None
 """What is said of a word: its part of speech, the number of its head, its relation, whether it is a name."""
-
 NO_WORD = -1  # in place of a word's number
 
 

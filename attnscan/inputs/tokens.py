@@ -149,10 +149,7 @@ class WholeWords:
         return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
     def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
-        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit].
-
-        A word that lacks the mark of a start because a sentence or a quotation begins with it counts as the marked one.
-        """
+        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit]."""
         import numpy as np  # not above: help reads this module, too
 
         starts, ends = self.mark == _START, self.mark == WORD_END
@@ -163,7 +160,7 @@ class WholeWords:
                 word = self.ids.get(self.without_mark(token), NO_WORD)
                 if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
                     continue
-                follows = i > 0 and sentence[i - 1] == sentence[i]
+                follows = i > 0 and sentence[i - 1] == sentence[i]  # else no mark of a start is needed
                 if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
                     numbers[row, unit[i]] = word
         return numbers

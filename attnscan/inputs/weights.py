@@ -48,8 +48,9 @@ class SavedWeights:
             what = f"'{self.array}' has shape {list(shape)}"
             raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
         if shape[2:] != (length - self.source, self.source or length):
-            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {length} tokens"
-            raise WeightsError(f"{what}, {self.source} of a source", "save one input's weights with all of its tokens")
+            tokens = f"{self.source} + {length - self.source}" if self.source else length
+            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens"
+            raise WeightsError(what, "save the weights of one input with all of its tokens")
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
@@ -63,10 +64,7 @@ class SavedWeights:
 
 
 def write_weights(*kinds: SavedWeights) -> bytes:
-    """The bytes of a file that `read_weights` reads: of one attention, or of the kinds of an encoder-decoder.
-
-    Of cross attention that has its queries by what they predict, the decoder's own says what they read.
-    """
+    """The bytes of a file that `read_weights` reads: of one attention, or of the kinds of an encoder-decoder."""
     arrays: dict[str, Any] = {}
     if len(kinds) == 1 and kinds[0].array == "attention":
         arrays = {name: getattr(kinds[0], name) for name in ("attention", "tokens", "segments", "special")}

@@ -100,7 +100,11 @@ class TestReader:
                 2,
                 "the head of word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees",
             ),
-            (block("a c", line("1", "a", "0", "root"), line("2", "b", "1", "x")), 3, "the text goes on with 'c' where"),
+            (
+                block("a c", line("1", "a", "0", "root"), line("2", "b", "1", "x")),
+                3,
+                "the form is 'b', and the text goes on with 'c'",
+            ),
             (block("a b", line("1", "a", "0", "root")), 2, "the text goes on with 'b' after all forms"),
             (block("a", line("2", "a", "0", "root")), 2, "its number is '2', where word 1 follows"),
             (block("a", line("1-2", "a"), line("1", "a", "0", "root")), 3, "without those of its last token"),

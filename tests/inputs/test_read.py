@@ -394,4 +394,3 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
     assert about_how_many([str(text), str(lines)]) == about_how_many([f"{tmp_path}/*.[cj]s*[vl]"]) == 503
     assert about_how_many([str(text), str(packed)]) is None
     assert about_how_many(["-"]) is about_how_many([str(tmp_path)]) is about_how_many(["https://host/a.csv"]) is None
-    assert about_how_many([]) == 102

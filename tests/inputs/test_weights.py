@@ -163,7 +163,7 @@ BAD_KINDS: dict[str, tuple[Parts, str]] = {
         {"encoder_tokens": None},
         "no array 'encoder_tokens'; save it, too: numpy.savez(file, encoder_tokens=...)",
     ),
-    "square": ({"cross_attention": ATTENTION}, "4 queries and 4 keys, and there are 6 tokens, 4 of them of the source"),
+    "square": ({"cross_attention": ATTENTION}, "4 queries and 4 keys, and there are 4 + 2 tokens"),
     "turned round": ({"cross_attention": np.full((1, 1, N, 2), 0.5)}, "'cross_attention' is over 4 queries and 2 keys"),
     "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' is of type int64 and shape [2]"),
     "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),
