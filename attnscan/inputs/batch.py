@@ -230,7 +230,7 @@ class EncodedBatch:
         return _padded(rows, NO_WORD, self.word.shape[1]).to(self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
-        """What a tag says of each unit, as `EncodedInput.tags`. Shape: [batch][unit]. Raises: InputError."""
+        """What a tag says of each unit: of the given word that it is of; None for others. Shape: [batch][unit]."""
         rows = [encoded.tags(name) for encoded in self.inputs]
         return [[*row, *[None] * (self.word.shape[1] - len(row))] for row in rows]
 

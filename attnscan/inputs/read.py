@@ -45,7 +45,6 @@ OnNote = Callable[[str], None]  # is told how a file is read where its looks dec
 Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
 Cells = Iterator[tuple[str, Sequence[Any]] | PairsError | None]  # where a row starts, its cells; None of a blank one
 RANDOM, RANDOM_SEQUENCES = "random", 64  # what stands for `random_pairs` in place of a file, and how many there are
-_SEQUENCE = 25  # words
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _SAMPLE = 10_000  # lines that show whether quotes are the writer's
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -131,7 +130,7 @@ def random_pairs(seed: int = 0) -> Iterator[Record]:
     words = sorted({word for text in texts for word in text.split() if word.isalpha() and word.islower()})
     draw = random.Random(seed)
     for number in range(1, RANDOM_SEQUENCES + 1):
-        sequence = " ".join(draw.sample(words, _SEQUENCE))
+        sequence = " ".join(draw.sample(words, 25))
         yield Record(Pair(f". {sequence} {sequence}"), f"{RANDOM}: sequence {number}", place=Place(RANDOM, number))
 
 

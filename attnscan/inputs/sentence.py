@@ -29,6 +29,7 @@ class Sentence:
     """
 
     text: str
+    """What the model reads."""
     words: Sequence[Span] | None = None
     """Which characters each word is, as a slice of the text, perhaps an empty one; None if nobody says."""
     tags: Mapping[str, Sequence[Tag]] = field(default_factory=dict, hash=False)

@@ -86,12 +86,12 @@ def write_weights(*kinds: SavedWeights) -> bytes:
 def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
     """Read a kind of attention from a file of what `weights_of` takes. Raises: WeightsError, which names the file."""
     try:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is no archive of arrays")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return weights_of(arrays, kind, query)
+        if not path.is_file():  # a pipe or a device may have no end
+            raise OSError("it is not a file")
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no archive of arrays")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return weights_of(arrays, kind, query)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except OSError as error:
