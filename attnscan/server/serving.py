@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from contextlib import ExitStack
 from importlib import import_module
@@ -13,27 +12,21 @@ from attnscan.api.arguments import Call, of_kinds, opened
 from attnscan.api.pairs import alignments_of
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
-from attnscan.scan.options import LOG, OnProgress, note_inputs, progress_of
+from attnscan.scan.options import OnProgress, note_inputs, progress_of
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 PACKAGES = ("pydantic", "starlette", "uvicorn")
 
 
-class Server:
-    """A page that answers at `url`, in a thread, for the models of the `titles`; close it, or use it in a `with`."""
+class Server(ExitStack):
+    """A page that answers at `url`, in a thread, for the models of the `titles`; `close()` it, or use it in a `with`.
 
-    def __init__(self, url: str, titles: tuple[str, ...], ended: threading.Event, at_end: ExitStack) -> None:
-        self.url, self.titles, self.ended, self._at_end = url, titles, ended, at_end
+    `ended` is set if it ends by itself.
+    """
 
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End it, whatever a model or a browser is at."""
-        self._at_end.close()
+    url: str
+    titles: tuple[str, ...]
+    ended: threading.Event
 
 
 def serve(
@@ -66,7 +59,7 @@ def serve(
     paired = None if links is None else alignments_of(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 
-    with ExitStack() as stack:
+    with Server() as stack:
         own_socket = stack.enter_context(listening(port))
         scanners = stack.enter_context(opened(*calls))
         from attnscan.server.question import Question
@@ -74,14 +67,15 @@ def serve(
 
         several = len(kinds)
         loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
-        session = Session(loaded, Question(pair, attention=calls[0].options.attention if several > 1 else ""))
+        attention: Any = calls[0].options.attention if several > 1 else ""
+        session = Session(loaded, Question(a=pair.a, b=pair.b, attention=attention))
         progress_of(options.get("progress"))("answering the first question", None, None)
-        note_inputs(session.signatures(), length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
-        url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{(token := token_urlsafe(24))}/"
-        stack.callback(session.close)
-        ended = stack.enter_context(served(app_of(session, token, _log), own_socket))
-        return Server(url, tuple(held.title for held in session.models), ended, stack.pop_all())
-
-
-def _log(error: Exception) -> None:
-    LOG.log(logging.ERROR, "a bug of attnscan", exc_info=error)
+        signatures = [session.trial(session.first_of(number)).result.signature for number in range(len(loaded))]
+        note_inputs(signatures, length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
+        stack.callback(session.worker.shutdown, wait=False, cancel_futures=True)
+        token = token_urlsafe(24)
+        ended = stack.enter_context(served(app_of(session, token), own_socket))
+        server = stack.pop_all()
+        server.url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{token}/"
+        server.titles, server.ended = tuple(model.title for model in session.models), ended
+        return server

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
+
+from starlette.exceptions import HTTPException
 
 from attnscan.errors import OptionError
 from attnscan.inputs.alignments import linked_as
 from attnscan.inputs.sentence import Pair
-from attnscan.results.grid import Head
-from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.server.question import Question
 from attnscan.studies.trial import Trial, Trials
@@ -24,18 +22,12 @@ from attnscan.views.page.page import page
 _MOST_HELD = 8  # answers: the last ones
 
 
-class Gone(Exception):
-    """An answer that is no longer held, or never was."""
-
-
 @dataclass(frozen=True)
 class Loaded:
-    """A model that is asked."""
+    """A model that is asked, by each kind of attention that can be asked about."""
 
     title: str
-    trials: Trials
-    kinds: Mapping[str, Trials] = field(default_factory=dict)
-    """Of an encoder-decoder, those of each kind of attention that can be asked about, if there are several."""
+    kinds: Mapping[str, Trials]
     links: Pair | None = None
     """A pair whose gold links cross attention has on all pairs with as many words."""
 
@@ -43,99 +35,78 @@ class Loaded:
     def of(cls, *scanners: Scanner, links: Pair | None = None) -> Loaded:
         """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
         kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
-        title = scanners[0].signature().title
-        return cls(title, next(iter(kinds.values())), kinds if len(kinds) > 1 else {}, links)
+        return cls(scanners[0].signature().title, kinds, links)
+
+    @property
+    def trials(self) -> Trials:
+        """Of the first kind of attention."""
+        return next(iter(self.kinds.values()))
 
     def run(self, question: Question) -> Trial:
         """Try a question's input. Raises: as `Trials.run`; OptionError for a kind of attention that is not there."""
         if question.attention not in (*self.kinds, ""):
             raise OptionError(f"{question.attention} attention is not served", "ask about another")
-        # where there are targets, B is one, and the encoder reads A
-        is_source = bool(self.kinds) and question.attention in ("encoder", "")
-        pair = question.pair.source if is_source else question.pair
+        pair = question.pair
+        if len(self.kinds) > 1 and question.attention in ("encoder", ""):
+            pair = pair.source  # B is a target
         if self.links is not None and question.attention in ("cross", ""):
             pair = linked_as(pair, self.links)
         return self.kinds.get(question.attention, self.trials).run(pair, question.change)
 
 
 class Session:
-    """What a server answers from; every method may be called by any thread."""
+    """What a server answers from; `worker` is the one thread that may call the methods, since they run models."""
 
     def __init__(self, models: Sequence[Loaded], first: Question) -> None:
         self.models, self.first = tuple(models), first
-        self._worker = ThreadPoolExecutor(1, "attnscan-model")  # the one thread that runs models
-        self._held: OrderedDict[str, Trial] = OrderedDict()
-        self._lock = threading.Lock()
+        self.worker = ThreadPoolExecutor(1, "attnscan-model")
+        self._held: dict[str, Trial] = {}  # the last ones, newest last
 
-    def signatures(self) -> list[Signature]:
-        """Of the first question, which is asked of each model. Raises: AttnscanError if one cannot be asked."""
-        questions = [replace(self.first, model=model) for model in range(len(self.models))]
-        return [self._worker.submit(self._answered, question).result().result.signature for question in questions]
+    def trial(self, question: Question) -> Trial:
+        """The answer to a question, by the model if it is not held. Raises: as `Loaded.run`."""
+        held = self._held.pop(question.id, None) or self.models[question.model].run(question)
+        self._held[question.id] = held
+        for name in [*self._held][:-_MOST_HELD]:
+            del self._held[name]
+        return held
 
-    def answer(self, question: Question) -> Future[bytes]:
-        """Answer a question, as JSON. Raises: by the future, AttnscanError."""
+    def answer(self, question: Question) -> bytes:
+        """Answer a question, as JSON. Raises: as `trial`."""
+        held, of_kind = self.trial(question), bool(question.attention)
+        answer = answer_of(held.result, question.id, held.tokens, held.predictions, of_kind=of_kind)
+        return encoded(answer | {"question": question.as_json()})
 
-        def work() -> bytes:
-            held = self._answered(question)
-            answer = answer_of(
-                held.result, question.id, held.tokens, held.predictions, of_kind=bool(question.attention)
-            )
-            return encoded(answer | {"question": question.as_json()})
+    def first_of(self, model: int) -> Question:
+        """The question that everything begins with, to one of the models."""
+        return self.first.model_copy(update={"model": model})
 
-        return self._worker.submit(work)
+    def first_page(self, model: int) -> bytes:
+        """The page that everything begins with, of one of the models. Raises: as `trial`."""
+        question = self.first_of(model)
+        kinds, held = tuple(self.models[model].kinds), self.trial(question)
+        live = LiveFacts(
+            question=question.as_json(),
+            id=question.id,
+            model=model,
+            models=tuple(loaded.title for loaded in self.models),
+            available=tuple(loaded.trials.available for loaded in self.models),
+            kinds=kinds if len(kinds) > 1 else (),
+        )
+        return live_page(held.result, live, held.tokens, held.predictions).encode()
 
-    def page_of_first(self, model: int) -> Future[bytes]:
-        """The page that everything begins with, of one of the models."""
+    def numbers(self, name: str, head: str) -> bytes:
+        """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""
+        result = self._again(name).result
+        return encoded(numbers_of(result, result.grid.head(head)))
 
-        def work() -> bytes:
-            question = replace(self.first, model=model)
-            live = LiveFacts(
-                question=question.as_json(),
-                id=question.id,
-                model=model,
-                models=tuple(loaded.title for loaded in self.models),
-                available=tuple(loaded.trials.available for loaded in self.models),
-                kinds=tuple(self.models[model].kinds),
-            )
-            held = self._answered(question)
-            return live_page(held.result, live, held.tokens, held.predictions).encode()
+    def page(self, name: str) -> bytes:
+        """The offline page of an answer. Raises: HTTPException."""
+        return page(self._again(name).result).html.encode()
 
-        return self._worker.submit(work)
-
-    def numbers(self, name: str, head: Head) -> bytes:
-        """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
-        result = self._get(name).result
-        if head not in (grid := result.scores.grid):
-            raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
-        return encoded(numbers_of(result, head))
-
-    def page(self, name: str) -> Future[bytes]:
-        """The offline page of an answer. Raises: Gone."""
-        result = self._get(name).result
-        return self._worker.submit(lambda: page(result).html.encode())
-
-    def close(self) -> None:
-        """Begin nothing more; what runs is not waited for."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
-
-    def _get(self, name: str) -> Trial:
-        with self._lock:
-            if name not in self._held:
-                raise Gone
-            self._held.move_to_end(name)
-            return self._held[name]
-
-    def _answered(self, question: Question) -> Trial:
-        """The answer, by the model if it is not held. To be called by the worker alone."""
-        with self._lock:
-            held = self._held.get(question.id)
-        if held is None:
-            held = self.models[question.model].run(question)
-        with self._lock:
-            self._held[question.id] = held
-            self._held.move_to_end(question.id)
-            while len(self._held) > _MOST_HELD:
-                self._held.popitem(last=False)
+    def _again(self, name: str) -> Trial:
+        if name not in self._held:
+            raise HTTPException(410, "this answer is not held any more")
+        self._held[name] = held = self._held.pop(name)
         return held
 
 

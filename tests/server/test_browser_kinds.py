@@ -32,7 +32,7 @@ TARGET, LINKS = "AROH IMUG ALEF ODAB", "3-0 2-1 1-2 0-3"
 @pytest.fixture(scope="module")
 def shown() -> Iterator[Page]:
     """The page of all kinds, opened; at the end, no script may have failed and the server have met no bug."""
-    errors, bugs = list[str](), list[Exception]()
+    errors = list[str]()
     with ExitStack() as stack:
         options = [
             ScanOptions(model=TRANSLATOR, predictive="off", attention=kind, patterns=patterns)
@@ -41,15 +41,14 @@ def shown() -> Iterator[Page]:
         model = Loaded.of(
             *(stack.enter_context(Scanner(own)) for own in options), links=linked(Pair(SOURCE, TARGET), LINKS)
         )
-        session = Session([model], Question(Pair(SOURCE, TARGET), attention="encoder"))
-        port = stack.enter_context(listened(session, bugs))
+        session = Session([model], Question(a=SOURCE, b=TARGET, attention="encoder"))
+        port = stack.enter_context(listened(session))
         page = stack.enter_context(chromium.running()).new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
         yield page
-        session.close()
-    assert errors == [] and bugs == []
+    assert errors == []
 
 
 def choose(page: Page, kind: str) -> None:

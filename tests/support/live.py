@@ -18,6 +18,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.change import Change
 from attnscan.results.heads import HeadScores
 from attnscan.server.app import app_of, listening, served
+from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
 from attnscan.studies.trial import Trial
 
@@ -66,18 +67,16 @@ class Answer:
 
 
 @contextmanager
-def session_of(*models: StandIn, **named: Any) -> Iterator[Session]:
+def session_of(*models: StandIn) -> Iterator[Session]:
     """Closed afterwards."""
-    from attnscan.server.question import Question
-
-    loaded = [Loaded(f"model {i}", each) for i, each in enumerate(models)]
-    session = Session(loaded, Question(Pair("the first")), **named)
+    loaded = [Loaded(f"model {i}", {"encoder": each}) for i, each in enumerate(models)]
+    session = Session(loaded, Question(a="the first"))
     try:
         yield session
     finally:
         for model in models:
             model.let.set()
-        session.close()
+        session.worker.shutdown(wait=False, cancel_futures=True)
 
 
 def body_of(**fields: Any) -> bytes:
@@ -127,11 +126,11 @@ def asked(
 
 
 @contextmanager
-def listened(session: Session, bugs: list[Exception]) -> Iterator[int]:
+def listened(session: Session) -> Iterator[int]:
     """A real server, and its port."""
     with listening(None) as own:
         port = own.getsockname()[1]
-        with served(app_of(session, TOKEN, bugs.append), own):
+        with served(app_of(session, TOKEN), own):
             yield port
 
 
