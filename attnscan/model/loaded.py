@@ -73,13 +73,12 @@ class LoadedModel:
         Raises: ModelError if the model has no table of them.
         """
         try:
-            weight: Tensor = self.model.get_input_embeddings().weight.detach()
+            return torch.detach(self.model.get_input_embeddings().weight)
         except (AttributeError, NotImplementedError):
             raise ModelError(
                 f"the architecture {type(self.model).__name__} has no table of token embeddings",
                 "use a model that reads tokens, such as BERT or RoBERTa",
             ) from None
-        return weight
 
     @property
     def pad_id(self) -> int:
@@ -154,21 +153,11 @@ def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
             if name.endswith("_file") or isinstance(value, bool | int)
         ]
     about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
-    settings, printed = json.loads(config, object_hook=_own), repr(model)
-    whole = {"weights": parts, "config": settings, "modules": printed, "tokenizer": (about, decides)}
-    return {name: _hash_of(part) for name, part in whole.items()}
+    settings = json.loads(config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN})
+    whole = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
+    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in whole.items()}
 
 
 def short(fingerprint: dict[str, str]) -> str:
     """All parts as one: what results carry."""
     return hashed(*(part.encode() for part in fingerprint.values()))[:16]
-
-
-def _hash_of(settings: Any) -> str:
-    """A hash of settings as JSON, in one order."""
-    return hashed(json.dumps(settings, sort_keys=True, default=str).encode())
-
-
-def _own(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without those of a run."""
-    return {name: value for name, value in settings.items() if name not in _OF_THE_RUN}

@@ -294,8 +294,7 @@ def adopted(
     """
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    kinds = ("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)
-    for what, given, kind in kinds:
+    for what, given, kind in (("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)):
         if not isinstance(given, kind):
             raise ModelError(
                 f"{what} is of the class {type(given).__name__}, which is not a {what} of transformers",

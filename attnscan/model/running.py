@@ -25,8 +25,7 @@ Item = TypeVar("Item")
 R = TypeVar("R")
 
 
-_loudness: list[tuple[int, bool]] = []  # as each run found it: the first one as the caller has it, the others quiet
-_loudness_lock = threading.RLock()
+_loudness, _loudness_lock = list[tuple[int, bool]](), threading.RLock()  # as each run found it, the first one first
 
 
 @contextmanager
@@ -202,9 +201,8 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
 
 def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
     """How many batches of a model may run at once, of inputs of so many tokens: one a core, and one on a GPU."""
-    growing = any(  # rotary frequencies change with the longest input so far: another thread would disturb them
-        getattr(module, "rope_type", None) in ("dynamic", "longrope") for module in loaded.model.modules()
-    )
+    # Such rotary frequencies change with the longest input so far: another thread would disturb them
+    growing = any(getattr(part, "rope_type", None) in ("dynamic", "longrope") for part in loaded.model.modules())
     if loaded.device.type != "cpu" or growing:
         return 1
     tokens: int = max(loaded.room(batch_tokens), longest)
