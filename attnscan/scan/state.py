@@ -25,12 +25,12 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import Blocks, PairSums, added
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.relation_sums import RelationSums, syntax_of
+from attnscan.scoring.relation_sums import syntax_of
 
 _DIGESTS = 1 << 256
 Sums = Mapping[str, Blocks]
 """Sums over pairs by name: `told`, which scores and labels are told by; with `split`, `ranked`, which heads are ranked
-by; of sentences with trees instead of both, the fields of `RelationSums`."""
+by; of sentences with trees instead of both, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -161,7 +161,7 @@ class ScanState:
         if self.signature is None or not self.sums:
             raise InputError("no sentence of the treebank is left", "choose what happens to long ones with --on-long")
         signature = replace(self.signature, **self.seen.signature_fields)
-        return syntax_of(RelationSums(**self.sums), signature, among=self.options.reading.among_words)
+        return syntax_of(self.sums, signature, among=self.options.reading.among_words)
 
     def ranking(self, asked: Sums | None = None) -> HeadScores:
         """Every head ranked, with what was `asked` for predictive added.

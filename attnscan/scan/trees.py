@@ -56,4 +56,4 @@ def tree_sums(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
         causal=scanner.is_causal,
     )
     scanner.run(batch.model_inputs, scorer)
-    return dict(vars(scorer.sums()))
+    return scorer.sums()

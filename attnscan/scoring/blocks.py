@@ -8,8 +8,8 @@ is said of sums is a function over their first axis: a ratio, its error, the err
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,6 @@ def added(a: Any, b: Any) -> Any:
     if isinstance(a, Mapping):
         return {**a, **{name: added(a.get(name), values) for name, values in b.items()}}
     return a + b
-
-
-class Adding:
-    """A record of sums, which add field by field."""
-
-    def __add__(self, other: Self) -> Self:
-        names = [f.name for f in fields(cast(Any, self))]
-        return type(self)(*(added(getattr(self, name), getattr(other, name)) for name in names))
 
 
 @dataclass(frozen=True)

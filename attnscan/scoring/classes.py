@@ -7,7 +7,7 @@ common with an even row and with the mean row of the input's other words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,75 +37,27 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 
     Shape: [batch, query, key], int8.
     """
-    offset, sentence, asked = batch.offset, batch.sentence, batch.word[:, batch.queries, None]
-    words, alike = asked & batch.word[:, None, batch.keys], batch.alike
-    own = words & (sentence[:, batch.queries, None] == sentence[:, None, batch.keys])
-    of_keys = {**dict(zip(CLASSES, batch.delimiters, strict=False)), "punctuation": batch.punctuation}
-
-    def cells(name: str) -> Tensor:
-        if name in of_keys:
-            return asked & of_keys[name][:, None, batch.keys]
-        if name in _DISTANCES:
-            least, most = _DISTANCES[name]
-            return own & (offset >= least) & (offset <= most)
-        if name == "elsewhere":
-            return words & ~own
-        return alike & (own if name == "identical" else ~own)
-
+    asked, keys = batch.word[:, batch.queries, None], batch.word[:, None, batch.keys]
+    offset, words, alike = batch.offset, asked & keys, batch.alike
+    own = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, batch.keys])
+    cells = {name: own & (offset >= least) & (offset <= most) for name, (least, most) in _DISTANCES.items()}
+    of_keys = (*zip(CLASSES, batch.delimiters, strict=False), ("punctuation", batch.punctuation))
+    cells |= {name: asked & mask[:, None, batch.keys] for name, mask in of_keys}
+    cells |= {"identical": alike & own, "cross-sentence": alike & ~own, "elsewhere": words & ~own}
     classes = torch.full(words.shape, len(CLASSES), dtype=torch.int8, device=words.device)
     for number, name in reversed(list(enumerate(CLASSES))):
-        classes.masked_fill_(cells(name), number)
+        classes.masked_fill_(cells[name], number)
     return classes
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What some inputs are summed by, under one mask."""
+class _Rows(NamedTuple):
+    """What the rows of some queries are by the reading. Shape: [input, head, query, ...] each."""
 
-    marks: Tensor
-    """0 or 1: which keys count by the reading; which are special tokens at the start, in the middle, at the end; which
-    are frequent words, which rare ones. Shape: [input, 1, key, 6]."""
-    classes: Tensor  # Shape: [input, 1, query, key], int8
-
-    @classmethod
-    def of(cls, batch: EncodedBatch, *, special: bool) -> _Layout:
-        """Of some inputs under their mask; with `special`, every key counts."""
-        word, keys = batch.word, torch.ones_like(batch.word) if special else batch.word
-        frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent
-        rare = word & ~frequent & ~batch.punctuation & (batch.frequent is not None)
-        marks = torch.stack([keys, *batch.delimiters, frequent, rare], -1)[:, None, batch.keys]
-        return cls(marks.float(), class_of_cells(batch)[:, None])
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some heads' rows by the reading. Shape: [input, head, query, ...] each."""
-
-    layout: _Layout
-    weights: Tensor  # as they are, by key
     eligible: Tensor  # which queries are words that have a row
     scale: Tensor  # what weights on keys that count are multiplied with; 0 of queries that have no row
     total: Tensor  # of each row, once it is multiplied
     special: Tensor  # weight on special tokens at the start, in the middle, at the end
     marked: Tensor  # of the multiplied row, on frequent words and on rare ones
-
-    @classmethod
-    def of(cls, weights: Tensor, takes: Tensor, layout: _Layout, *, special: bool) -> _Rows:
-        """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
-        left, on_special, marked = (weights @ layout.marks).split([1, 3, 2], -1)
-        eligible = takes[..., None] if special else takes[..., None] & (left >= LEAST_LEFT)
-        scale = eligible.float() if special else eligible / left.clip(LEAST_LEFT)
-        return cls(layout, weights, eligible, scale, left * scale, on_special, marked * scale)
-
-    def made(self) -> Tensor:
-        """The rows themselves. Shape: [input, head, query, key]."""
-        return (self.weights * self.layout.marks[..., 0][:, :, None]).mul_(self.scale)
-
-    def on_columns(self, made: Tensor) -> Tensor:
-        """What they have on all classes, and on marked words. Shape: [input, head, query, column]."""
-        on = made.new_zeros(*made.shape[:3], len(CLASSES) + 1)
-        on.scatter_add_(3, self.layout.classes.long().expand_as(made), made)
-        return torch.cat([on[..., :-1], self.marked], -1)
 
 
 class ClassScorer:
@@ -123,28 +75,64 @@ class ClassScorer:
         for parts in self._units.blocks(block):
             rows = [self._rows(part, part.weights, part.takes) for part in parts]
             count = torch.stack([own.eligible.sum(2, keepdim=True) for own in rows]).sum(0)
-            mean = torch.stack([own.scale.mT @ own.weights for own in rows]).sum(0) / count.clip(1)
+            mean = torch.stack([own.scale.mT @ part.weights for part, own in zip(parts, rows, strict=True)]).sum(0)
+            mean /= count.clip(1)
             for part, own in zip(parts, rows, strict=True):
                 self._sums.put(part, self._sums_of(part, own, mean, count))
 
+    def _layout(self, block: UnitBlock) -> tuple[Tensor, Tensor]:
+        """Which keys count, which are special tokens at each of three places, frequent words, rare ones; and classes.
+
+        Shape: [input, 1, key, 6], 0 or 1; [input, 1, query, key], int8.
+        """
+        batch, word = block.batch, block.batch.word
+        frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent
+        rare = word & ~frequent & ~batch.punctuation & (batch.frequent is not None)
+        marks = torch.stack([word | self._special, *batch.delimiters, frequent, rare], -1)[:, None, batch.keys]
+        return marks.float(), class_of_cells(batch)[:, None]
+
     def _rows(self, block: UnitBlock, weights: Tensor, takes: Tensor) -> _Rows:
-        layout = block.once(f"classes {self._special}", lambda: _Layout.of(block.batch, special=self._special))
-        return _Rows.of(weights, takes, layout, special=self._special)
+        """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
+        marks, _ = block.once(f"classes {self._special}", lambda: self._layout(block))
+        left, special, marked = (weights @ marks).split([1, 3, 2], -1)
+        eligible = takes[..., None] & (left >= LEAST_LEFT)
+        scale = eligible.float() if self._special else eligible / left.clip(LEAST_LEFT)
+        return _Rows(eligible, scale, left * scale, special, marked * scale)
+
+    def _on_columns(self, block: UnitBlock, weights: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
+        """The rows by key, and what they have on all classes and marked words. Shape: [input, head, query, ...]."""
+        marks, classes = block.once(f"classes {self._special}", lambda: self._layout(block))
+        by_key = (weights * marks[..., 0][:, :, None]).mul_(rows.scale)
+        on = by_key.new_zeros(*by_key.shape[:3], len(CLASSES) + 1)
+        on.scatter_add_(3, classes.long().expand_as(by_key), by_key)
+        return by_key, torch.cat([on[..., :-1], rows.marked], -1)
+
+    def _on_even(self, block: UnitBlock, even: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The most that even rows give a key, what they have on all columns, and what special tokens have of them.
+
+        Shape: [input, head, query, ...] each; of keys that are tokens, which all get the same, the first has one.
+        """
+        rows = self._rows(block, even, torch.ones_like(even[..., 0], dtype=torch.bool))
+        by_key, on = self._on_columns(block, even, rows)
+        return by_key if block.batch.unit is not None else by_key.amax(-1, keepdim=True), on, rows.special
 
     def _sums_of(self, block: UnitBlock, rows: _Rows, mean: Tensor, count: Tensor) -> dict[str, Tensor]:
         """The sums of some queries, whose inputs have so many words and this mean row.
 
         Shape: `mean` [input, head, 1, key], `count` [input, head, 1, 1].
         """
-        bound, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block, block.even))
+        most, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block, block.even))
         if (even := block.even_carried) is not None:
             _, on_even, even_special = self._on_even(block, even)
-        made, takes, eligible = rows.made(), block.takes[..., None], rows.eligible
-        on = rows.on_columns(made)
+        (by_key, on), takes, eligible = (
+            self._on_columns(block, block.weights, rows),
+            block.takes[..., None],
+            rows.eligible,
+        )
         # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is (n min(a, m) - a) / (n - 1)
-        common = torch.minimum(made, mean)
+        common = torch.minimum(by_key, mean)
         like_others = (common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total) / (count - 1).clip(1)
-        like_even = torch.minimum(made, bound, out=common).sum(-1, keepdim=True)
+        like_even = torch.minimum(by_key, most, out=common).sum(-1, keepdim=True)
         alike = torch.cat([like_even, like_others * eligible], -1)
         return {
             "on": torch.cat([on, alike], -1),
@@ -154,16 +142,6 @@ class ClassScorer:
             "even_special": even_special * takes,
             "all_words": takes,
         }
-
-    def _on_even(self, block: UnitBlock, even: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The most that even rows give a key, what they have on all columns, and what special tokens have of them.
-
-        Shape: [input, head, query, key], or 1 in place of keys that are tokens and get the same; [input, head, query,
-        column]; [input, head, query, 3].
-        """
-        rows = self._rows(block, even, torch.ones_like(even[..., 0], dtype=torch.bool))
-        made = rows.made()
-        return made if block.batch.unit is not None else made.amax(-1, True), rows.on_columns(made), rows.special
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.

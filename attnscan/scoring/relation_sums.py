@@ -7,7 +7,6 @@ one is chosen once they are whole: shards, order and resumption change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,42 +15,30 @@ from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEWEST, RULES, Row, Syntax
-from attnscan.scoring.blocks import Adding, Blocks, error, ratio, residuals
+from attnscan.scoring.blocks import Blocks, error, ratio, residuals
 
+RelationSums = Mapping[str, Blocks]
+"""Sums over sentences with trees, each by its name and, of a row, that of the row.
+
+`whole`: over all sentences, in a single block. Of each row `met`, sentences with an eligible query; `weight` and
+`on_words` on targets, by the reading and among words, and the `eligible` queries with weight on words; `chance` and
+`chance_eligible`, `weight` and `eligible` of even attention, [layer, head] each. Of all `linked`, links of trees in the
+maximum spanning trees, [layer, head]; `links`, those of the trees, and of these those between neighbours; `words`, all
+and those without a token.
+
+`documents`: of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word
+is a target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
 _MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
-
-
-@dataclass(frozen=True)
-class RelationSums(Adding):
-    """Sums over sentences with trees, each by its name and, of a row, that of the row. They add."""
-
-    whole: Blocks
-    """Over all sentences, in a single block.
-
-    Of each row `met`, sentences with an eligible query; `weight` and `on_words` on targets, by the reading and among
-    words, and the `eligible` queries with weight on words; `chance` and `chance_eligible`, `weight` and `eligible` of
-    even attention, [layer, head] each. Of all `linked`, links of trees in the maximum spanning trees, [layer, head];
-    `links`, those of the trees, and of these those between neighbours; `words`, all and those without a token."""
-    documents: Blocks
-    """Of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word is a
-    target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows of these sentences."""
-        names = (name.split("|") for name in self.whole.sums)
-        return ordered(Row(*parts[1:]) for parts in names if parts[0] == "met")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many layers and heads there are."""
-        _, layers, heads = self.whole.sums["linked"].shape
-        return layers, heads
 
 
 def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
     return {f"{name}|{'|'.join(row)}": own[:, at] for name, own in sums.items() for at, row in enumerate(rows)}
+
+
+def rows_of(sums: RelationSums) -> tuple[Row, ...]:
+    """The rows of these sentences."""
+    return ordered(Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|"))
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -64,24 +51,24 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     Raises: ModelError if too many words are in no token.
     """
-    rows = sums.rows
+    rows, whole = rows_of(sums), sums["whole"].sums
 
-    def of_rows(blocks: Blocks, name: str) -> FloatArray:
+    def of_rows(blocks: str, name: str) -> FloatArray:
         """Shape: [block, ..., row]."""
-        return np.stack([blocks.sums[f"{name}|{'|'.join(row)}"] for row in rows], -1)
+        return np.stack([sums[blocks].sums[f"{name}|{'|'.join(row)}"] for row in rows], -1)
 
-    words, wordless = map(int, sums.whole.sums["words"][0])
+    words, wordless = map(int, whole["words"][0])
     if wordless > _MOST_WORDLESS * words:
         raise offsets_are_not_told(signature.model, f"{wordless:,} of {words:,} words are in no token")
-    by_half, hits, rules = (of_rows(sums.documents, name) for name in ("n", "hits", "rules"))
+    by_half, hits, rules = (of_rows("documents", name) for name in ("n", "hits", "rules"))
     best = rules.sum(0)[::-1].argmax(1)  # of each half the rule that is best on the other. Shape: [half, row]
     by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))
     n = by_half.sum(1)[:, None, None]
     beyond = hits - by_rule[:, None, None]
     met, weight, on_words, eligible, chance, chance_eligible = (
-        of_rows(sums.whole, name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
+        of_rows("whole", name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
     )
-    (linked,), ((links, neighbours),) = sums.whole.sums["linked"], sums.whole.sums["links"]
+    (linked,), ((links, neighbours),) = whole["linked"], whole["links"]
 
     def known(values: FloatArray) -> FloatArray:
         return np.where(met < FEWEST, np.nan, values)

@@ -7,7 +7,7 @@ with all of its dependents in the relation. Items are the same for all heads, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -77,9 +77,12 @@ class RelationScorer:
         items, targets = list[tuple[int, ...]](), list[tuple[int, ...]]()
         self._n = np.zeros((len(asked), len(self._rows), 2))
         self._rules = np.zeros((*self._n.shape, len(RULES)))
+        self._nodes = torch.zeros_like(batch.word)  # words but punctuation
+        self._links = self._nodes[:, :, None] & self._nodes[:, None]  # between these, of the trees
+        self._count = np.zeros(2)  # all links, and those between neighbours
         for s, encoded in enumerate(batch.inputs):
-            unit = _units_of_words(encoded)
-            tags = {word: str(_sentence(encoded).tags["upos"][word]) for word in unit}
+            unit, known = _units_of_words(encoded), _sentence(encoded).tags
+            tags, heads = {word: str(known["upos"][word]) for word in unit}, known["head"]
             for row, query, words in asked[s]:
                 keys, at = [word for word in words if word in unit], (s, numbers[row], halves[s])
                 if query in unit and keys:
@@ -88,59 +91,63 @@ class RelationScorer:
                     self._n[at] += 1
                     for rule in (rule for key in keys for rule in _rules(tags, query, key)):
                         self._rules[(*at, RULES.index(rule))] += 1
+            place = {word: at for at, word in enumerate(word for word in unit if tags[word] != "PUNCT")}
+            self._nodes[s, [unit[word] for word in place]] = True
+            for word, head in ((word, heads[word]) for word in place if heads[word] in place):
+                self._links[s, unit[word], unit[head]] = self._links[s, unit[head], unit[word]] = True
+                self._count += 1, abs(place[word] - place[head]) == 1
         device = batch.word.device
         self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3)
         self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 4)
-        self._nodes = torch.zeros_like(batch.word)
-        self._links = self._nodes[:, :, None] & self._nodes[:, None]
-        self._count = np.zeros(2)
-        for s, encoded in enumerate(batch.inputs):
-            nodes, links = _tree(encoded)
-            self._nodes[s, nodes] = True
-            for i, j in links:
-                self._links[s, nodes[i], nodes[j]] = self._links[s, nodes[j], nodes[i]] = True
-            self._count += len(links), sum(abs(i - j) == 1 for i, j in links)
         self._sums: dict[str, Tensor] = {}
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block, of whole rows."""
+        """Take one block."""
         for (of_units,) in self._units.blocks(block, whole=True):
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
         """Sum what some heads of a layer say of some sentences."""
-        inputs, batch, weights = block.of_tokens.inputs, block.batch, block.weights
-        start, stop = inputs.start, inputs.stop
-        rows, units = len(self._rows), weights.shape[-1]
+        inputs, word, weights = block.of_tokens.inputs, block.batch.word, block.weights
+        rows, units, start = len(self._rows), weights.shape[-1], inputs.start
         (s, q, r, k), (of_item, asking, row) = (
-            places[(places[:, 0] >= start) & (places[:, 0] < stop)].T for places in (self._targets, self._items)
+            places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T for places in (self._targets, self._items)
         )
-        even = block.even.expand(weights.shape) if block.even_carried is None else block.even_carried
-        for names, own in ((("weight", "on_words", "eligible"), weights), (("chance", "", "chance_eligible"), even)):
-            left = (own * batch.word[:, None, None, :units]).sum(-1)
-            counts = left >= LEAST_SHARE
-            on_target = own[s - start, :, q, k]
+
+        def on_targets(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            """Weight on each target by the reading and among words; which items have weight on words."""
+            left = (own * word[:, None, None, :units]).sum(-1)
+            counts, on_target = left >= LEAST_SHARE, own[s - start, :, q, k]
             on_words = on_target * (counts / left.clip(LEAST_SHARE))[s - start, :, q]
-            of_names = on_words if self._among else on_target, on_words, counts[of_item - start, :, asking]
-            for name, values, into in zip(names, of_names, (r, r, row), strict=True):
-                if name:
-                    self._add(name, values, into, rows, block)
-        is_word = (batch.word_number >= 0)[:, None, :units] & ~torch.eye(units, dtype=torch.bool, device=left.device)
+            return on_words if self._among else on_target, on_words, counts[of_item - start, :, asking]
+
+        weight, on_words, eligible = on_targets(weights)
+        even = block.even_carried
+        chance, _, chance_eligible = on_targets(block.even.expand(weights.shape) if even is None else even)
+        is_word = (block.batch.word_number >= 0)[:, None, :units] & ~torch.eye(units, device=word.device).bool()
         most_attended = weights.masked_fill(~is_word[:, None], -1.0).argmax(-1)  # other words; the first of equals
         hits = most_attended[s - start, :, q] == k[:, None]
-        self._add("hits", hits, s * rows + r, len(self._batch) * rows, block)
         linked = _linked(weights, self._nodes[inputs, :units], self._links[inputs, :units, :units])
-        self._add("linked", linked[None], torch.zeros(1, dtype=torch.int64, device=left.device), 1, block)
+        for name, values, into, count in (
+            ("weight", weight, r, rows),
+            ("on_words", on_words, r, rows),
+            ("eligible", eligible, row, rows),
+            ("chance", chance, r, rows),
+            ("chance_eligible", chance_eligible, row, rows),
+            ("hits", hits, s * rows + r, len(self._batch) * rows),
+            ("linked", linked[None], r.new_zeros(1), 1),
+        ):
+            self._add(name, values, into, count, block.of_tokens)
 
-    def _add(self, name: str, values: Tensor, into: Tensor, count: int, block: UnitBlock) -> None:
+    def _add(self, name: str, values: Tensor, into: Tensor, count: int, block: AttentionBlock) -> None:
         """Add values of some heads to sums by where they go.
 
         Shape: `values` [number, head], `into` [number] -> [count, layer, head].
         """
         if name not in self._sums:
-            shape = count, *block.of_tokens.grid.shape
+            shape = count, *block.grid.shape
             self._sums[name] = torch.zeros(shape, dtype=exact(values.device), device=values.device)
-        own = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
+        own = self._sums[name][:, block.layer, block.heads]
         own.index_add_(0, into, values.to(own))
 
     def sums(self) -> RelationSums:
@@ -153,13 +160,9 @@ class RelationScorer:
         of_sentences = {"n": self._n, "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]), "rules": self._rules}
         sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
         whole = by_row(self._rows, {name: values[None] for name, values in sums.items()})
-        whole |= {
-            "linked": linked[None],
-            "links": self._count[None],
-            "words": np.array([[words, wordless]], dtype=float),
-        }
+        whole |= {"linked": linked[None], "links": self._count[None], "words": np.array([[words, wordless]], float)}
         documents = Blocks.of(list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS)
-        return RelationSums(Blocks.of([_ALL], whole, 1), documents)
+        return {"whole": Blocks.of([_ALL], whole, 1), "documents": documents}
 
 
 def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
@@ -205,15 +208,6 @@ def _rules(tags: Mapping[int, str], query: int, key: int) -> Iterator[str]:
         yield f"{abs(key - query)} {side}"
     if tags[key] not in between and tags[key] in PARTS_OF_SPEECH:
         yield f"{tags[key]} {side}"
-
-
-def _tree(encoded: EncodedInput) -> tuple[list[int], list[tuple[int, int]]]:
-    """The units of all words but punctuation, and which two of them, by place, are a word and its head."""
-    unit, tags = _units_of_words(encoded), _sentence(encoded).tags
-    nodes = [word for word in unit if tags["upos"][word] != "PUNCT"]
-    place = {word: at for at, word in enumerate(nodes)}
-    heads: Sequence[Any] = tags["head"]
-    return [unit[word] for word in nodes], [(at, place[heads[w]]) for w, at in place.items() if heads[w] in place]
 
 
 def _document(encoded: EncodedInput) -> str:

@@ -6,9 +6,8 @@ over every key, and over words alone with rows renormalised. An even spread is m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,76 +26,22 @@ from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact
 LEAST_SHARE = 1e-6  # A query with less weight than this on words has no row among words
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """The targets of some inputs under one mask: the columns that weights are measured on.
 
-    `measure` and `count` sum over queries, or leave each by itself if it is `by_query`.
+    Behind the targets stand the wider target of each part, on the part's own queries, and what patterns of others have
+    on the word itself.
     """
 
-    by_query: bool
     words: Tensor  # 0 or 1: which keys are. Shape: [input, 1, key, 1]
-    cells: Tensor  # places in [query, key] that targets use; filled up with the first. Shape: [input, cell]
-    queries: Tensor  # of which query each is. Shape: [input, cell]
+    cells: Tensor  # places in [query, key] that targets use; filled up with the first. Shape: [input, 1, cell]
+    queries: Tensor  # of which query each is. Shape: [input, 1, cell]
     on_words: Tensor  # 0 or 1: whether its key is a word. Shape: [input, 1, cell]
-    values: Tensor  # what each cell is to every column. Shape: [input, cell, column]
-    spreads: Mapping[int, tuple[Tensor, Tensor]]
-    """Of columns of even spreads, the keys, 0 or 1, and the share of each: what a key gets beyond it does not count."""
-    counted: Tensor
-    """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
-
-    Shape: [input, 2, query, 2 x pattern]."""
-
-    @classmethod
-    def of(
-        cls, by_query: bool, columns: Sequence[Tensor], even: Sequence[int], words: Tensor, counted: Tensor
-    ) -> _Layout:
-        """Pick the cells of some columns. Shape: each [input, query, key]; `words` [input, 1, key], bool."""
-        used = torch.zeros(columns[0].shape, dtype=torch.bool, device=words.device)
-        for p, column in enumerate(columns):
-            if p not in even:
-                used |= column != 0
-        cells = pad_sequence([row.nonzero()[:, 0] for row in used.flatten(1)], batch_first=True)
-        filled = torch.arange(cells.shape[1], device=cells.device) < used.sum((1, 2))[:, None]
-        values = torch.stack([column.flatten(1).gather(1, cells) * filled for column in columns], -1).to(counted)
-        queries, keys = cells // used.shape[2], cells % used.shape[2]
-        on_words = words.expand(len(cells), -1, -1).gather(2, keys[:, None]).to(values)
-        spreads = {p: ((columns[p] != 0)[:, None], columns[p].amax(-1)[:, None, :, None]) for p in even}
-        return cls(by_query, words[..., None].float(), cells, queries, on_words, values, spreads, counted)
-
-    def measure(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight on each column, over every key and over words alone; and what rows are multiplied with among words.
-
-        Shape: `weights` [input, head, query, key] -> [input, 2, head, query or 1, column] and [input, head, query].
-        """
-        left = (weights @ self.words)[..., 0]
-        share = (left >= LEAST_SHARE) / left.clip(LEAST_SHARE)
-        cells, queries = (index[:, None].expand(-1, weights.shape[1], -1) for index in (self.cells, self.queries))
-        picked = weights.flatten(2).gather(2, cells).to(self.values)
-        both = torch.stack([picked, picked * share.gather(2, queries) * self.on_words], 1)
-        if self.by_query:
-            measured = both.new_zeros(*both.shape[:3], weights.shape[2], self.values.shape[-1])
-            measured.index_add_(3, self.queries[0], both[..., None] * self.values[:, None, None])
-        else:
-            measured = (both.flatten(1, 2) @ self.values).unflatten(1, both.shape[1:3])[..., None, :]
-        rows = torch.empty_like(weights) if self.spreads else weights  # one: what is new falls out of the cache
-        for p, (keys, height) in self.spreads.items():
-            spread = keys * height
-            on = [torch.minimum(weights, spread, out=rows).sum(-1)]
-            torch.mul(weights, share[..., None], out=rows)
-            on.append(torch.minimum(rows, spread * self.words.mT, out=rows).sum(-1))
-            measured[..., p] = torch.stack(on, 1).to(measured).sum_to_size(measured.shape[:-1])
-        return measured, share
-
-    def count(self, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Eligible queries and their weight by chance, of queries that count. Shape: [input, 2, head, query], bool.
-
-        Shape: each as of `measure`, by pattern.
-        """
-        own = counts.to(self.counted)
-        counted = own[..., None] * self.counted[:, :, None] if self.by_query else (own @ self.counted)[..., None, :]
-        n, chance = counted.chunk(2, -1)
-        return n, chance
+    values: Tensor  # what each cell is to every column, 0 where it only fills up. Shape: [input, cell, column]
+    spreads: dict[int, tuple[Tensor, Tensor]]
+    """Of even patterns, which keys share the weight, and the share of each. Shape: [input, 1, query, key or 1]."""
+    eligible: Tensor  # 0 or 1, over every key and over words. Shape: [input, 2, query, pattern]
+    chance: Tensor  # weight on target under even attention. Shape: [input, 2, query, pattern]
 
 
 class Scorer:
@@ -117,14 +62,67 @@ class Scorer:
             for part in parts:
                 self._sums.put(part, self._sums_of(part))
 
+    def _layout(self, block: UnitBlock) -> _Layout:
+        """The targets of some inputs under their mask."""
+        batch, even = block.batch, block.even[:, 0]
+        words, targets = batch.key_word[:, None, batch.keys], self._targets.of(batch)
+        among_words = even * words
+        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
+        eligible, chance = [], []
+        for p, matrix in enumerate(targets):
+            for rows, own in ((even, matrix), (among_words, matrix * words)):
+                on = torch.minimum(rows, own) if p in self._even else rows * own
+                eligible.append((own != 0).any(-1))
+                chance.append(on.sum(-1, dtype=exact(on.device)))
+        counted = (torch.stack(own, -1).unflatten(-1, (-1, 2)).permute(0, 3, 1, 2) for own in (eligible, chance))
+        wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
+        columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
+        used = torch.stack([own != 0 for p, own in enumerate(columns) if p not in self._even]).any(0)
+        cells = pad_sequence([own.nonzero()[:, 0] for own in used.flatten(1)], batch_first=True)
+        filled = torch.arange(cells.shape[1], device=cells.device) < used.sum((1, 2))[:, None]
+        values = torch.stack([own.flatten(1).gather(1, cells) * filled for own in columns], -1).to(chance[0])
+        queries, keys = cells[:, None] // used.shape[2], cells[:, None] % used.shape[2]
+        on_words = words.expand(len(cells), -1, -1).gather(2, keys).to(values)
+        spreads = {p: ((targets[p] != 0)[:, None], targets[p].amax(-1)[:, None, :, None]) for p in self._even}
+        return _Layout(words[..., None].float(), cells[:, None], queries, on_words, values, spreads, *counted)
+
+    def _measure(self, layout: _Layout, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight on each column, over every key and over words alone; and what rows are multiplied with among words.
+
+        Shape: `weights` [input, head, query, key] -> [input, 2, head, query, column] and [input, head, query]. Not by
+        query, there is one for all.
+        """
+        left = (weights @ layout.words)[..., 0]
+        share = (left >= LEAST_SHARE) / left.clip(LEAST_SHARE)
+        cells, queries = (places.expand(-1, weights.shape[1], -1) for places in (layout.cells, layout.queries))
+        picked = weights.flatten(2).gather(2, cells).to(layout.values)
+        both = torch.stack([picked, picked * share.gather(2, queries) * layout.on_words], 1)
+        if self._targets.by_query:
+            measured = both.new_zeros(*both.shape[:3], weights.shape[2], layout.values.shape[-1])
+            measured.index_add_(3, layout.queries[0, 0], both[..., None] * layout.values[:, None, None])
+        else:
+            measured = (both.flatten(1, 2) @ layout.values).unflatten(1, both.shape[1:3])[..., None, :]
+        rows = torch.empty_like(weights) if layout.spreads else weights  # one: what is new falls out of the cache
+        for p, (keys, height) in layout.spreads.items():
+            spread = keys * height
+            on = [torch.minimum(weights, spread, out=rows).sum(-1)]
+            torch.mul(weights, share[..., None], out=rows)
+            on.append(torch.minimum(rows, spread * layout.words.mT, out=rows).sum(-1))
+            measured[..., p] = torch.stack(on, 1).to(measured).sum_to_size(measured.shape[:-1])
+        return measured, share
+
     def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
         """Score some inputs, over every key, and over words alone with rows renormalised."""
-        layout = block.once("scores", partial(self._layout, block))
+        layout, by_query = block.once("scores", partial(self._layout, block)), self._targets.by_query
         patterns = len(self._targets.patterns)
-        measured, share = layout.measure(block.weights)
-        n, chance = layout.count(torch.stack([block.has_row, share > 0], 1))
+        measured, share = self._measure(layout, block.weights)
+        rows = torch.stack([block.has_row, share > 0], 1).to(measured)
+        n, chance = (
+            rows[..., None] * own[:, :, None] if by_query else (rows @ own)[..., None, :]
+            for own in (layout.eligible.to(measured), layout.chance)
+        )
         if (even := block.even_carried) is not None:  # by what heads carry, chance is what even attention would carry
-            chance = layout.measure(even)[0][..., :patterns]
+            chance = self._measure(layout, even)[0][..., :patterns]
         weight, wider, on_itself = measured.tensor_split([patterns, patterns + len(self._parts)], -1)
         whole, itself = weight.clone(), torch.zeros_like(weight)
         whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
@@ -135,35 +133,6 @@ class Scorer:
         logs = block.weights.clip(torch.finfo(torch.float32).tiny).log_()  # four times as fast as torch.special.entr
         entropy = -logs.mul_(block.weights).sum(-1).where(block.takes, 0.0)
         return sums | {"entropy": entropy[..., None], "rows": block.takes[..., None]}
-
-    def _layout(self, block: UnitBlock) -> _Layout:
-        """The targets of some inputs under their mask.
-
-        Behind them stand the wider target of each part, on the part's own queries, and what patterns of others have on
-        the word itself.
-        """
-        batch, every_key = block.batch, block.even[:, 0]
-        words, itself = batch.key_word[:, None, batch.keys], batch.offset == 0
-        among_words = every_key * words
-        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
-        targets = self._targets.of(batch)
-        on_words = (matrix * words for matrix in targets)
-        counted = torch.stack([self._counted(targets, every_key), self._counted(on_words, among_words)], 1)
-        wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
-        columns = [*targets, *wider, *(targets[p] * itself for p in self._of_others)]
-        return _Layout.of(self._targets.by_query, columns, self._even, words, counted)
-
-    def _counted(self, targets: Iterable[Tensor], even: Tensor) -> Tensor:
-        """Which queries are eligible, 0 or 1, by pattern; then their weight on target under even attention.
-
-        Shape: each [input, query, key] -> [input, query, 2 x pattern].
-        """
-        eligible, chance = [], []
-        for p, matrix in enumerate(targets):
-            on = torch.minimum(even, matrix) if p in self._even else even * matrix
-            eligible.append((matrix != 0).any(-1))
-            chance.append(on.sum(-1, dtype=exact(even.device)))
-        return torch.cat([torch.stack(eligible, -1).to(chance[0]), torch.stack(chance, -1)], -1)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's own sums, once every block has come: by `KINDS` those of `PAIR_SUMS`, by pattern.

@@ -11,8 +11,8 @@ import pytest
 
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
-from attnscan.scoring.blocks import Blocks
-from attnscan.scoring.relation_sums import RelationSums, by_row, syntax_of
+from attnscan.scoring.blocks import Blocks, added
+from attnscan.scoring.relation_sums import RelationSums, by_row, rows_of, syntax_of
 
 LAYERS, HEADS = 1, 2
 OF_HEADS = LAYERS, HEADS
@@ -32,7 +32,8 @@ def sums_of(rows: list[Row], document: str, **known: Any) -> RelationSums:
     of_sentences = {name: values[None] for name, values in of_sentence.items()}
     whole = {name: values[None] for name, values in of_all.items()}
     whole |= by_row(rows, {name: values[None] for name, values in of_rows.items()})
-    return RelationSums(Blocks.of(["0" * 16], whole, 1), Blocks.of([document], by_row(rows, of_sentences)))
+    documents = Blocks.of([document], by_row(rows, of_sentences))
+    return {"whole": Blocks.of(["0" * 16], whole, 1), "documents": documents}
 
 
 def pointed(*counts: tuple[int, str, int]) -> np.ndarray[Any, Any]:
@@ -77,7 +78,7 @@ def test_too_many_words_in_no_token_are_no_offsets() -> None:
 
 def test_sums_of_other_rows_add() -> None:
     one = sums_of([Row("det", HEAD)], "a" * 64, linked=np.ones((LAYERS, HEADS)))
-    total = one + sums_of([Row("all", HEAD), Row("obj", HEAD)], "b" * 64, n=[[1, 0], [2, 5]])
-    assert [row.relation for row in total.rows] == ["all", "det", "obj"] and total.shape == (LAYERS, HEADS)
-    assert total.whole.sums["linked"].sum() == HEADS
-    assert total.documents.sums[f"n|obj|{HEAD}"].tolist() == [[0, 0], [2, 5]]  # a document each
+    total = added(one, sums_of([Row("all", HEAD), Row("obj", HEAD)], "b" * 64, n=[[1, 0], [2, 5]]))
+    assert [row.relation for row in rows_of(total)] == ["all", "det", "obj"]
+    assert total["whole"].sums["linked"].sum() == HEADS
+    assert total["documents"].sums[f"n|obj|{HEAD}"].tolist() == [[0, 0], [2, 5]]  # a document each

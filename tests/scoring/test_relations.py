@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
-from attnscan.scoring.relation_sums import RelationSums
+from attnscan.scoring.blocks import added
+from attnscan.scoring.relation_sums import RelationSums, rows_of
 from attnscan.scoring.relations import RelationScorer, items_of
 
 LAYERS, HEADS = 2, 3
@@ -146,7 +148,7 @@ def by_loops(
         known = one.known_pair.sentences[0]
         of_word = {w: [t for t, word in enumerate(one.words) if word == w] for w in set(one.words) - {-1}}
         items = [
-            (ours.rows.index(row), query, [word for word in targets if word in of_word])
+            (rows_of(ours).index(row), query, [word for word in targets if word in of_word])
             for row, query, targets in items_of(known)
             if query in of_word and set(targets) & set(of_word)
         ]
@@ -188,10 +190,10 @@ def _pointed(rule: str, query: int, tags: Sequence[Any], of_word: Mapping[int, A
 
 def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
     """A sum of every row. Shape: [row, ...]; of one that rows do not have, [...]."""
-    known = sums.documents.sums if name in ("n", "hits", "rules") else sums.whole.sums
+    known = sums["documents" if name in ("n", "hits", "rules") else "whole"].sums
     if name in known:
         return known[name][0]
-    return np.stack([known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in sums.rows])
+    return np.stack([known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in rows_of(sums)])
 
 
 def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mapping[int, Any]) -> int:
@@ -216,9 +218,9 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
         assert_allclose(_stacked(ours, name), values, atol=1e-5, err_msg=name)
     assert _stacked(ours, "links").tolist() == [2 + 6 + 2, 2 + 3 + 2]
     assert _stacked(ours, "words").tolist() == [4 + 8 + 1 + 3, 1]
-    punct = ours.rows.index(Row("punct", HEAD))
+    punct = rows_of(ours).index(Row("punct", HEAD))
     assert _stacked(ours, "n")[punct].tolist() == [1, 0]  # the last word of BIG has no piece
-    assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17 and ours.shape == (LAYERS, HEADS)
+    assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17
 
 
 @pytest.mark.parametrize("among", [False, True])
@@ -246,11 +248,11 @@ def test_batches_and_their_order_change_nothing() -> None:
     weights = weights_of(inputs)
     together = scored(inputs, weights, halves)
     alone = [scored([one], [own], [side]) for one, own, side in zip(inputs, weights, halves, strict=True)]
-    assert len({each.rows for each in alone}) > 2
+    assert len({rows_of(each) for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
-        total = sum((alone[number] for number in order[1:]), alone[order[0]])
-        assert total.rows == together.rows
-        for found, expected in ((total.whole, together.whole), (total.documents, together.documents)):
+        total = reduce(added, [alone[number] for number in order])
+        assert rows_of(total) == rows_of(together)
+        for found, expected in ((total[name], together[name]) for name in ("whole", "documents")):
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
@@ -281,7 +283,7 @@ def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
         ours = scored(inputs, weights, [0] * len(inputs), subtypes=True)
         for row in (row for row in expected if row["kind"] == kind):
             place = int(row["layer"]), int(row["head"])
-            r = ours.rows.index(Row(row["relation"], row["direction"]))
+            r = rows_of(ours).index(Row(row["relation"], row["direction"]))
             assert _stacked(ours, "n")[r].sum() == int(row["n"])
             assert _stacked(ours, "hits")[r][place] == int(row["hits"])
             sums = [_stacked(ours, name)[r][place] for name in ("weight", "on_words")]
