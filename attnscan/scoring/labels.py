@@ -20,7 +20,7 @@ from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.statements import Shares, beyond_doubt, habits_of
+from attnscan.scoring.statements import beyond_doubt, differences, habits_of, shares_of, winners
 
 Units = Mapping[str, FloatArray]
 """Sums of what is drawn: of patterns those of `PAIR_SUMS`, each [unit, layer, head, pattern]; of classes `on` and
@@ -85,11 +85,11 @@ def labels_of(
     scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
     on, even, words = units["on"] @ members, units["even"] @ members, units["words"]
-    shares = Shares.of(on.sum(0), even.sum(0), words.sum(0), names)
-    qualify = shares.above()
+    shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
+    qualify = (differences(shares, names) > behaviour.MARGIN).all(0)
     if of_pairs:
-        qualify &= beyond_doubt(shares, on, even, words)
-    habit = shares.winners(qualify)
+        qualify &= beyond_doubt(shares, names, on, even, words)
+    habit = winners(shares, qualify)
 
     def codes(table: ScoreTable, habits: IntArray) -> IntArray:
         """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
@@ -101,13 +101,12 @@ def labels_of(
     code, count = codes(table, habit), len(on)
     holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
-        drawn_on, drawn_even, drawn_words = (np.tensordot(times, sums, 1) for sums in (on, even, words))
-        again = Shares.of(drawn_on, drawn_even, drawn_words, names)
-        above = again.above()
+        again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
+        above = (differences(again, names) > behaviour.MARGIN).all(0)
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         means: dict[str, Any] = dict(_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
         drawn_table = replace(table, **means)
-        same += (codes(drawn_table, again.winners(above)) == code).sum(0)
+        same += (codes(drawn_table, winners(again, above)) == code).sum(0)
     habit = np.where(holds >= behaviour.STAYS * behaviour.RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
