@@ -1,8 +1,7 @@
 """Sums by blocks of pairs: what travels between batches, processes and machines. Numpy.
 
-A block is a pair or, of many pairs, those whose keys begin alike, by as many bits as leave no more blocks than are
-kept. Which pairs are together follows from the pairs alone, so that shards, order and resumption change nothing. What
-is said of sums is a function over their first axis: a ratio, its error, the error between two, bootstrap resamples.
+A block is a pair or, of many pairs, those whose keys begin alike. Which pairs are together follows from the pairs
+alone, so that shards, order and resumption change nothing. What is said of sums is a function over their first axis.
 """
 
 from __future__ import annotations

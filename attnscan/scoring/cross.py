@@ -113,13 +113,18 @@ def _linked(batch: EncodedBatch, keys: Callable[[list[int]], list[int]]) -> Tens
 
 
 ALIGNED = shipped(aligned, "A", "#0072b2", "same", "the aligned source words")
-BEFORE_ALIGNED = shipped(before_aligned, "L", "#e69f00", "back", "the word before the aligned one")
-AFTER_ALIGNED = shipped(after_aligned, "R", "#56b4e9", "ahead", "the word after the aligned one")
-SAME_PLACE = shipped(same_place, "S", "#cc79a7", "around", "the source word at the same place")
-EVEN = shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True)
-
-UNALIGNED_PATTERNS = (SAME_PLACE, IDENTICAL, DELIMITER, EVEN)  # those of cross attention that need no links
-LINKED_PATTERNS = (ALIGNED, BEFORE_ALIGNED, AFTER_ALIGNED)  # those that gold links tell
+LINKED_PATTERNS = (
+    ALIGNED,
+    shipped(before_aligned, "L", "#e69f00", "back", "the word before the aligned one"),
+    shipped(after_aligned, "R", "#56b4e9", "ahead", "the word after the aligned one"),
+)
+"""Those that gold links tell."""
+UNALIGNED_PATTERNS = (
+    shipped(same_place, "S", "#cc79a7", "around", "the source word at the same place"),
+    IDENTICAL,
+    DELIMITER,
+    shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True),
+)
 CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)  # all of cross attention, in the order of every table
 ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))  # of every attention, each once
 
@@ -130,7 +135,6 @@ def cross_patterns(asked: Sequence[object] = (), *, aligned: bool = False) -> tu
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
     if not aligned and (named := next((linked.id for linked in LINKED_PATTERNS if linked.id in asked), None)):
-        raise OptionError(
-            f"{named} is told by gold alignments, and none are given", "name their file: --alignments FILE"
-        )
+        what = f"{named} is told by gold alignments, and none are given"
+        raise OptionError(what, "name their file: --alignments FILE")
     return CROSS_PATTERNS if aligned else UNALIGNED_PATTERNS

@@ -114,9 +114,6 @@ def next_word(batch: EncodedBatch) -> Tensor:
     return batch.same_sentence & (batch.offset == 1)
 
 
-NEXT_WORD = shipped(next_word, "N", "#3d8fd6", "ahead", "the next word")
-
-
 def previous_word(batch: EncodedBatch) -> Tensor:
     """Weight on the previous word of the sentence.
 
@@ -135,9 +132,6 @@ def previous_word(batch: EncodedBatch) -> Tensor:
       ran     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
     """
     return batch.same_sentence & (batch.offset == -1)
-
-
-PREVIOUS_WORD = shipped(previous_word, "P", "#e69f00", "back", "the previous word")
 
 
 def identical(batch: EncodedBatch) -> Tensor:
@@ -160,9 +154,6 @@ def identical(batch: EncodedBatch) -> Tensor:
     return batch.alike & batch.recurs[..., None]
 
 
-IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", of_others=True)
-
-
 def cross_sentence(batch: EncodedBatch) -> Tensor:
     """Weight on identical or related words of the other sentence.
 
@@ -181,11 +172,6 @@ def cross_sentence(batch: EncodedBatch) -> Tensor:
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
     return batch.alike & ~batch.same_sentence
-
-
-CROSS_SENTENCE = shipped(
-    cross_sentence, "X", "#cc79a7", "same", "the same words in the other sentence", part_of="identical"
-)
 
 
 def delimiter(batch: EncodedBatch) -> Tensor:
@@ -208,9 +194,6 @@ def delimiter(batch: EncodedBatch) -> Tensor:
     return batch.word[:, batch.queries, None] & batch.special[:, None, batch.keys]
 
 
-DELIMITER = shipped(delimiter, "D", "#8a8a8a", "rest", "special tokens")
-
-
 def bag_of_words(batch: EncodedBatch) -> Tensor:
     """How evenly weight spreads over the words of the sentence.
 
@@ -230,24 +213,6 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
     """
     inside = batch.same_sentence
     return inside / inside.sum(-1)[..., None].clip(1)
-
-
-BAG_OF_WORDS = shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True)
-
-
-PREDICTIVE = Pattern(
-    "predictive",
-    "W",
-    None,
-    "weight on the words that help to predict the word",
-    words="the words that predict it",
-    group="predicts",
-    color="#a6761d",
-    clause="finds the words that predict a word",
-    queries="words, not punctuation, that some other word helps to predict",
-    keys="the words that help, each weighted by how much, the best one at 1",
-    source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
-)
 
 
 def induction(batch: EncodedBatch) -> Tensor:
@@ -273,9 +238,6 @@ def induction(batch: EncodedBatch) -> Tensor:
     return last.roll(1, -1) & batch.word[:, None, batch.keys]
 
 
-INDUCTION = shipped(induction, "J", "#0072b2", "same", "what followed the same word before")
-
-
 def duplicate_token(batch: EncodedBatch) -> Tensor:
     """Weight on earlier occurrences of the word.
 
@@ -297,9 +259,6 @@ def duplicate_token(batch: EncodedBatch) -> Tensor:
     same = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
     earlier = same & batch.word[:, batch.queries, None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
     return earlier if batch.visible is None else earlier & batch.visible
-
-
-DUPLICATE_TOKEN = shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before")
 
 
 def first_token(batch: EncodedBatch) -> Tensor:
@@ -324,12 +283,35 @@ def first_token(batch: EncodedBatch) -> Tensor:
     return batch.word[:, batch.queries, None] & first & (batch.offset != 0)
 
 
-FIRST_TOKEN = shipped(first_token, "F", "#4d4d4d", "rest", "the first token")
-
-
-PATTERNS = (NEXT_WORD, PREVIOUS_WORD, IDENTICAL, CROSS_SENTENCE, PREDICTIVE, DELIMITER, BAG_OF_WORDS)
+IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", of_others=True)
+DELIMITER = shipped(delimiter, "D", "#8a8a8a", "rest", "special tokens")
+PATTERNS = (
+    shipped(next_word, "N", "#3d8fd6", "ahead", "the next word"),
+    shipped(previous_word, "P", "#e69f00", "back", "the previous word"),
+    IDENTICAL,
+    shipped(cross_sentence, "X", "#cc79a7", "same", "the same words in the other sentence", part_of="identical"),
+    Pattern(
+        id="predictive",
+        letter="W",
+        target=None,  # `predictive.py` asks the model itself
+        counts="weight on the words that help to predict the word",
+        words="the words that predict it",
+        group="predicts",
+        color="#a6761d",
+        clause="finds the words that predict a word",
+        queries="words, not punctuation, that some other word helps to predict",
+        keys="the words that help, each weighted by how much, the best one at 1",
+        source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
+    ),
+    DELIMITER,
+    shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True),
+)
 """The seven patterns, in the order of every table."""
-CAUSAL_PATTERNS: tuple[Pattern, ...] = (INDUCTION, DUPLICATE_TOKEN, FIRST_TOKEN)
+CAUSAL_PATTERNS = (
+    shipped(induction, "J", "#0072b2", "same", "what followed the same word before"),
+    shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before"),
+    shipped(first_token, "F", "#4d4d4d", "rest", "the first token"),
+)
 """Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
 SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 

@@ -81,11 +81,7 @@ class Questions:
 
 
 def _usual_words(length: int) -> int:
-    """How many words of an input of so many tokens are asked about: 32, as long as all questions together are short.
-
-    >>> [_usual_words(length) for length in (512, 1024, 2048, 8192)]
-    [32, 32, 22, 11]
-    """
+    """How many words of an input of so many tokens are asked about: 32, of 2,048 tokens 22, of 8,192 11."""
     most = _MANY_TOKENS * math.comb(_WORDS + 1, 2) // length  # w words make w + w(w - 1)/2 = w(w + 1)/2 questions
     return max(2, min(_WORDS, (math.isqrt(8 * most + 1) - 1) // 2))
 

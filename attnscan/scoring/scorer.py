@@ -143,7 +143,9 @@ class Scorer:
         Shape: [pair, layer, head, pattern], the last two [pair, layer, head, 1].
         Raises: CaptureError if the model's attention is not finite.
         """
-        sums = self._sums.of_inputs()
+        sums = self._sums.of_units()
+        if self._targets.by_query:
+            sums = {name: values.sum(0, keepdims=True) for name, values in sums.items()}
         if not np.isfinite(sums["entropy"]).all():
             layer = int(np.argwhere(~np.isfinite(sums["entropy"]))[:, 1].min())
             raise not_finite("the attention weights", f" from layer {layer} on")

@@ -25,8 +25,7 @@ class Targets:
 
     batch: EncodedBatch
     patterns: Sequence[Pattern]
-    helps: Sequence[Help] = ()
-    """Of each input, for the pattern that only the model can tell; without them no query is eligible for it."""
+    helps: Sequence[Help] = ()  # of each input, for the pattern that only the model can tell; without, no query counts
     only: Sequence[str] | None = None  # the patterns that count; None for all. For the others no query is eligible
     by_query: bool = False  # whether the queries of the batch's single input are measured one by one
 
@@ -34,10 +33,6 @@ class Targets:
     def units(self) -> Units:
         """The batch by its units."""
         return Units(self.batch, by_query=self.by_query)
-
-    def under(self, visible: Tensor) -> list[Tensor]:
-        """The targets of the whole batch under a mask. Shape: [batch, query, key], bool, of tokens. Raises: as `of`."""
-        return self.of(self.batch.under(visible))
 
     def of_layers(
         self, visible: NDArray[np.bool_], rows: Sequence[int] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,8 +22,7 @@ from attnscan.results.scores import FloatArray
 T = TypeVar("T")
 LEAST_LEFT = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
 CELLS = 1 << 20  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
-MOST_WORDS = 512
-"""Blocks of one input's words: with a block each, what is kept of 8,192 words and 264 heads would take 3 GB."""
+MOST_WORDS = 512  # blocks of one input's words: with one each, sums of 8,192 words and 264 heads would take 3 GB
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ class UnitBlock:
         """What `make` makes of the mask and these queries, made once for all layers that have it."""
         if name not in self.kept:
             self.kept[name] = make()
-        made: T = self.kept[name]
-        return made
+        return cast(T, self.kept[name])
 
     def by_units(self, weights: Tensor) -> Tensor:
         """Shape: [input, head, query token, key token] -> [input, head, query, key]."""
@@ -56,8 +54,8 @@ class UnitBlock:
     @cached_property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
-        start = self.of_tokens.rows.start
-        return self.by_units(self.of_tokens.weights[:, :, self.rows.start - start : self.rows.stop - start])
+        first, rows = self.of_tokens.rows.start, self.rows
+        return self.by_units(self.of_tokens.weights[:, :, rows.start - first : rows.stop - first])
 
     @cached_property
     def has_row(self) -> Tensor:
@@ -152,18 +150,10 @@ class SumsOfBatch:
             else:
                 own.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(own))
 
-    def of_inputs(self) -> dict[str, FloatArray]:
-        """Those of each input. Shape: each [input, layer, head, column]."""
-        sums = self._arrays()
-        return sums if self._into is None else {name: values.sum(0, keepdims=True) for name, values in sums.items()}
-
     def of_units(self) -> dict[str, FloatArray]:
         """Those of each input or, by query, of each word or block of words. Shape: each [unit, layer, head, column]."""
         words = slice(0 if self._into is None else 1, None)  # before words, all queries that are none
-        return {name: values[words] for name, values in self._arrays().items()}
-
-    def _arrays(self) -> dict[str, FloatArray]:
-        return {name: v.cpu().numpy().astype(np.float64, copy=False) for name, v in self._sums.items()}
+        return {name: sums[words].cpu().numpy().astype(np.float64, copy=False) for name, sums in self._sums.items()}
 
 
 def blocks_of_words(word: Tensor) -> Tensor:

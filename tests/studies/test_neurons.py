@@ -85,7 +85,7 @@ def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     batch = batch_of(TEXT)
     rng = torch.Generator().manual_seed(size)
     query, key = torch.randn(2, 1, 2, 10, size, generator=rng)
-    matrices = Targets(batch, PATTERNS).under(torch.ones(1, 10, 10, dtype=torch.bool))
+    matrices = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))
     found, turns = _measured(query, key, seed=7), torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)
     for head, (p, target), basis in product(range(2), enumerate(matrices), range(ROTATIONS + 1)):
         turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
@@ -153,7 +153,7 @@ def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest
     monkeypatch.setattr(neurons, "_MOST_QUERIES", 4)
     batch = batch_of(TEXT)
     query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))
-    target = Targets(batch, PATTERNS).under(torch.ones(1, 10, 10, dtype=torch.bool))[BAG][0].double().numpy()
+    target = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[BAG][0].double().numpy()
     target[[row for row in range(10) if row % 3]] = 0
     expected = _plain(batch.inputs[0], target, query[0, 0].double().numpy(), key[0, 0].double().numpy())
     assert_allclose(_measured(query, key)[:, 0, 0, 0, BAG], expected, rtol=1e-4)
