@@ -69,9 +69,9 @@ def pair_frame(
     return pd.DataFrame(columns)
 
 
-def _readable(text: str) -> str:
+def _readable(text: str | None) -> str | None:
     """As UTF-8, which file names and JSON need not be."""
-    return text.encode(errors="backslashreplace").decode()
+    return text and text.encode(errors="backslashreplace").decode()
 
 
 class PerPairWriter:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from attnscan.results.scores import Scores, best_first
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanState, Seen, half
+from attnscan.scan.state import ScanState, half
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 OF_ALL_LENGTHS = [
@@ -54,37 +52,6 @@ def test_batch_size_and_order_change_nothing(options: ScanOptions, unit: Any) ->
     expected = scan_shard(options, OF_ALL_LENGTHS)
     for batch_tokens, pairs in ((1, OF_ALL_LENGTHS), (50, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
         assert_equal_sums(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
-
-
-@pytest.mark.parametrize("shards", [2, 3, 7])
-def test_shards_add_up(options: ScanOptions, shards: int) -> None:
-    parts = [scan_shard(options, PAIRS[i::shards]) for i in range(shards)]
-    assert_equal_sums(reduce(add, parts), scan_shard(options, PAIRS), 1e-9)
-    assert_equal_sums(reduce(add, parts), reduce(add, reversed(parts)), 1e-12)
-
-
-def test_planted_heads_lead_a_ranking_of_the_contracts_columns(options: ScanOptions) -> None:
-    with Scanner(options) as scanner:
-        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
-    table = ranking.to_frame(ranking.scores.patterns).groupby("pattern").first()
-    for pattern, place in (("next-word", (0, 0)), ("previous-word", (1, 1)), ("cross-sentence", (1, 2))):
-        assert tuple(table.loc[pattern, ["layer", "head"]]) == place
-        assert table.loc[pattern, "score"] == pytest.approx(1, abs=1e-5)
-    assert ranking.signature.pairs_read == 40
-    frame = ranking.to_frame(["delimiter", "next-word"], 4)
-    columns = ["model", "pattern", "rank", "layer", "head", "name", "score", "chance", "above_chance", "se"]
-    assert frame.columns.tolist() == [*columns, "low", "high", "n", "pairs"]
-    assert frame["pattern"].tolist() == ["delimiter"] * 4 + ["next-word"] * 4
-    assert frame["rank"].tolist() == [1, 2, 3, 4] * 2
-    assert frame.groupby("pattern")["score"].is_monotonic_decreasing.all()
-
-
-def test_only_what_is_asked_for_is_computed(options: ScanOptions) -> None:
-    asked = replace(options, predictive="auto", patterns=(PATTERNS[0],))
-    with Scanner(asked) as scanner:
-        assert scanner.measure is None
-        state = states_of(scanner, records_of(PAIRS))[-1]
-        assert state.sums["told"].sums["words_only.n"].shape[-1] == 1
 
 
 LONG = Pair("the cat " * 40, "a mat")
@@ -168,18 +135,6 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
             state = states_of(scanner, records_of([one]))[-1]
             with pytest.raises(InputError, match="no pair in one of the two halves; give more pairs"):
                 ranked(scanner, state)
-
-
-def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
-    """Samples are the pairs with the smallest hashes, halves go by a hash's last bit: neither tells of the other."""
-    pairs = [Pair(f"pair {number}") for number in range(2000)]
-    one, other = ([half(pair, seed) for pair in pairs] for seed in (0, 1))
-    assert 900 < sum(one) < 1100 and 900 < sum(a == b for a, b in zip(one, other, strict=True)) < 1100
-    seen = Seen()
-    for pair in pairs[:400]:
-        seen = seen.and_then(Record(pair, ""), ScanOptions(), truncated=False, skipped=False)
-    assert len(seen.sample) == 128
-    assert 44 <= sum(half(pair, 0) for _, _, pair in seen.sample) <= 84
 
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:

@@ -8,41 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import torch
 from numpy.testing import assert_allclose
-from one_run import classify, classify_and_keep, dependencies
-from reference import Written
+from one_run import classify, classify_and_keep
 from scans import ARTICLE, BUNDLED
-from tokenizers_of_kinds import KINDS, byte_level
-from toy import save_toy_bert
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2Model
+from tokenizers_of_kinds import KINDS
+from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.errors import ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.patterns import PATTERNS, Pattern
-
-
-def test_the_bundled_model_on_the_articles_pair_equals_output_attentions_and_plain_loops(bundled_dir: Path) -> None:
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(bundled_dir)
-    model = AutoModel.from_pretrained(bundled_dir, attn_implementation="eager")
-    inputs = tokenizer(ARTICLE.a, ARTICLE.b, return_tensors="pt")
-    with torch.no_grad():
-        attentions = [layer[0].double().numpy() for layer in model(**inputs, output_attentions=True).attentions]
-    sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
-    written = Written(tokenizer.convert_ids_to_tokens(inputs["input_ids"][0]), sentence)
-    result = classify(ARTICLE, replace(BUNDLED, related=False))
-    for layer in (0, 2, 5):
-        for head in range(12):
-            expected = reference.scores([written], [attentions[layer][head]])
-            for name, (score, chance, *_) in expected.items():
-                p = result.scores.patterns.index(name)
-                found = [result.scores.every_key.score[layer, head, p], result.scores.every_key.chance[layer, head, p]]
-                assert_allclose(found, [score, chance], atol=1e-5, err_msg=f"{layer}-{head} {name}")
+from attnscan.scoring.patterns import PATTERNS
 
 
 def test_saved_weights_score_as_the_model_did() -> None:
@@ -54,28 +31,6 @@ def test_saved_weights_score_as_the_model_did() -> None:
     assert_allclose(again.scores.words_only.score, result.scores.words_only.score, atol=1e-5)
     assert (again.labels.follows == result.labels.follows).all() and (again.labels.rests == result.labels.rests).all()
     assert again.units == result.units
-
-
-def test_related_words_change_identical_alone() -> None:
-    pair = Pair("He bought a ship.", "She purchased an engine.")
-    with_related, without = (classify(pair, replace(BUNDLED, related=related)) for related in (True, False))
-    assert np.isnan(without.scores.every_key.score[..., 2:4]).all()
-    assert not np.isnan(with_related.scores.every_key.score[..., 2:4]).any()
-    others = [p for p, name in enumerate(without.scores.patterns) if name not in ("identical", "cross-sentence")]
-    assert_allclose(
-        with_related.scores.every_key.score[..., others], without.scores.every_key.score[..., others], atol=1e-6
-    )
-
-
-def test_a_users_own_pattern_is_scored_like_the_others(tmp_path: Path) -> None:
-    directory = save_toy_bert(tmp_path, 2, 3, {(1, 2): "previous-word"})
-    two_back = Pattern("two-back", "2", lambda batch: batch.same_sentence & (batch.offset == -2), "weight two back")
-    back = Pattern("one-back", "1", lambda batch: batch.same_sentence & (batch.offset == -1), "weight one back")
-    result = classify(
-        Pair("the cat sat on the mat"), ScanOptions(model=str(directory), patterns=(*PATTERNS[:1], two_back, back))
-    )
-    assert result.scores.patterns == ("next-word", "two-back", "one-back")
-    assert result.label[1, 2] == "one-back" and result.labels.follows.sum() == 1
 
 
 def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
@@ -123,17 +78,6 @@ def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
         classify(pair, ScanOptions(model=bare, predictive="cpmi"))
 
 
-def test_a_model_without_a_mask_token_says_why_its_column_is_empty(tmp_path: Path) -> None:
-    tokenizer = byte_level()
-    tokenizer.mask_token = None
-    model = _save(tmp_path, GPT2Model(GPT2Config(vocab_size=340, n_embd=16, n_layer=2, n_head=2)), tokenizer)
-    result = classify(Pair("the cat sat"), ScanOptions(model=model))
-    assert result.not_measured == {"predictive": "the model has no mask token"}
-    assert np.isnan(result.scores.every_key.score[..., result.scores.patterns.index("predictive")]).all()
-    with pytest.raises(ModelError, match="no mask token"):
-        dependencies(Pair("the cat sat"), ScanOptions(model=model))
-
-
 def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None:
     options = replace(BUNDLED, predictive="off", unit="word")
     assert classify(ARTICLE, options).targets == ()
@@ -166,17 +110,3 @@ def test_what_counted_as_related_is_listed() -> None:
     assert result.to_frame().attrs["related"] == [list(pair) for pair in result.related]
     without = classify(RELATED, replace(BUNDLED, predictive="off", related=False))
     assert without.related == () and without.notes == ()
-
-
-def test_a_word_of_several_tokens_is_related_to_none() -> None:
-    pair = Pair("He ate a strawberry.", "She bought berries and strawberries.")
-    result = classify(pair, replace(BUNDLED, unit="word", predictive="off"))
-    assert {tuple(result.units[place] for place in pair) for pair in result.related} == {("strawberry", "berries")}
-    assert "strawberries" in result.units
-
-
-def test_truncated_inputs_are_counted(toy: str) -> None:
-    options = ScanOptions(model=toy, on_long="truncate", predictive="off")
-    lengths = {"cat " * 60: 1, "the cat": 0}
-    for text, cut in lengths.items():
-        assert classify(Pair(text, "the mat"), options).signature.pairs_truncated == cut

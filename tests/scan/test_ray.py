@@ -117,16 +117,6 @@ def test_inputs_that_are_too_long_are_those_of_one_process(toy: str) -> None:
     assert errors[0] == errors[1]
 
 
-def test_progress_counts_pairs_and_may_print(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def progress(doing: str, done: int | None, _total: int | None) -> None:
-        if doing == "scoring pairs" and done is not None:
-            print(done)
-
-    attnscan.heads(PAIRS, model=toy, engine="ray", progress=progress)
-    counts = [int(line) for line in capsys.readouterr().out.splitlines() if line.isdigit()]  # Ray may report, too
-    assert counts == sorted(counts) and counts[-1] == len(PAIRS)
-
-
 def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) -> None:
     killed = []
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
-from attnscan.inputs.sentence import Pair, Place, Record, Sentence
+from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.scan import local as reading
 from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
@@ -60,16 +60,6 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
                 assert_equal_sums(after.sums[name], states[-1].sums[name], 0)
 
 
-def test_the_sample_of_a_state_has_its_words(options: ScanOptions, tmp_path: Path) -> None:
-    given = Sentence("the cat sat on the mat", [(0, 7), (8, 11), (12, 22)], {"head": [1, None, 1]})
-    with Scanner(replace(options, predictive="distance", predictive_pairs=2, unit="word")) as scanner:
-        (state,) = states_of(scanner, records_of([Pair(given), Pair("a dog", given)]))
-        save_state(tmp_path / "state.json", state, scanner)
-        sample = load_state(tmp_path / "state.json", scanner).seen.sample
-    assert sample == state.seen.sample
-    assert {pair.sentences[-1] for _, _, pair in sample} == {given}
-
-
 @pytest.mark.usefixtures("small_windows")
 def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
@@ -84,12 +74,9 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     "other",
     [
         {"unit": "word"},
-        {"related": False},
         {"seed": 1},
         {"split": True},
-        {"predictive_words": 9},
         {"predictive_pairs": 5},
-        {"on_long": "skip"},
         {"patterns": PATTERNS[:2]},
         {"predictive": "distance"},
     ],
@@ -125,16 +112,6 @@ def test_a_state_of_another_model_under_the_same_name_is_refused(
         changed.write_text(changed.read_text().replace('"lowercase": true', '"lowercase": false'))
     with Scanner(here) as scanner, pytest.raises(StateError, match=f"begun with another model, .*: {words}"):
         load_state(path, scanner)
-
-
-def test_a_model_that_was_moved_goes_on_with_its_state(toy: str, options: ScanOptions, tmp_path: Path) -> None:
-    own, path = tmp_path / "model", tmp_path / "state.json"
-    shutil.copytree(toy, own)
-    with Scanner(options) as scanner:
-        state = states_of(scanner, records_of(PAIRS[:4]))[-1]
-        save_state(path, state, scanner)
-    with Scanner(replace(options, model=str(own))) as scanner:
-        assert load_state(path, scanner).seen == state.seen
 
 
 def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from tokenizers_of_kinds import without_delimiters
 from toy import save_toy_bert
-from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
-from treebanks import line, planted_file
+from transformers import AutoTokenizer, BertConfig, BertModel
+from treebanks import planted_file
 
 import attnscan
 from attnscan.errors import InputError, OptionError, SelectionError, StateError, TooLongError
@@ -20,8 +19,6 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
-from attnscan.views.terminal.parts import render
-from attnscan.views.terminal.syntax import syntax_view
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
 
@@ -65,15 +62,6 @@ def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
     assert not result.stated[1].any()
 
 
-def test_punctuation_and_weight_as_by_even_attention_state_no_head(result: Syntax) -> None:
-    """Ties go to the first word, so heads that attend evenly may be right more often than a distance."""
-    place = (0, 0, result.rows.index(Row("det", HEAD)))
-    even = replace(result, chance=np.where(result.chance > 0, result.weight, result.chance))
-    assert result.stated[place] and not even.stated.any()
-    of_marks = replace(result, rows=tuple(row._replace(relation="punct") for row in result.rows))
-    assert not of_marks.stated.any()
-
-
 def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
     """Of `previous-word` all rows are known: the word before; of the first word, all others are equal."""
     records = [record.pair.sentences[0] for record in read_pairs([planted])]
@@ -95,18 +83,6 @@ def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str)
     AutoTokenizer.from_pretrained(toy).save_pretrained(tmp_path)
     random = attnscan.syntax(planted, model=str(tmp_path))
     assert not random.stated.any() and not random.main_rows
-
-
-def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted: str) -> None:
-    tokenizer = without_delimiters()
-    tokenizer.save_pretrained(tmp_path)
-    torch.manual_seed(0)
-    GPT2Model(GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=4)).save_pretrained(
-        tmp_path
-    )
-    causal = attnscan.syntax(planted, model=str(tmp_path))
-    assert Row("det", HEAD) not in causal.rows and Row("det", DEPENDENT) in causal.rows
-    assert all(rule.endswith("before") for rule in causal.rule) and not causal.stated.any() and not causal.statements
 
 
 def test_order_and_files_change_nothing(result: Syntax, toy: str, planted: str, tmp_path: Path) -> None:
@@ -159,21 +135,6 @@ def test_a_state_takes_more_treebanks(result: Syntax, toy: str, halved: tuple[st
         attnscan.heads(["the cat"], model=toy, state=state, predictive="off")
 
 
-@pytest.mark.parametrize("by", ["weight", "carried"])
-@pytest.mark.parametrize("special", ["in", "out"])
-def test_every_reading(planted: str, tmp_path: Path, by: str, special: str) -> None:
-    carrying = save_toy_bert(tmp_path, 2, 3, PLAN, carries=True)
-    read = attnscan.syntax(planted, model=str(carrying), by=by, special=special)
-    det = at(read, "det", HEAD)
-    assert read.weight[0, 0, det] == pytest.approx(1, abs=1e-3) and read.stated[0, 0, det]
-    assert (read.signature.by, read.signature.special) == (by, special)
-    if special == "out":
-        assert_allclose(read.weight, read.weight_among_words)
-        assert np.nanmin(read.chance) > np.nanmin(
-            attnscan.syntax(planted, model=str(carrying), by=by, special="in").chance
-        )
-
-
 def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syntax) -> None:
     both = attnscan.syntax(planted, held=planted, model=toy)
     assert both.held is not None and (both.of_held("holds") == both.holds).all()
@@ -190,36 +151,6 @@ def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_
         few = attnscan.syntax(tmp_path / "few.conllu", model=toy)
     assert np.isnan(few.accuracy).all() and not few.holds.any() and few.best().empty
     assert (few.to_frame()["n"] > 0).all() and few.to_frame()["rule"].isna().all()
-
-
-def test_a_sentence_that_is_cut_keeps_its_first_words(toy: str, planted: str, tmp_path: Path) -> None:
-    rows = "\n".join(line(i, "cat", "NOUN", i - 1, "conj" if i > 1 else "root") for i in range(1, 101))
-    (tmp_path / "long.conllu").write_text(f"{rows}\n\n" * 4 + Path(planted).read_text(encoding="utf-8"))
-    cut = attnscan.syntax(tmp_path / "long.conllu", model=toy, on_long="truncate")
-    assert (cut.sentences, cut.signature.pairs_truncated) == (292, 4) and cut.wordless > 0.1 * cut.words
-    assert cut.n[at(cut, "conj", HEAD)] > 4 * 20
-
-
-def test_words_without_characters_of_their_own_say_nothing_of_the_tokenizer(toy: str, tmp_path: Path) -> None:
-    """Of Italian *nella*, *la* has none: one word in ten of such treebanks."""
-    rows = [line("1-2", "cat", "_", "_", "_"), line(1, "in", "ADP", 2, "case"), line(2, "la", "DET", 0, "root")]
-    (tmp_path / "a.conllu").write_text("\n".join([*rows, "", ""]) * 40, encoding="utf-8")
-    with pytest.warns(UserWarning, match="40 sentences are few"):
-        contracted = attnscan.syntax(tmp_path / "a.conllu", model=toy)
-    assert (contracted.words, contracted.wordless) == (80, 40)
-
-
-def test_a_token_that_is_two_words_is_of_one_of_them(toy: str, tmp_path: Path) -> None:
-    """As Arabic and Hebrew clitics are in the tokens of others: a third of these words has no token of its own."""
-    rows = [line("1-2", "store", "_", "_", "_"), line(1, "st", "ADP", 2, "case"), line(2, "ore", "NOUN", 3, "nsubj")]
-    rows = [*rows, line(3, "ran", "VERB", 0, "root"), "", ""]
-    (tmp_path / "a.conllu").write_text("\n".join(rows) * 210, encoding="utf-8")
-    clitics = attnscan.syntax(tmp_path / "a.conllu", model=toy)
-    assert (clitics.words, clitics.wordless) == (630, 210)
-    assert clitics.n[at(clitics, "nsubj", HEAD)] == 210  # "ore" has more of the token than "st"
-    assert clitics.n[at(clitics, "case", HEAD)] == 0
-    shown = " ".join(render(syntax_view(clitics, 80), 80).split())
-    assert "210 of 630 words without a token: neither asked nor a target." in shown
 
 
 class TestRefusals:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ablated import each_of, reader_of
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
-from work import ablate, heard
+from work import ablate
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
@@ -20,7 +20,6 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
-from attnscan.studies import ablation
 from attnscan.studies.ablation import _effect
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
@@ -107,23 +106,6 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, re
     assert effect.n == named.effects[0].n
 
 
-def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
-    pairs = [Pair(sentence(length)) for length in range(3, 15)]
-    request = AblationRequest(("previous-word",), replace="mean", measures=("masked-lm",))
-    found, steps = heard(toy, lambda own: ablation.ablate(own, reader_of(*pairs), request))
-    told: dict[str, list[tuple[int | None, int | None]]] = {}
-    for doing, done, total in steps:
-        told.setdefault(doing, []).append((done, total))
-    trying, labels, means, off = told
-    assert trying == "trying whether heads can be switched off"
-    assert labels == "labels: scoring one half of the pairs" and told[labels][-1] == (found.choosing_pairs, None)
-    assert means == "heads' mean output over pairs" and told[means][-1] == (found.measured_pairs, None)
-    sets = 1 + len(found.effects[0].others)
-    assert off == f"masked-lm: {sets} sets of heads switched off in turn"
-    assert [done for done, _ in told[off]] == list(range(1, len(told[off]) + 1))
-    assert told[off][-1] == (told[off][-1][1],) * 2
-
-
 def _se(sums: FloatArray) -> float:
     """The error of a set beside its controls. Shape: [pair, set], the set first."""
     controls = tuple((Head(0, number),) for number in range(1, sums.shape[1]))
@@ -138,14 +120,3 @@ def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> 
     by_pair = float(error(residuals(difference, np.ones(3))))
     assert _se(sums) == pytest.approx((by_pair**2 + 0.25**2 / 3) ** 0.5)
     assert np.isnan(_se(sums[:, :2])) and np.isnan(_se(sums[:1]))  # one control, or one pair, tells of no spread
-
-
-def test_the_error_is_that_of_pairs_and_controls_drawn_anew() -> None:
-    """The spread of the effect over resamples of both, of which the formula is the first term."""
-    rng = np.random.default_rng(0)
-    own, others = 1 + rng.normal(0, 0.5, 40), rng.normal(0, 0.3, 30)[:, None] + rng.normal(0, 0.5, (30, 40))
-    drawn = []
-    for _ in range(4000):
-        pairs, controls = rng.integers(0, 40, 40), rng.integers(0, 30, 30)
-        drawn.append((own - others[controls].mean(0))[pairs].mean())
-    assert np.std(drawn) == pytest.approx(_se(np.column_stack([own, others.T])), rel=0.06)

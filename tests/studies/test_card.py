@@ -94,16 +94,6 @@ def test_ranges_of_queries_and_rows_spread_over_an_input(
         assert len(few[head].links) > 0 and few[head].pairs == 3
 
 
-def test_heads_link_what_they_were_planted_to(seen: dict[Head, Card]) -> None:
-    links = seen[ALIKE].links[:3]
-    assert set(links["query"]) == set(links["key"])
-    assert set(seen[PUNCTUATION].links["key"][:3]) <= {".", ","}
-    example = seen[PUNCTUATION].examples[0]
-    assert example.units[example.key] in ".," and example.sentences in [pair.texts for pair in PAIRS]
-    shares = [example.share for example in seen[PUNCTUATION].examples]
-    assert shares == sorted(shares, reverse=True) and len(shares) <= 3
-
-
 def test_alike_and_why_are_those_of_similar_and_explain(scanner: Scanner, seen: dict[Head, Card]) -> None:
     records = [Record(pair, "here") for pair in PAIRS]
     found, explained = similar(scanner, records), explain(scanner, records, pattern="next-word")

@@ -71,8 +71,3 @@ def test_a_trained_head_and_segments_that_are_heeded(shared: Path) -> None:
     no_classifier = "the checkpoint has no trained classifier head"
     assert found.measures == {**dict.fromkeys(MEASURES), "classifier": no_classifier}
     assert (facts["layers"], facts["heads"], facts["longest_input"]) == (6, 12, 512)
-
-
-def test_heads_are_counted_by_what_runs(tmp_path: Path) -> None:
-    """ConvBERT drops half of the heads in its config; the catalogue, which only reads that, cannot know."""
-    assert _examined(saved(CASES["convolutions"], tmp_path)).facts["heads"] == 2

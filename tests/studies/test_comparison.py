@@ -16,7 +16,7 @@ from toy import save_toy_bert
 from two_models import AFTER, BEFORE, PAIRS
 from work import compare
 
-from attnscan.errors import InputError, ModelError, TooLongError
+from attnscan.errors import ModelError, TooLongError
 from attnscan.inputs.related import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
@@ -151,21 +151,6 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
     assert "--no-related" in without.alike
 
 
-def test_where_two_models_read_other_tokens_identical_words_alone_count(before: Path, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-
-    smaller = save_toy_bert(tmp_path, 2, 4, BEFORE)
-    tokenizer = AutoTokenizer.from_pretrained(smaller)
-    tokenizer.add_tokens(["zebra"])
-    tokenizer.save_pretrained(smaller)
-    pairs = [Pair("the cat sat", "a dog ran")]
-    with Scanner(_options(before)) as one, Scanner(_options(smaller)) as other:
-        relation = _told("cat dog")
-        found = compare(one.changed(relation=relation), other.changed(relation=relation), _read(pairs))
-    assert found.alike == "only identical words count: the two models use different tokens."
-    assert (found.of("cross-sentence")["n"] == 0).all()
-
-
 def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:
     found = _compared(before, after, "nearest", special="in")
     matched = {head: tuple(found.matched[head].tolist()) for head in BEFORE}
@@ -229,9 +214,3 @@ def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
 def test_other_tokens_cannot_be_matched_by_weights(before: Path, bundled_dir: Path) -> None:
     with pytest.raises(ModelError, match="use different tokens"):
         _compared(before, bundled_dir, "nearest")
-
-
-def test_no_pair_is_an_error(before: Path) -> None:
-    for match in ("place", "nearest"):
-        with pytest.raises(InputError, match="there is no pair"):
-            _compared(before, before, match, [])  # type: ignore[arg-type]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,18 @@ import torch
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from scans import RECORDS
-from torch import Tensor
 from toy import save_toy_bert
 from work import explain, explain_input
 
 import attnscan
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import CAUSES, SHUFFLED, Explanations, conclusion, effects, evidence, gone_by, sign
 from attnscan.results.grid import Head
-from attnscan.results.terms import SHUFFLES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import error, ratio, residuals
-from attnscan.studies import interventions
-from attnscan.studies.interventions import shuffled
 
 NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
 PLAN = {
@@ -109,13 +100,6 @@ def test_a_head_that_reads_segments_follows_them(found: Explanations) -> None:
     assert head.by == "by segment" and "falls to 0.31 with the segment ids exchanged" in head.conclusion
 
 
-def test_a_head_that_does_nothing_is_not_explained_away(found: Explanations) -> None:
-    head = found[NOTHING]
-    assert head.label == "even"
-    assert "does not follow" in head.conclusion
-    assert np.isnan(head["effective_neurons"])  # no neuron tells anything
-
-
 def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
     pairs = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
@@ -127,59 +111,6 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
     total = sum(np.nan_to_num(each.score * each.n) for each in alone)
     assert_allclose(np.nan_to_num(together.score * together.n), total, atol=1e-5)
     assert_allclose(together.neurons, backwards.neurons, atol=1e-12)
-
-
-def test_one_run_for_some_heads_says_what_a_run_for_all_says(toy: str, found: Explanations) -> None:
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        some = _explained(scanner, (LONG_AND_SHORT), [THREE])
-    assert some.heads == (THREE,)
-    assert some[THREE].equals(found[THREE])
-
-
-def test_a_single_word_has_nothing_to_shuffle(toy: str) -> None:
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        found = _explained(scanner, Pair("cat"))
-    assert found.not_available["positions_shuffled"] == "there are no two words to shuffle"
-    assert "cannot be explained by next-word" in _of(found, NEXT, "next-word").conclusion
-
-
-def test_shuffles_of_a_pair_are_one_cluster(toy: str) -> None:
-    """Their error over pairs is that of the pairs' own means; of one pair alone it is that over its shuffles."""
-    pairs = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        alone = [_of(_explained(scanner, (pair)), NEXT, "next-word") for pair in pairs]
-        together = _of(explain(scanner, [_record(pair) for pair in pairs]), NEXT, "next-word")
-        seeds = [replace(scanner.options, seed=seed) for seed in range(10)]
-    others = []
-    for options in seeds:
-        with Scanner(options) as scanner:
-            others.append(_of(_explained(scanner, (pairs[0])), NEXT, "next-word"))
-    n = np.array([head.n for head in alone])
-    moved, plain = (np.array(each) * n for each in zip(*((h[SHUFFLED], h.score) for h in alone), strict=True))
-    expected = [ratio(moved, n), error(residuals(moved, n))]
-    assert (together.pairs, together.n) == (3, n.sum())
-    assert_allclose([together[SHUFFLED], together[f"{SHUFFLED}_se"]], expected, rtol=1e-5)
-    assert_allclose(together[f"{SHUFFLED}_fall_se"], error(residuals(plain - moved, n)), rtol=1e-5)
-    errors, scores = zip(*((head[f"{SHUFFLED}_se"], head[SHUFFLED]) for head in others), strict=True)
-    assert 0.5 < np.std(scores, ddof=1) / np.mean(errors) < 2  # over neighbouring seeds, too
-    assert np.isnan(alone[0].se) and np.isnan(alone[0]["segments_zeroed_se"])
-
-
-def test_neighbouring_seeds_share_no_shuffle(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 24 words, whose orders are not equal by chance."""
-    orders: dict[int, list[tuple[int, ...]]] = {}
-
-    def noted(inputs: Sequence[EncodedInput], width: int, seed: int, number: int) -> Tensor:
-        order = shuffled(inputs, width, seed, number)
-        orders.setdefault(seed, []).append(tuple(order[0].tolist()))
-        return order
-
-    monkeypatch.setattr(interventions, "shuffled", noted)
-    for seed in range(3):
-        with Scanner(ScanOptions(model=toy, predictive="off", seed=seed)) as scanner:
-            _explained(scanner, (Pair("the cat sat on the mat " * 4)))
-    assert [len(orders[seed]) for seed in range(3)] == [SHUFFLES] * 3
-    assert len(set().union(*orders.values())) == 3 * SHUFFLES
 
 
 def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.Series[Any]:
@@ -226,17 +157,6 @@ def test_ranges_of_queries_explain_as_whole_rows_do(toy: str, monkeypatch: pytes
 def test_no_pair_is_an_error(toy: str) -> None:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner, pytest.raises(InputError, match="no pair"):
         explain(scanner, [])
-
-
-def test_the_bundled_models_heads_over_the_pairs_that_come_along() -> None:
-    pairs = [record for record, _ in zip(shipped_pairs(), range(8), strict=False)]
-    with Scanner(ScanOptions(model="bundled", predictive="off")) as scanner:
-        found = explain(scanner, pairs)
-    previous, following = _of(found, Head(0, 2), "previous-word"), _of(found, Head(1, 8), "next-word")
-    assert previous.score > 0.95 and previous["positions_shuffled"] < 0.1
-    assert following.score > 0.5 and following["positions_shuffled"] < 0.1
-    identical = _of(found, Head(2, 9), "identical")
-    assert identical["positions_shuffled"] > 0.8 * identical.score
 
 
 def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
@@ -298,21 +218,3 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
     why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)["0-0"].why
     assert evidence(why) == "positions and segments cannot be changed in this model"
     assert why.by == ""
-
-
-@pytest.mark.parametrize("predictive", ["off", "distance"])
-def test_many_workers_find_what_one_finds_to_the_last_bit(
-    toy: str, predictive: Any, threads: Callable[[int], None], crews: list[int]
-) -> None:
-    """Threads change positions for themselves alone, and what batches say is added in their order."""
-    found = []
-    for count in (1, 3):
-        threads(count)
-        with Scanner(ScanOptions(model=toy, predictive=predictive, batch_tokens=40)) as scanner:
-            found.append(explain(scanner, RECORDS[:6]))
-            assert not [module for module in scanner.loaded.model.modules() if module._forward_hooks]
-    alone, together = found
-    assert max(crews) == 3 and not alone.not_available
-    assert alone.to_frame().equals(together.to_frame())
-    assert alone.to_frame().notna().any().all()
-    assert np.array_equal(alone.fall_se, together.fall_se, equal_nan=True)

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from toy import save_toy_bert
 from work import ablate, heard, requested_sets
 
-from attnscan.errors import InputError, SelectionError
+from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Grid, Head
 from attnscan.scan.options import AblationRequest, ScanOptions
@@ -94,56 +93,12 @@ def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> 
     assert named.controls == ((Head(1, 1),), (Head(1, 2),))
 
 
-def test_a_head_that_rests_may_be_a_control(tmp_path: Path) -> None:
-    plan = {(0, 0): "next-word", (0, 1): "delimiter", (0, 2): "identical", (0, 3): "next-word"}
-    directory = save_toy_bert(tmp_path / "toy", 1, 4, plan)
-    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-        sets = {one.name: one for one in requested_sets(scanner, READ, AblationRequest())[0]}
-        (top,) = requested_sets(scanner, READ, AblationRequest(("next-word",), top=1))[0]
-    assert {name: one.heads for name, one in sets.items() if one.heads} == {
-        "next-word": (Head(0, 0), Head(0, 3)),
-        "identical": (Head(0, 2),),
-        "delimiter": (Head(0, 1),),
-    }
-    assert sets["identical"].controls == ((Head(0, 1),),)
-    assert sets["delimiter"].controls == ()
-    assert top.heads == (Head(0, 0),) and top.controls == (
-        (Head(0, 1),),
-        (Head(0, 3),),
-    )  # its own pattern's may be, too
-
-
-def test_the_half_that_measures_chooses_nothing(tmp_path: Path) -> None:
-    """Only pairs with a word twice tell an identical head; they count in the half that chooses, and nowhere else."""
-    directory = save_toy_bert(tmp_path / "toy", 1, 3, {(0, 1): "identical"})
-    twice = [Pair(f"the {word} sat on the {word}") for word in ("cat", "dog", "mat", "store", "straw")]
-    once = [Pair(f"the {word} sat on a {other}") for word, other in itertools.permutations(("cat", "dog", "mat"), 2)]
-    chosen = {}
-    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-        for which in (0, 1):
-            read = reader_of(*in_half(which, *twice), *in_half(1 - which, *once))
-            (chosen[which],) = requested_sets(scanner, read, AblationRequest(("identical",)))[0]
-    assert {which: one.heads for which, one in chosen.items()} == {0: (Head(0, 1),), 1: ()}
-
-
 def test_of_each_pattern_that_is_scored_the_best_heads(planted: Scanner) -> None:
     found, chosen_by, _ = requested_sets(planted, READ, AblationRequest(top=1))
     assert chosen_by == "the 1 most above chance"
     best = {chosen.name: chosen.heads for chosen in found}
     assert best["previous-word"] == (Head(1, 0),) and len(best["next-word"]) == 1
     assert len(best) == 6 and "predictive" not in best  # which nobody asked the model for
-
-
-def test_no_head_at_chance_or_below_is_among_the_best(planted: Scanner) -> None:
-    (best,) = requested_sets(planted, READ, AblationRequest(("previous-word",), top=6))[0]
-    assert best.heads == (Head(1, 0),)
-
-
-def test_what_is_not_there_cannot_be_switched_off(planted: Scanner) -> None:
-    with pytest.raises(SelectionError):
-        requested_sets(planted, READ, AblationRequest(heads="5-0"))
-    with pytest.raises(InputError, match="no pair fell into it"):
-        requested_sets(planted, reader_of(), AblationRequest())
 
 
 @pytest.mark.parametrize(
@@ -173,15 +128,6 @@ def test_controls_of_crowded_layers_share_heads_with_the_set_and_say_so() -> Non
     assert barred.controls == ((Head(0, 0), Head(0, 2)), (Head(0, 1), Head(0, 2)))
 
 
-def test_a_set_without_others_in_its_layers_has_no_controls() -> None:
-    for found in (
-        with_controls("x", [Head(0, head) for head in range(4)], Grid((2, 4)), 20, 0),
-        with_controls("x", [Head(0, 0)], Grid((2, 2)), 20, 0, barred=[Head(0, 1)]),
-        with_controls("x", [], Grid((2, 4)), 20, 0),
-    ):
-        assert found.controls == () and found.possible == 0
-
-
 @given(some_heads, some_heads, st.integers(1, 40), st.integers(0, 3))
 def test_whatever_is_asked_for(heads: list[Head], barred: list[Head], draws: int, seed: int) -> None:
     found = with_controls("x", heads, GRID, draws, seed, barred)
@@ -191,11 +137,3 @@ def test_whatever_is_asked_for(heads: list[Head], barred: list[Head], draws: int
         assert Counter(head.layer for head in control) == Counter(head.layer for head in heads)
         assert not set(control) & (set(barred) - set(heads))
         assert len(set(control) & set(heads)) == pytest.approx(found.overlap * len(heads))
-
-
-def test_every_control_is_as_likely_as_any_other() -> None:
-    counts = Counter(
-        control for seed in range(600) for control in with_controls("x", [Head(0, 0)], Grid((2, 6)), 2, seed).controls
-    )
-    assert len(counts) == 5
-    assert all(abs(count - 240) < 60 for count in counts.values())  # five standard deviations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,10 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertFor
 from work import ablate
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import half
 from attnscan.studies.losses import Loss, losses_of
 
 
@@ -47,24 +45,6 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     assert accuracy.quantity.larger_is_better
     assert accuracy.intact == pytest.approx(float((before.argmax(-1) == 1).float().mean()))
     assert 0 < alone.effects[0].ablated != divergence.ablated and alone.effects[1].intact == accuracy.intact
-
-
-def test_labels_stay_with_their_pairs_where_a_half_of_them_is_measured(tmp_path: Path) -> None:
-    whole = AutoModelForSequenceClassification.from_config(_config(num_labels=2)).eval()
-    model = saved_with_tokenizer(tmp_path / "classifier", whole)
-    pairs = [Pair(f"the {a} sat", f"a {b} ran") for a, b in itertools.permutations(("cat", "dog", "mat", "store"), 2)]
-    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-        inputs = [scanner.encode(pair).model_inputs for pair in pairs]
-        told = _probabilities(whole, inputs, off=False).argmax(-1).tolist()
-        measured = [half(pair, 0) == 1 for pair in pairs]
-        right = [number % 3 == 0 for number in range(len(pairs))]
-        labels = [str(answer if good else 1 - answer) for answer, good in zip(told, right, strict=True)]
-        records = [Record(pair, "here", label) for pair, label in zip(pairs, labels, strict=True)]
-        found = ablate(scanner, lambda: iter(records), AblationRequest(("delimiter",), top=1))
-    accuracy = found.effects[1]
-    known = [good for good, counted in zip(right, measured, strict=True) if counted]
-    assert accuracy.quantity.name == "classifier-accuracy" and accuracy.n == len(known) < len(pairs)
-    assert accuracy.intact == pytest.approx(sum(known) / len(known)) and 0 < accuracy.intact < 1
 
 
 def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], off: bool) -> torch.Tensor:

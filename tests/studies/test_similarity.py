@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
-from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
-from toy import _tokenizer, save_toy_bert
+from toy import save_toy_bert
 from work import similar
 
 from attnscan.errors import InputError
@@ -83,33 +81,12 @@ def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(found: Similar
     assert found.labels.label[0, 0] == found.labels.label[1, 2] == "next-word"
 
 
-def test_heads_that_share_no_key_are_as_far_apart_as_can_be(found: Similarity) -> None:
-    """But for the first and last words, which have no neighbour to look at."""
-    assert found.divergence[0, 4] > 0.5
-    assert found.divergence.max() <= np.log(2) + 1e-6
-
-
 def test_queries_are_drawn_by_the_input_alone(toy: Scanner) -> None:
     one, other = (toy.encode(pair) for pair in PAIRS[:2])
     few, most = RowKeeper([one], 3, 0, Reading()), RowKeeper([other, one], 100, 0, Reading())
     assert len(few.queries[0]) == 3 and all(one.sentence[place] >= 0 for place in few.queries[0])
     assert few.queries[0] == RowKeeper([other, one], 3, 0, Reading()).queries[1]
     assert len(most.queries[0]) == 6
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 10_000])
-def test_batches_change_nothing(toy: Scanner, found: Similarity, batch_tokens: int) -> None:
-    again = similar(toy.with_options(batch_tokens=batch_tokens), _records(), queries=100)
-    assert_allclose(again.divergence, found.divergence, atol=1e-6)
-    assert_allclose(again.se, found.se, atol=1e-6)
-
-
-def test_an_architecture_beside_the_tap(tmp_path: Path) -> None:
-    tiny_model("mpnet", UNTAPPED["mpnet"]).save_pretrained(tmp_path)
-    _tokenizer().save_pretrained(tmp_path)
-    with Scanner(ScanOptions(model=str(tmp_path), predictive="off")) as scanner:
-        found = similar(scanner, _records())
-    assert found.divergence.shape == (12, 12) and 0 < found.divergence[0, 1] < np.log(2)
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
