@@ -16,7 +16,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.scan.scanner import Scanner
 from attnscan.server.question import Question
 from attnscan.studies.trial import Trial, Trials
-from attnscan.views.page.live import LiveFacts, answer_of, live_page, numbers_of
+from attnscan.views.page.live import answer_of, live_page, numbers_of
 from attnscan.views.page.page import page
 
 _MOST_HELD = 8  # answers: the last ones
@@ -84,15 +84,15 @@ class Session:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
         question = self.first_of(model)
         kinds, held = tuple(self.models[model].kinds), self.trial(question)
-        live = LiveFacts(
-            question=question.as_json(),
-            id=question.id,
-            model=model,
-            models=tuple(loaded.title for loaded in self.models),
-            available=tuple(loaded.trials.available for loaded in self.models),
-            kinds=kinds if len(kinds) > 1 else (),
-        )
-        return live_page(held.result, live, held.tokens, held.predictions).encode()
+        server = {
+            "question": question.as_json(),
+            "id": question.id,
+            "model": model,
+            "models": tuple(loaded.title for loaded in self.models),
+            "available": tuple(loaded.trials.available for loaded in self.models),
+            "kinds": kinds if len(kinds) > 1 else (),
+        }
+        return live_page(held.result, server, held.tokens, held.predictions).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

@@ -94,7 +94,7 @@ def watched(page: Page, address: str, failures: list[str]) -> Page:
 
 
 def opened(page: Page, address: str) -> Page:
-    return answered(chromium.load_anew(page, address))
+    return answered(chromium.load_anew(page, address if "#" in address else f"{address}#view=head&special=in"))
 
 
 def answered(page: Page) -> Page:
@@ -131,7 +131,7 @@ class TestTyping:
         expect(page.locator("#queries button")).to_have_count(8)
         answered(page)
         assert tokens(page) == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", "[SEP]"]
-        true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off")
+        true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off", special="in")
         expect(page.locator("#summary")).to_contain_text(summary(true))  # statements come with the rest
         labels = [each.split(", ")[1] for each in labels_of(page)]
         assert labels == [words(str(name)).split(", ")[0] for name in true.among_words.flat]
@@ -222,7 +222,7 @@ def labels_of(page: Page) -> list[str]:
 class TestChanges:
     def test_a_hidden_word_is_predicted(self, page: Page, address: str) -> None:
         """The toy's only head that matters knows each word from the one before it."""
-        opened(page, f"{address}?model=1#a={sentence(5).replace(' ', '+')}&b=")
+        opened(page, f"{address}?model=1#view=head&special=in&a={sentence(5).replace(' ', '+')}&b=")
         expect(page.locator("#predictions")).to_contain_text("hide a word")
         page.click("#words button >> nth=3")
         caption = page.locator("#predictions caption")
@@ -305,12 +305,12 @@ class TestComingBack:
         page.fill("#sentence-a", "The dog ran.")
         expect(page.locator("#past li")).to_have_count(2)
         answered(page)
-        facts = facts_in(saved(page, tmp_path))
-        assert facts["tokens"] == tokens(page)
-        assert "live" not in facts
+        data = facts_in(saved(page, tmp_path))
+        assert data["inputs"][0]["tokens"] == tokens(page)
+        assert data["live"] is None
 
     def test_an_answer_that_the_server_has_dropped_is_asked_for_again(self, page: Page, address: str) -> None:
-        opened(page, address)
+        opened(page, f"{address}#view=model")
         gone: list[str] = []
 
         def once(route) -> None:  # type: ignore[no-untyped-def]
@@ -368,6 +368,7 @@ class TestOtherHands:
         press("ArrowRight")
         press("Space")
         expect(page.locator("#words [aria-pressed=true]")).to_have_text(["cat", "sat"])
+        page.click("#tab-model")
         page.focus("#thumbnails button[value='1-4']")
         press("Enter")
         expect(page.locator("#queries [tabindex='0']")).to_be_focused()

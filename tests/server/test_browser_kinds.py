@@ -52,8 +52,8 @@ def shown() -> Iterator[Page]:
 
 
 def choose(page: Page, kind: str) -> None:
-    page.locator(f"#attention [value={kind}]").click()
-    expect(page.locator(f"#attention [value={kind}]")).to_have_attribute("aria-checked", "true")
+    page.locator(f"#input [value={kind}]").click()
+    expect(page.locator(f"#input [value={kind}]")).to_have_attribute("aria-checked", "true")
 
 
 def asked(page: Page, text: str, box: str = "a") -> None:

@@ -103,15 +103,18 @@ class Elements(HTMLParser):
         self.text[self._name] = self.text.get(self._name, "") + data
 
     @property
+    def data(self) -> dict[str, Any]:
+        """All that the scripts read as JSON."""
+        return dict(json.loads(self.text["data"]))
+
+    @property
     def facts(self) -> dict[str, Any]:
-        """What the scripts read, and by reading every head's line of the CSV (`rows`), `marks` and `chance`."""
-        facts: dict[str, Any] = json.loads(self.text["data"])
+        """What the scripts read of the first input, and by reading what is said of every head, as `rows` and so on."""
         packed = json.loads(self.bytes_of("table-bytes").tobytes())
-        rows = {}
-        for name, cells in zip(facts["readings"], packed["cells"], strict=True):
-            whole = [packed["cells"][of][c] if isinstance(of, int) else of for c, of in enumerate(cells)]
-            rows[name] = [list(row) for row in zip(*packed["names"], *whole, strict=True)]
-        return facts | {"rows": rows, "marks": packed["marks"], "chance": packed["chance"]}
+        facts: dict[str, Any] = self.data["inputs"][0]
+        names = ("rows", "unsure", "rests", "chance")
+        told = {name: {by: of[name] for by, of in packed["readings"].items()} for name in names}
+        return facts | told | {"profiles": packed["profiles"]}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)
@@ -120,6 +123,13 @@ class Elements(HTMLParser):
         """What was split into high and low bytes."""
         high, low = self.bytes_of(name).reshape(2, -1).astype(np.int64)
         return high << 8 | low
+
+    def neurons(self, name: str, tokens: int) -> NDArray[np.float64]:
+        """A head's queries and keys as the scripts make them. Shape: [query or key, token, neuron]."""
+        zero, of_query, of_key, packed = self.text[f"neurons-{name}"].split(",")
+        high, low = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, -1).astype(np.int64)
+        steps = (high << 8 | low).reshape(2, tokens, -1) - int(zero)
+        return steps * np.array([float(of_query), float(of_key)])[:, None, None]
 
     def numbers(self, reading: str, head: Sequence[int]) -> NDArray[np.float64]:
         """A head's numbers by a reading as the page's scripts make them. Shape: [query, key]."""

@@ -24,6 +24,7 @@ from attnscan import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
+from attnscan.views.page.table import frame_of
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures.picture import picture
 from attnscan.views.terminal.heads import first_screen
@@ -180,8 +181,6 @@ def test_one_input_and_its_live_page(options: dict[str, str]) -> None:
 def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:
     """What the live page takes for its table, by the reading of a result, which comes last."""
     text = answer_of(result, "0" * 16, (), ())["texts"]["table-bytes"]
-    packed = json.loads(zlib.decompress(base64.b64decode(text)))
-    cells = [packed["cells"][of][c] if isinstance(of, int) else of for c, of in enumerate(packed["cells"][-1])]
-    output = ["output"] if result.output is not None else []
-    columns = ["model", *result.labels.columns(result.scores.patterns), *output]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*packed["names"], *cells, strict=True)]
+    table = json.loads(zlib.decompress(base64.b64decode(text)))
+    rows = list(table["readings"].values())[-1]["rows"]
+    return [dict(zip(frame_of(result).columns, row, strict=True)) for row in rows]

@@ -5,60 +5,36 @@ An answer carries labels, scores, profiles, thumbnails and predictions. A head's
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
-from attnscan.views.page.frame import PageOptions, texts_of
-from attnscan.views.page.page import InputPage, attention_of, shown
-from attnscan.views.page.table import table_of
+from attnscan.views.page.page import PageInput, attention_of, render_page, shown
 
 if TYPE_CHECKING:
     from attnscan.results.change import Prediction
 
 
-@dataclass(frozen=True)
-class LiveFacts:
-    """What a live page knows of its server."""
-
-    question: Mapping[str, Any]
-    """What the page opens on, as it is asked over HTTP."""
-    id: str
-    """Of the answer to it."""
-    models: tuple[str, ...]
-    """What the models are called that can be asked."""
-    available: tuple[Mapping[str, str], ...]
-    """By model, of each kind of change: why it cannot be made there; empty if it can."""
-    model: int = 0
-    """Which of the models the page is of."""
-    kinds: tuple[str, ...] = ()
-    """The kinds of attention of an encoder-decoder that can be asked about, if there are several."""
-
-
-def live_page(result: HeadScores, live: LiveFacts, words: Sequence[str], said: Sequence[Prediction]) -> str:
+def live_page(result: HeadScores, server: Mapping[str, Any], words: Sequence[str], said: Sequence[Prediction]) -> str:
     """The page, opened on a first answer; `words` are the input's tokens before any was hidden, `said` is
     what the model predicts.
 
+    What it knows of its `server`: the `question` that it opens on, as it is asked over HTTP, the `id` of the answer,
+    the `models` that can be asked and which one the page is of (`model`), why a kind of change cannot be made in each
+    (`available`), and the `kinds` of attention of an encoder-decoder, if there are several.
     Raises: OptionError if its attention was not kept.
     """
-    page = InputPage.of(result, PageOptions())
-    if live.kinds:
-        letters = [AttentionKind[kind.upper()].letter if kind != "encoder" else "" for kind in live.kinds]
-        kinds = [{"attention": kind, "letter": letter} for kind, letter in zip(live.kinds, letters, strict=True)]
-        page = replace(page, kind="kinds", more={"kinds": kinds}, subject=replace(page.subject, kinds=live.kinds))
-    known = asdict(live) | {
-        "models": [plain(name) for name in live.models],
-        "available": [{kind: plain(why) for kind, why in changes.items()} for changes in live.available],
-        "words": [shown(word) for word in words],
-        "predictions": [prediction.as_json() for prediction in said],
-    }
-    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), table_of(page.subject.readings)
-    return page.html(cargo, table, (), neurons=page.attention.query is not None, live=known)
+    held, kinds = _input_of(result, of_kind=bool(server["kinds"])), list(server["kinds"])
+    live = {name: server[name] for name in ("question", "id", "model")} | _told(words, said)
+    live["models"] = [plain(name) for name in server["models"]]
+    live["available"] = [{change: plain(why) for change, why in of.items()} for of in server["available"]]
+    letters = {kind: "" if kind == "encoder" else AttentionKind[kind.upper()].letter for kind in kinds}
+    others = [{"key": kind, "letter": letters[kind]} for kind in kinds if kind != held.facts["key"]]
+    return render_page([held], (), live=live, others=others)
 
 
 def answer_of(
@@ -66,29 +42,25 @@ def answer_of(
 ) -> dict[str, Any]:
     """What the scripts take in place of the page's first input, as JSON; `words` and `said` as for `live_page`.
 
-    `of_kind` with what is said of the heads of a kind of attention, which may take the place of another.
+    `of_kind` where the kinds of attention of an encoder-decoder can be asked about.
     """
-    page = InputPage.of(result, PageOptions())
-    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), table_of(page.subject.readings)
-    return {
-        "id": id,
-        "words": [shown(word) for word in words],
-        "facts": (page.subject.facts(table) if of_kind else {}) | page.facts_of_input(cargo),
-        "patterns": page.subject.patterns,
-        "texts": texts_of(table, page.profiles) | cargo.texts,
-        "predictions": [prediction.as_json() for prediction in said],
-        "notes": page.notes,
-    }
+    held = _input_of(result, of_kind=of_kind)
+    return {"id": id, "facts": held.facts, "texts": held.texts, **_told(words, said)}
+
+
+def _input_of(result: HeadScores, *, of_kind: bool) -> PageInput:
+    held = PageInput.of(result)
+    return replace(held, facts=held.facts | {"key": held.facts["attention"]}) if of_kind else held
+
+
+def _told(words: Sequence[str], said: Sequence[Prediction]) -> dict[str, Any]:
+    return {"words": [shown(word) for word in words], "predictions": [prediction.as_json() for prediction in said]}
 
 
 def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
     """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
     attention = attention_of(result)
-    name, weights = head.name, packed_weights(attention, head, WEIGHT_STEPS[0])
-    texts, neuron = {f"weights-{name}": weights.packed}, None
-    if weights.carried:
-        texts[f"carried-{name}"] = weights.carried
+    texts = packed_weights(attention, head, WEIGHT_STEPS[0]).texts
     if attention.query is not None:
-        neurons = packed_neurons(attention, head, NEURON_STEPS[0])
-        texts[f"neurons-{name}"], neuron = neurons.packed, neurons.facts
-    return {"texts": texts, "neuron": neuron}
+        texts |= packed_neurons(attention, head, NEURON_STEPS[0]).texts
+    return {"texts": texts}

@@ -2,286 +2,154 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from attnscan.errors import OptionError
 from attnscan.results.attention import PADDING, Attention
-from attnscan.results.grid import Head, Heads
+from attnscan.results.behaviour import HABITS
+from attnscan.results.grid import AttentionKind, Head, Heads
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import By, Special
+from attnscan.results.signature import IN_MEMORY, Signature
 from attnscan.safe_text import plain
-from attnscan.scoring.cross import ALIGNED
-from attnscan.views.behaviour import ranked_by, summary
-from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
-from attnscan.views.page.frame import (
-    NOTES,
-    SIZE,
-    Kind,
-    Page,
-    PageOptions,
-    Subject,
-    at_most,
-    html_of,
-    left_out_of,
-    texts_of,
-)
-from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, table_of
+from attnscan.scoring.cross import ALIGNED, CROSS_PATTERNS
+from attnscan.scoring.patterns import SHIPPED
+from attnscan.views.behaviour import ranked_by, summary, why_unsure
+from attnscan.views.page.cargo import WEIGHT_STEPS, compressed, heads_that_fit, masks_of, strongest_first, thumbnails_of
+from attnscan.views.page.frame import SIZE, Page, PageOptions, at_most, html_of
+from attnscan.views.page.table import READINGS, frame_of, packed_table, results_by_reading
+from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
-Sentences = Sequence[tuple[str, list[tuple[str, bool]]]]
-"""Each sentence's name and tokens, and which of these are special."""
+_NOTES = 600  # characters of what is said of what did not fit
+_NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
 @dataclass(frozen=True)
-class InputPage:
-    """What a page of one input is made of."""
+class PageInput:
+    """One input on a page: what its scripts read, and packed texts by the ids under which they find them."""
 
     result: HeadScores
-    attention: Attention
-    """With norms only where what heads carry is on the page."""
-    options: PageOptions
+    attention: Attention | None
+    """With norms only where what heads carry is on the page; None of many pairs."""
     order: Sequence[Head]
     """Which heads' weights are there first."""
-    subject: Subject
-    more: Mapping[str, Any] = field(default_factory=dict)
-    """What else the scripts read: of its dependency tree, or of other inputs that can take its place."""
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """What else is packed."""
-    sentences: Sentences = ()
-    """What it is read above its views; none for its own tokens."""
-    kind: Kind = "input"
+    facts: dict[str, Any]
+    texts: dict[str, str]
 
     @classmethod
-    def of(cls, result: HeadScores, options: PageOptions) -> InputPage:
-        """Raises: OptionError if the result's attention was not kept."""
-        attention = attention_of(result)
-        order = strongest_first(result.table, result.scores.grid) if options.heads is None else list(options.heads)
-        readings = readings_of_input(result, carried=attention.norms is not None)
-        why_not = _why_not_carried(result, attention)
-        subject = Subject(result.signature, readings, {"carried": why_not} if why_not else {}, result.not_measured)
-        return cls(result, attention, options, order, subject)
+    def of(cls, result: HeadScores, heads: Sequence[Head] | None = None, *, inputs: int = 1) -> PageInput:
+        """With everything but single heads' weights; `inputs` share a page.
 
-    def made(self) -> Page:
-        """With as much as fits."""
-        cargo, table, notes = self.packed()
-        return Page(self.html(cargo, table, notes, neurons=bool(cargo.neurons)), notes)
-
-    def packed(self) -> tuple[Cargo, Table, tuple[str, ...]]:
-        """As much as fits of the attention and of the scores, and what does not."""
-        empty, table, size = self.cargo_of_every_head(), table_of(self.subject.readings), self.options.size
-        wanted = self.options.neurons and self.attention.query is not None
-        room = float("inf")
-        if size is not None:
-            room = size - len(self.html(empty, table, (), neurons=wanted).encode()) - NOTES
-        cargo = load(empty, self.attention, self.order, room, neurons=wanted)
-        return cargo, table, (*left_out_of(size, room), *self._left_out(cargo))
-
-    def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
-        """What the page holds whatever its size; `strategy` as for `of_every_head`."""
-        return of_every_head(self.attention, strategy, inputs=self.options.inputs)
-
-    @property
-    def gold(self) -> list[list[int]]:
-        """Queries and keys of the gold links between its tokens, by their places on the page."""
-        result, attention = self.result, self.attention
-        if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
-            return []
-        unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-        target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
-        linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
-        return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
-
-    def html(
-        self,
-        cargo: Cargo,
-        table: Table,
-        notes: Sequence[str],
-        *,
-        neurons: bool,
-        live: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Its text with so much of the attention, with a neuron view if there are `neurons` to show.
-
-        `live` is what its scripts know of a server.
+        Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
         """
-        frame = self.subject.frame(notes) | {
-            "subtitle": _which(self.attention),
-            "direction": "rtl" if _reads_right_to_left(self.tokens) else "ltr",
-            "sentences": self.sentences or sentences_of(self.attention),
-            "notes": self.notes,
-            "has_neurons": neurons,
-            "why_no_neurons": _why_no_neurons(self.result, self.attention, self.options),
-            "weight_error": at_most(cargo.weight_error),
-            "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
-            "texts": self.texts_of_input(cargo, table),
-        }
-        facts = {**self.subject.facts(table), **self.facts_of_input(cargo), **self.more}
-        return html_of(frame, facts, kind=self.kind, live=live)
-
-    def texts_of_input(self, cargo: Cargo, table: Table) -> dict[str, str]:
-        """What is packed, by the ids under which the scripts find it."""
-        return {**texts_of(table, self.profiles), **cargo.texts, **self.texts}
-
-    @property
-    def profiles(self) -> str:
-        """As the scripts take them; none of cross attention, which no distance or sentence explains."""
-        return "" if self.attention.source else profiles(self.result, carried=self.attention.norms is not None)
-
-    @property
-    def tokens(self) -> list[str]:
-        """The texts of those that it shows."""
-        return [self.attention.tokens[place] for place in self.attention.passage]
-
-    @property
-    def notes(self) -> list[str]:
-        """What else to know of the scores, a line each."""
-        return [plain(note) for note in self.result.notes]
-
-    def facts_of_input(self, cargo: Cargo) -> dict[str, Any]:
-        """What the scripts read beside what they read on every page."""
-        attention, passage = self.attention, self.attention.passage
-        numbers = {attention.unit[place]: number for number, place in enumerate(passage)} if attention.unit else {}
-        related = [[numbers[unit] for unit in pair] for pair in self.result.related if numbers.keys() >= set(pair)]
-        facts_of_neurons = {head.name: neurons.facts for head, neurons in cargo.neurons.items()}
-        return {
-            "tokens": [shown(token) for token in self.tokens],
-            "special": [attention.sentence[place] < 0 for place in passage],
-            "segments": [attention.segments[place] for place in passage],
-            "related": related,
-            "rightToLeft": _reads_right_to_left(self.tokens),
-            "best": self.order[0].name,
-            "sides": cargo.sides,
-            "source": len(attention.asked) if attention.source else 0,
-            "gold": self.gold,
-            "maskOfLayer": cargo.mask_of_layer,
-            "weightSteps": cargo.weight_steps,
-            "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"
-            if self.options.heads is None
-            else "the page was made with other heads",
-            "neuron": {
-                "size": 0 if attention.query is None else attention.query.shape[-1],
-                "scaling": attention.scaling,
-                "of": facts_of_neurons,
-                "error": cargo.logit_error,
-                "whyNone": _why_no_neurons(self.result, attention, self.options),
-            },
-        }
-
-    def _left_out(self, cargo: Cargo) -> list[str]:
-        """What was wanted of the attention and is not there."""
-        lines, wanted = [], len(self.order)
-        limit = f"in {self.options.size / 1e6:g} MB" if self.options.size else ""
-        if len(cargo.weights) < wanted:
-            which = ": the best of each pattern" if cargo.weights else ""
-            lines.append(f"the weights of {len(cargo.weights)} of {wanted} heads fit {limit}{which}")
-        if self.options.neurons and self.attention.query is not None and len(cargo.neurons) < len(cargo.weights):
-            lines.append(f"the queries and keys of {len(cargo.neurons)} of {wanted} heads fit {limit}")
-        return lines
+        attention = attention_of(result) if result.of_input else None
+        results = results_by_reading(result, carried=attention is not None and attention.norms is not None)
+        order = _order(result, is_of_pairs=attention is None) if heads is None else heads
+        facts, texts = _facts_of_heads(result, results), {"table-bytes": packed_table(results)}
+        facts |= {"best": order[0].name, "whyNot": _why_not(result, attention), "tokens": []}
+        if attention is not None:
+            small = thumbnails_of(attention, {name: READINGS[name] for name in results}, inputs)
+            texts |= {f"thumbnails-of-{name}": compressed(values) for name, values in small.items()}
+            masks, mask_of_layer = masks_of(attention)
+            texts |= {f"mask-{number}": mask for number, mask in enumerate(masks)}
+            facts |= _facts_of_tokens(result, attention)
+            facts["sides"] = {name: max(values.shape[2:]) for name, values in small.items()}
+            facts["maskOfLayer"] = mask_of_layer
+        return cls(result, attention, order, facts, texts)
 
 
-def attention_of(result: HeadScores) -> Attention:
-    """An input's attention, with norms only where what heads carry is known.
+def page(result: HeadScores, options: PageOptions | None = None) -> Page:
+    """Every head on one input or over many pairs, to look at in a browser.
 
-    Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
+    Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
+    many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
+    reading: attention weights among words, unless something else was asked.
+    Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """
-    attention = result.kept_attention()
-    if attention.chosen is not None and attention.chosen.heads is not None:
-        raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
-    check_drawn(len(attention.rows))
-    return attention if "carried" in result.scores_by else replace(attention, norms=None)
+    options = options or PageOptions()
+    return page_of([PageInput.of(result, options.heads)], options)
 
 
-def sentences_of(attention: Attention) -> Sentences:
-    """Each sentence's name and tokens, and which of these are special."""
-    of_segments: dict[int, list[tuple[str, bool]]] = {segment: [] for segment in sorted(set(attention.segments))}
-    for place in attention.passage:
-        token = shown(attention.tokens[place]), attention.sentence[place] < 0
-        of_segments[attention.segments[place]].append(token)
-    return [("AB"[segment], tokens) for segment, tokens in of_segments.items() if tokens]
+def page_of(inputs: Sequence[PageInput], options: PageOptions, **data: Any) -> Page:
+    """The page of some inputs, opened on the first one, with as many heads' weights as fit, the same share of each."""
+    size, room = options.size, float("inf")
+    if size is not None:
+        room = size - len(render_page(inputs, (), **data).encode()) - _NOTES
+    parts = [len(each.facts["tokens"]) ** 2 + 400 for each in inputs]  # weights of few tokens take room, too
+    loaded = [_load(each, options, room * part / sum(parts)) for each, part in zip(inputs, parts, strict=True)]
+    notes = _left_out(loaded, options)
+    html = render_page(loaded, notes, **data)
+    if size is not None and (needed := len(html.encode())) > size:
+        what = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
+        notes.append(f"{what} do not fit in {size / 1e6:g} MB: the page takes {at_most((needed + _NOTES) / 1e6)} MB")
+        html = render_page(loaded, notes, **data)
+    return Page(html, tuple(notes))
 
 
-def _which(attention: Attention) -> str:
-    """Which tokens of the input are shown."""
-    if attention.source:
-        return f"{len(attention.asked)} source and {len(attention.asking)} target tokens"
-    passage, every = attention.passage, sum(sentence != PADDING for sentence in attention.sentence)
-    return f"{every} tokens" if len(passage) == every else f"tokens {passage[0]} to {passage[-1]} of {every:,}"
-
-
-def _why_not_carried(result: HeadScores, attention: Attention) -> str:
-    """Why what heads carry is not there; empty if it is."""
-    if attention.norms is not None:
-        return ""
-    if result.signature.read_by == "file":
-        return "saved weights do not hold what heads carry"
-    if "carried" not in result.scores_by:
-        return "what heads of this architecture carry cannot be computed"
-    return "the norms of this input's values were not kept"
-
-
-def _why_no_neurons(result: HeadScores, attention: Attention, options: PageOptions) -> str:
-    if attention.query is None:
-        if result.signature.read_by == "file":
-            return "saved weights hold no queries and keys"
-        return "this architecture does not show its queries and keys"
-    if not options.neurons:
-        return "this page was made without queries and keys (--no-neurons)"
-    return "there was no room for this head's queries and keys; --size or --heads brings them"
-
-
-def shown(token: str) -> str:
-    """A token as the page writes it."""
-    return plain(token.strip()) or "␣"
-
-
-def _reads_right_to_left(tokens: Sequence[str]) -> bool:
-    """Whether more letters of the text are of a right-to-left script than not."""
-    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
-    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
-
-
-def corpus_page(result: HeadScores, options: PageOptions) -> Page:
-    """Labels and scores over many pairs, and where attention goes. Raises: OptionError if the ranking has no labels."""
-    readings = readings_of_pairs(result)
-    other: By = "weight" if result.reading.carried else "carried"
-    special: Special = "in" if result.reading.among_words else "out"
-    made = f"this page was made {result.reading}; make one with"
-    why_not: dict[By | Special, str] = {other: f"{made} --by {other}", special: f"{made} --special {special}"}
-    not_measured = {"predictive": "switched off"} if result.signature.predictive == "off" else {}
-    subject = Subject(result.signature, readings, why_not, not_measured)
-    table = table_of(readings)
-    html = _html(result, subject, table, ())
-    room = float("inf") if options.size is None else options.size - len(html.encode()) - NOTES
-    notes = tuple(left_out_of(options.size, room))
-    return Page(_html(result, subject, table, notes) if notes else html, notes)
-
-
-def _html(result: HeadScores, subject: Subject, table: Table, notes: Sequence[str]) -> str:
-    lines = (summary(result), ranked_by(result))
-    frame = subject.frame(notes) | {
-        "subtitle": result.signature.counts,
+def render_page(inputs: Sequence[PageInput], left_out: Sequence[str], **data: Any) -> str:
+    """A page's text. Texts of all inputs but the first go by the input's place, a colon and their own ids."""
+    first = inputs[0]
+    texts = {f"{place}:{name}" if place else name: t for place, of in enumerate(inputs) for name, t in of.texts.items()}
+    lines = first.result.notes if first.result.of_input else (summary(first.result), ranked_by(first.result))
+    signature = asdict(first.result.signature)
+    frame = {
+        "signature": {name: plain(str(value)) for name, value in signature.items() if value != ()},
+        "threshold": f"{first.result.labels.threshold:g}",
+        "left_out": left_out,
         "notes": [plain(line) for line in lines if line],
-        "texts": texts_of(table, profiles_of_pairs(result)),
+        "weight_error": at_most(max(0.5 / of.facts.get("weightSteps", 1) for of in inputs) + 0.5 / 65535),
+        "logit_error": at_most(max(of.facts.get("neuron", {}).get("error", 0) for of in inputs)),
     }
-    facts = {
-        "tokens": [],
-        "rightToLeft": False,
-        "best": _best(subject).name,
-    }
-    return html_of(frame, subject.facts(table) | facts, kind="pairs")
+    data = {"live": None, "treebank": None, **data}
+    data["inputs"] = [of.facts for of in inputs] + data.pop("others", [])
+    return html_of(data, texts, frame)
 
 
-def _best(subject: Subject) -> Head:
-    """The head that the page opens on: of those with a label, one that follows a pattern most."""
-    labels = subject.usual.labels
-    order = strongest_first(labels.table, labels.grid)
-    return next((head for head in order if labels.follows[head.place]), order[0])
+def _load(held: PageInput, options: PageOptions, room: float) -> PageInput:
+    """Add what goes into `room` characters."""
+    attention = held.attention
+    if attention is None:
+        return held
+    wanted = options.neurons and attention.query is not None
+    weights, neurons = heads_that_fit(attention, held.order, room, neurons=wanted)
+    facts, texts = held.facts | {"weightSteps": weights.steps}, held.texts | weights.texts
+    if options.heads is not None:
+        facts["whyNoWeights"] = "the page was made with other heads"
+    facts["neuron"] = dict(facts["neuron"])
+    if attention.query is not None:
+        facts["neuron"]["whyNone"] = "there was no room for this head's queries and keys; --size or --heads brings them"
+        if not options.neurons:
+            facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
+    if neurons is None or not neurons.texts:
+        facts["neuron"]["size"] = 0
+    else:
+        texts |= neurons.texts
+        facts["neuron"] |= {"error": neurons.error, "digits": 2 if neurons.error < 0.01 else 1}
+    return replace(held, facts=facts, texts=texts)
+
+
+def _left_out(inputs: Sequence[PageInput], options: PageOptions) -> list[str]:
+    """What was wanted of the attention and has no room, a line each."""
+    of_tokens = [each for each in inputs if each.attention is not None]
+    wanted, lines = sum(len(each.order) for each in of_tokens), []
+    held, neurons = (
+        sum(name.startswith(f"{what}-") for of in of_tokens for name in of.texts) for what in ("weights", "neurons")
+    )
+    limit = f"in {options.size / 1e6:g} MB" if options.size else ""
+    if held < wanted:
+        lines.append(
+            f"the weights of {held:,} of {wanted:,} heads fit {limit}{': the best of each pattern' * bool(held)}"
+        )
+    has_neurons = any(each.attention.query is not None for each in of_tokens if each.attention is not None)
+    if options.neurons and has_neurons and neurons < held:
+        lines.append(f"the queries and keys of {neurons:,} of {wanted:,} heads fit {limit}")
+    return lines
 
 
 def page_options(
@@ -304,14 +172,134 @@ def page_options(
     return PageOptions(tuple(result.kept_attention().grid.select(heads)), neurons, size)
 
 
-def page(result: HeadScores, options: PageOptions | None = None) -> Page:
-    """Every head on one input or over many pairs, to look at in a browser.
+def attention_of(result: HeadScores) -> Attention:
+    """An input's attention, with norms only where what heads carry is known.
 
-    Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
-    many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
-    reading: attention weights among words, unless something else was asked.
-    Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
+    Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
     """
-    if not result.of_input:
-        return corpus_page(result, options or PageOptions())
-    return InputPage.of(result, options or PageOptions()).made()
+    attention = result.kept_attention()
+    if attention.chosen is not None and attention.chosen.heads is not None:
+        raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
+    check_drawn(len(attention.rows))
+    return attention if "carried" in result.scores_by else replace(attention, norms=None)
+
+
+def _order(result: HeadScores, *, is_of_pairs: bool) -> list[Head]:
+    """Heads, strongest first; over pairs one with a pattern's label comes first, on which the page opens."""
+    order = strongest_first(result.table, result.grid)
+    return sorted(order, key=lambda head: not result.labels.follows[head.place]) if is_of_pairs else order
+
+
+def _facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dict[str, Any]:
+    """What the scripts read of a model's heads, and of what these may do."""
+    signature, grid, patterns = result.signature, result.grid, result.scores.patterns
+    kind = grid[0].kind
+    counts = {pattern.id: pattern.counts for pattern in (CROSS_PATTERNS if kind is AttentionKind.CROSS else SHIPPED)}
+    not_measured = result.not_measured
+    if not result.of_input and signature.predictive == "off":
+        not_measured = {"predictive": "switched off"}
+    described = [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns]
+    habits = [_kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in patterns]
+    return {
+        "title": plain(signature.title),
+        "subtitle": signature.counts,
+        "device": plain(f"{signature.device} {signature.dtype}"),
+        "key": "",
+        "attention": kind.word,
+        "letter": kind.letter,
+        "grid": grid.shape,
+        "heads": [head.name for head in grid],
+        "patterns": described,
+        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
+        "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
+        "columns": list(frame_of(result)),
+        "readings": list(results),
+        "titles": {name: f"what each head does, {each.reading}" for name, each in results.items()},
+        "usual": list(results)[-1],
+        "drawn": result.labels.drawn,
+        "whyUnsure": why_unsure(result.labels),
+        "card": _card_command(signature),
+    }
+
+
+def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
+    """How a pattern or habit is shown, and what it counts."""
+    color = COLORS.get(name, _NEUTRAL)
+    style = {"letter": letter(name), "words": words(name), "color": color, "ink": readable_on(color)}
+    return {"id": plain(name), **style, "counts": counts, "whyNone": plain(why_none)}
+
+
+def _card_command(signature: Signature) -> str:
+    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call; empty for saved weights."""
+    if signature.read_by == "file":
+        return ""
+    if signature.model.endswith(IN_MEMORY):
+        return 'attnscan.head("HEAD", model=model, tokenizer=tokenizer)'
+    return f"attnscan head HEAD --model {plain(shlex.quote(signature.model))}"
+
+
+def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
+    """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
+    if attention is None:
+        made = f"this page was made {result.reading}; make one with"
+        by = "weight" if result.reading.carried else "carried"
+        special = "in" if result.reading.among_words else "out"
+        return {by: f"{made} --by {by}", special: f"{made} --special {special}"}
+    if attention.norms is not None:
+        return {}
+    if result.signature.read_by == "file":
+        return {"carried": "saved weights do not hold what heads carry"}
+    if "carried" not in result.scores_by:
+        return {"carried": "what heads of this architecture carry cannot be computed"}
+    return {"carried": "the norms of this input's values were not kept"}
+
+
+def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
+    """What the scripts read of an input's tokens, in the finest steps."""
+    passage = attention.passage
+    tokens = [attention.tokens[place] for place in passage]
+    total = sum(sentence != PADDING for sentence in attention.sentence)
+    numbers = {attention.unit[place]: number for number, place in enumerate(passage)} if attention.unit else {}
+    is_saved = result.signature.read_by == "file"
+    return {
+        "subtitle": f"{total} tokens"
+        if len(passage) == total
+        else f"tokens {passage[0]} to {passage[-1]} of {total:,}",
+        "tokens": [shown(token) for token in tokens],
+        "special": [attention.sentence[place] < 0 for place in passage],
+        "segments": [attention.segments[place] for place in passage],
+        "related": [[numbers[u] for u in pair] for pair in result.related if numbers.keys() >= set(pair)],
+        "rightToLeft": _reads_right_to_left(tokens),
+        "source": len(attention.asked) if attention.source else 0,
+        "gold": _gold_links(result, attention),
+        "weightSteps": WEIGHT_STEPS[0],
+        "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit",
+        "neuron": {
+            "size": 0 if attention.query is None else attention.query.shape[-1],
+            "scaling": attention.scaling,
+            "digits": 2,
+            "error": 0.0,
+            "whyNone": f"{'saved weights hold no' if is_saved else 'this architecture does not show its'} queries and keys",
+        },
+    }
+
+
+def _gold_links(result: HeadScores, attention: Attention) -> list[list[int]]:
+    """Queries and keys of the gold links between an input's tokens, by their places on the page."""
+    if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
+        return []
+    unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
+    target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
+    linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
+    return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
+
+
+def shown(token: str) -> str:
+    """A token as the page writes it."""
+    return plain(token.strip()) or "␣"
+
+
+def _reads_right_to_left(tokens: Sequence[str]) -> bool:
+    """Whether more letters of the text are of a right-to-left script than not."""
+    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin

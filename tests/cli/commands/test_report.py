@@ -40,7 +40,7 @@ class TestCommand:
         assert done.exit_code == 0, done.output
         elements = Elements(path.read_text(encoding="utf-8"))
         assert elements.facts["readings"] == ["words"]
-        assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
+        assert elements.facts["profiles"]["weight"] and "6 pairs" in path.read_text(encoding="utf-8")
 
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
@@ -51,8 +51,8 @@ class TestCommand:
         assert done.stderr == "attnscan: there is no sentence 289; the treebank has 288 sentences\n"
         done = CliRunner().invoke(app, [*asked, "--sentences", "40,2-3"])
         assert (done.exit_code, done.output) == (0, "")
-        facts = Elements(path.read_text(encoding="utf-8")).facts
-        assert [each["tree"]["number"] for each in facts["sentences"]] == [40, 2, 3]
+        inputs = Elements(path.read_text(encoding="utf-8")).data["inputs"]
+        assert [each["key"] for each in inputs] == ["40", "2", "3"]
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
         words = " ".join(["the cat sat on the mat and the dog ran"] * 6)

@@ -71,11 +71,11 @@ def test_arcs_that_heads_follow_stand_out_in_every_sentence(shown: Page) -> None
         expect(arcs.nth(place)).to_have_class(FOLLOWED)
     for place in (1, 5):
         expect(arcs.nth(place)).not_to_have_class(FOLLOWED)
-    shown.locator("#sentence").select_option("1")
+    shown.locator("#input").select_option("1")
     expect(words).to_have_text(["the", "cat", "sat", "."])
     expect(arcs).to_have_text(["det", "nsubj", "punct"])
     expect(shown.locator("#queries button:visible")).to_have_count(4)
-    assert "sentence=1" in shown.url
+    assert "input=1" in shown.url
 
 
 def test_arcs_are_told_by_pointer_and_keyboard(shown: Page) -> None:

@@ -93,10 +93,7 @@ class TestCargo:
         elements = Elements(page(result, PageOptions(size=size)).html)
         errors = []
         for head in elements.carried("neurons"):
-            name = "{}-{}".format(*head)
-            of = elements.facts["neuron"]["of"][name]
-            steps = (elements.steps_of(f"neurons-{name}") - of["zero"]).reshape(2, 30, 16)
-            query, key = (part * worth for part, worth in zip(steps, of["worth"], strict=True))
+            query, key = elements.neurons("{}-{}".format(*head), 30)
             assert attention.query is not None and attention.key is not None
             true = attention.query[head].astype(float) @ attention.key[head].astype(float).T
             errors.append(np.abs(query @ key.T - true).max() * attention.scaling[head[0]])
@@ -218,12 +215,11 @@ def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
     facts = Elements(page(result).html).facts
     for name, (carried, among_words) in READINGS.items():
         labels = result.with_reading("carried" if carried else "weight", "out" if among_words else "in").labels
-        assert facts["marks"][name] == "".join(map(str, (labels.unsure + 2 * labels.rests).ravel()))
-        chance = labels.scores.table(among_words).chance
-        for p, told in enumerate(facts["chance"][name]):
-            values = [np.nan if each is None else each for each in (told if isinstance(told, list) else [told])]
-            np.testing.assert_allclose(np.broadcast_to(values, 12), chance[..., p].ravel(), atol=1e-5)
-    assert "1" in "".join(facts["marks"].values())
+        assert facts["unsure"][name] == labels.unsure.ravel().astype(int).tolist()
+        assert facts["rests"][name] == labels.rests.ravel().astype(int).tolist()
+        chance = np.broadcast_to(labels.scores.table(among_words).chance, (3, 4, len(facts["patterns"])))
+        np.testing.assert_allclose(np.array(facts["chance"][name], float), chance.reshape(12, -1), atol=1e-5)
+    assert any(any(unsure) for unsure in facts["unsure"].values())
 
 
 @pytest.mark.parametrize("what", ["result", "attention"])
@@ -240,8 +236,7 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
     for found, reason in ((bare, why), (small[0], "saved weights do not hold what heads carry")):
         made = page(found).html
         elements = Elements(made)
-        (button,) = [of for tag, of in elements.tags if tag == "button" and of.get("value") == "carried"]
-        assert "disabled" in button and button["title"] == f"Not here: {reason}"
+        assert elements.facts["whyNot"] == {"carried": reason}
         assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
         assert elements.carried("carried") == [] and elements.facts["readings"] == ["weight", "words"]
         assert elements.facts["usual"] == "words" and "thumbnails-of-carried" not in elements.text

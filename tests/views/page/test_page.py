@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,6 @@ import pytest
 from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
 from pandas.testing import assert_frame_equal
-from toy import save_toy_bert
-from treebanks import planted_file
 
 import attnscan
 from attnscan import HeadScores
@@ -27,14 +24,15 @@ from attnscan.results.intervals import half_width
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
-from attnscan.views.page.frame import PageOptions, without_comments
-from attnscan.views.page.live import LiveFacts, live_page
+from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.live import live_page
 from attnscan.views.page.page import page
 
 WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
-LIVE = LiveFacts(QUESTION, "0" * 16, ("one", "other"), (ANYTHING, ANYTHING))
+LIVE = {"question": QUESTION, "id": "0" * 16, "models": ("one", "other"), "model": 0, "kinds": ()}
+LIVE["available"] = (ANYTHING, ANYTHING)
 
 
 TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
@@ -82,18 +80,12 @@ class TestSafety:
         as_html = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
         text = path.read_text(encoding="utf-8")
         assert not re.search(as_html + r"|XMLHttp|https?:|</script|<!--", text)
-        assert ("fetch(" in text) == (path.name == "server.js")  # which no page has that is a file
+        assert ("fetch(" in text) == (path.name == "live.js")  # which no page has that is a file
 
-    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: HeadScores, tmp_path: Path) -> None:
-        model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "next-word"}))
-        trees = attnscan.report(treebank=planted_file(tmp_path), sentences="1", model=model, predictive="off")
-        offline = page(small[0]).html + page(ranking).html + trees.html
-        of_kinds = attnscan.report("bado fela", "ALEF ODAB", attention="all", model=TRANSLATOR, predictive="off")
-        offline += of_kinds.html
+    def test_only_a_live_page_can_ask_a_server(self, small: tuple) -> None:
+        assert "fetch(" not in page(small[0]).html
         alive = live_page(small[0], LIVE, (), ())
-        assert "fetch(" not in offline
-        for path in WEB.iterdir():
-            assert path.suffix == ".j2" or without_comments(path).strip() in offline + alive
+        assert "fetch(" in alive and "connect-src 'self'" in alive
 
 
 def test_a_result_without_attention_has_no_page(small: tuple) -> None:
@@ -128,12 +120,11 @@ def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: HeadSc
         for column, values in zip(("_low", "_high"), ranking.table.interval, strict=True):
             told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
             np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
-    unsure = ranking.labels.unsure.ravel().tolist()
-    assert [int(mark) % 2 for mark in facts["marks"]["words"]] == unsure
+    assert facts["unsure"]["words"] == ranking.labels.unsure.ravel().astype(int).tolist()
 
 
 def test_shares_of_attention_have_their_errors(ranking: HeadScores) -> None:
-    held = json.loads(Elements(page(ranking).html).bytes_of("profile-bytes").tobytes())
+    held = Elements(page(ranking).html).facts["profiles"]
     profile = ranking.profile
     half = half_width(profile.se, ranking.signature.pairs_read)
     assert list(held) == ["weight"] and len(held["weight"]) == 72
@@ -145,11 +136,10 @@ def test_shares_of_attention_have_their_errors(ranking: HeadScores) -> None:
 
 
 def test_other_readings_are_not_there_and_it_says_why(ranking: HeadScores) -> None:
-    elements = Elements(page(ranking).html)
-    disabled = {of["value"]: of["title"] for tag, of in elements.tags if tag == "button" and "disabled" in of}
-    assert disabled == {
-        "carried": "Not here: this page was made by attention weight, among words; make one with --by carried",
-        "in": "Not here: this page was made by attention weight, among words; make one with --special in",
+    made = "this page was made by attention weight, among words; make one with"
+    assert Elements(page(ranking).html).facts["whyNot"] == {
+        "carried": f"{made} --by carried",
+        "in": f"{made} --special in",
     }
 
 

@@ -33,18 +33,17 @@ def read(toy: str, tmp_path_factory: pytest.TempPathFactory) -> TreesRead:
 
 def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read: TreesRead) -> None:
     whole = Elements(trees_page(read, PageOptions()).html)
-    facts = whole.facts
-    assert [each["tree"]["number"] for each in facts["sentences"]] == [30, 1, 288]
-    assert facts["tree"] == facts["sentences"][0]["tree"] and facts["tokens"] == facts["sentences"][0]["tokens"]
-    last = facts["sentences"][2]["tree"]
+    inputs, treebank = whole.data["inputs"], whole.data["treebank"]
+    assert [each["key"] for each in inputs] == ["30", "1", "288"]
+    last = inputs[2]["tree"]
     assert " ".join(last["words"]) == "a straw straw store bought ran ." == last["text"]
     assert last["heads"].count(None) == 1 and last["relations"][0] == "det" and last["wordOf"][:2] == [-1, 0]
     words = len(last["words"])
     most = whole.steps_of("2:most-weight").reshape(2, 3, words)
     assert most[0, 0, 0] == last["heads"][0] + 1  # 0-0 attends from an article to its noun
     assert most[0, 1].tolist()[1:] == list(range(1, words))  # 0-1 to the word before
-    assert facts["syntax"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
-    assert facts["syntax"][1] == "no relation beyond fixed rules" and facts["syntaxOf"].startswith("288 sentences, by")
+    assert treebank["heads"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
+    assert treebank["heads"][1] == "no relation beyond fixed rules" and treebank["of"].startswith("288 sentences, by")
     assert {"table-bytes", "1:table-bytes", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
 
 
@@ -55,8 +54,8 @@ def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
     small = trees_page(read, PageOptions(size=size))
     assert len(small.html.encode()) <= size
     tiny = trees_page(read, PageOptions(size=1000))
-    assert any("of 6 heads fit in 0.001 MB, by sentence" in note for note in tiny.notes)
-    assert any("3 sentences do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
+    assert any("of 18 heads fit in 0.001 MB" in note for note in tiny.notes)
+    assert any("3 inputs do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
     assert "2:weights-0-0" not in Elements(tiny.html).text and "2:table-bytes" in Elements(tiny.html).text
     chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),), size=None)).html).text
     assert "2:weights-1-1" in chosen and "2:weights-0-0" not in chosen

@@ -1,102 +1,129 @@
-// Small helpers for elements, canvases and the keyboard. Text is only ever set as text.
+// Small helpers and components for elements, canvases and the keyboard. Text is only ever set as text.
+
+const { html, render, useLayoutEffect, useRef } = htmPreact;
 
 const find = (id) => document.getElementById(id);
 
-/** An element with attributes and children; a child that is a string becomes text. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null) element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
+/** A colour of the style sheet, such as `--ground`, in the theme that is on. */
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** `#rrggbb` as three numbers. */
+const channels = (hex) => [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
+
+/** Whether the style sheet has the layout of phones. */
+const narrow = () => window.matchMedia("(max-width: 560px)").matches;
+
+/** A canvas that is painted anew when one of the values `of` has changed. */
+function Canvas({ paint, of, ...attributes }) {
+  const canvas = useRef();
+  useLayoutEffect(() => paint(canvas.current), of);
+  return html`<canvas ref=${canvas} ...${attributes} />`;
 }
 
-// What is as it should be already is left alone: every change makes the browser lay the page out anew.
-
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function setAttribute(element, name, value) {
-  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-}
-
-function setVariable(element, name, value) {
-  if (element.style.getPropertyValue(name) !== String(value)) element.style.setProperty(name, value);
-}
-
-const LARGEST_CANVAS = 16000; // no browser draws on a longer side
-
-/** Size a canvas in CSS pixels and sharpen it for the screen, as far as browsers allow. */
+/** Size a canvas in CSS pixels and sharpen it for the screen. */
 function sized(canvas, width, height) {
-  const scale = Math.min(window.devicePixelRatio || 1, LARGEST_CANVAS / Math.max(width, height, 1));
+  const most = 16000 / Math.max(width, height, 1); // browsers draw no longer side
+  const scale = Math.min(window.devicePixelRatio || 1, most);
   canvas.width = Math.max(1, Math.round(width * scale));
   canvas.height = Math.max(1, Math.round(height * scale));
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
+  context.scale(canvas.width / width, canvas.height / height);
   return context;
 }
 
-/** A colour of the style sheet, such as `--ground`, in the theme that is on. */
-function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** Numbers as pixels, by their square root, so that small ones are seen; those below zero in another colour. */
+function paintSquares(canvas, rows, columns, numberOf, above, below = above) {
+  canvas.width = columns.length;
+  canvas.height = rows.length;
+  if (!rows.length || !columns.length) return; // an input without words
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const image = context.createImageData(columns.length, rows.length);
+  const [ink, inkBelow] = [channels(above), channels(below)];
+  let at = 0;
+  for (const row of rows) {
+    for (const column of columns) {
+      const number = numberOf(row, column);
+      image.data.set(number < 0 ? inkBelow : ink, at);
+      image.data[at + 3] = 255 * Math.sqrt(Math.abs(number));
+      at += 4;
+    }
+  }
+  context.putImageData(image, 0, 0);
 }
 
-/** `#rrggbb` as three numbers. */
-function channels(hex) {
-  return [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
-}
-
-/** Whether the style sheet has the layout of phones. */
-const narrow = () => window.matchMedia("(max-width: 560px)").matches;
-
-/** One item of a group takes part in the tab order: `current`, or the first one. */
-function rove(items, current) {
-  const chosen = items.includes(current) ? current : items[0];
-  for (const item of items) setAttribute(item, "tabindex", item === chosen ? "0" : "-1");
-}
+/** The names of classes that are on. */
+const classNames = (classes) => Object.keys(classes).filter((name) => classes[name]).join(" ");
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const hasModifier = (event) => event.altKey || event.ctrlKey || event.metaKey;
 
-/** Where an arrow, Home or End leads among `count` items in rows of `columns`; null for other keys. */
-function moved(event, index, count, columns, rightToLeft) {
-  if (event.key === "Home") return 0;
-  if (event.key === "End") return count - 1;
+/** The item to which an arrow, Home or End leads; undefined for other keys. */
+function itemBeside(event, items) {
+  const at = items.indexOf(event.target.closest("button"));
+  if (at < 0 || hasModifier(event)) return undefined;
+  if (event.key === "Home") return items[0];
+  if (event.key === "End") return items.at(-1);
   const step = STEPS[event.key];
-  if (!step) return null;
-  const next = index + (rightToLeft ? -step[0] : step[0]) + step[1] * columns;
-  return next >= 0 && next < count ? next : index;
+  if (!step) return undefined;
+  const { bottom } = items[0].getBoundingClientRect();
+  const below = items.findIndex((item) => item.getBoundingClientRect().top >= bottom - 1);
+  const way = getComputedStyle(event.currentTarget).direction === "rtl" ? -step[0] : step[0];
+  return items[at + way + step[1] * (below < 0 ? items.length : below)] ?? items[at];
 }
 
-/** Arrows move the focus among the items of a container, in rows of `columns()`, and tell `onMove` of it. */
-function steer(container, items, onMove = () => {}, columns = () => 1) {
-  container.addEventListener("keydown", (event) => {
-    const all = items();
-    const index = all.indexOf(event.target.closest("button"));
-    if (index < 0 || event.altKey || event.metaKey || event.ctrlKey) return;
-    const next = moved(event, index, all.length, columns(), getComputedStyle(container).direction === "rtl");
-    if (next === null) return;
+/** One item takes part in the tab order: the one that has the focus, else the chosen one, else the first. */
+function rove(items) {
+  const chosen = "[aria-checked=true], [aria-selected=true], [aria-pressed=true], [aria-current]";
+  const current = items.find((item) => item === document.activeElement) ?? items.find((item) => item.matches(chosen));
+  for (const item of items) item.tabIndex = item === (current ?? items[0]) ? 0 : -1;
+}
+
+/** Buttons among which the arrow keys move the focus; `onMove` is told of the one that has it then. */
+function Group({ tag = "div", onMove, children, ...attributes }) {
+  const group = useRef();
+  const items = () => [...group.current.querySelectorAll("button:enabled")];
+  useLayoutEffect(() => rove(items()));
+  const onKeyDown = (event) => {
+    const item = itemBeside(event, items());
+    if (!item) return;
     event.preventDefault();
-    rove(all, all[next]);
-    all[next].focus();
-    onMove(all[next], event);
-  });
+    item.focus();
+    rove(items());
+    onMove?.(item, event);
+  };
+  return html`<${tag} ref=${group} onKeyDown=${onKeyDown} ...${attributes}>${children}<//>`;
 }
 
-/** Buttons of which one is chosen, as radio buttons are; tells `onChoose` its value. */
-function segmented(id, onChoose) {
-  const buttons = [...find(id).querySelectorAll("button:enabled")];
-  for (const button of buttons) button.addEventListener("click", () => onChoose(button.value));
-  steer(find(id), () => buttons, (button) => onChoose(button.value));
-  return (value) => {
-    for (const button of buttons) button.setAttribute("aria-checked", String(button.value === value));
-    rove(buttons, buttons.find((button) => button.value === value));
-  };
+/** Radio buttons for a name of the state; each choice is its value, text, title, and why it is not there. */
+function Switch({ name, title, choices, onChoose = (value) => change({ [name]: value }) }) {
+  return html`<span class="field" id="${name}-field">
+    <span class="name" id="${name}-name">${title}</span>
+    <${Group} id=${name} class="segmented" role="radiogroup" aria-labelledby="${name}-name"
+      onMove=${(button) => button.click()}>
+      ${choices.map(
+        ([value, text, about, whyNot]) => html`<button type="button" role="radio" value=${value}
+          disabled=${Boolean(whyNot)} title=${whyNot ? `Not here: ${whyNot}` : about}
+          aria-checked=${state[name] === value} onClick=${() => onChoose(value)}>${text}</button>`,
+      )}
+    <//>
+  </span>`;
 }
+
+/** A list to choose from for a name of the state; each option is its value and text. */
+function Select({ name, title, options, onChoose = (value) => change({ [name]: value }), ...attributes }) {
+  return html`<label class="field"><span class="name">${title}</span>
+    <select id=${name} value=${state[name]} onChange=${(event) => onChoose(event.target.value)} ...${attributes}>
+      ${options.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}
+    </select>
+  </label>`;
+}
+
+const Bar = ({ share, color = "var(--faint)" }) =>
+  html`<i class="bar" style=${{ "--share": share, "--color": color }} />`;
+
+const Swatch = ({ color }) => html`<i class="swatch" style=${{ "--color": color }} />`;
 
 /** A token's place in its text: of cross attention, the target's are counted from 0 as well. */
 const placeOf = (index) => (index < SOURCE ? index : index - SOURCE);
@@ -104,33 +131,17 @@ const placeOf = (index) => (index < SOURCE ? index : index - SOURCE);
 /** What a token is called beside its text. */
 const tokenName = (index) => `${SOURCE ? (index < SOURCE ? "source " : "target ") : ""}token ${placeOf(index)}`;
 
-/** A token by its text and place, as nodes: the text's direction stays its own. */
-function named(index) {
-  return [make("bdi", {}, facts.tokens[index]), ` (${placeOf(index)})`];
-}
+/** In which direction the text is written. */
+const direction = () => (facts.rightToLeft ? "rtl" : "ltr");
+
+/** A token by its text and place; the text's direction stays its own. */
+const named = (index) => html`<bdi>${facts.tokens[index]}</bdi> (${placeOf(index)})`;
 
 /** A token by its text, and by its place where others have the same text. */
 function called(index) {
   const text = facts.tokens[index];
-  const alike = facts.tokens.indexOf(text) !== facts.tokens.lastIndexOf(text);
-  return [make("bdi", {}, text), ...(alike ? [make("small", {}, ` ${placeOf(index)}`)] : [])];
-}
-
-/** Which other tokens count as related to one, as words to put into a sentence; nothing if none does. */
-function relatedTo(index) {
-  const others = facts.related.filter((pair) => pair.includes(index)).map(([a, b]) => (a === index ? b : a));
-  return others.length ? [" Related: ", ...others.flatMap((other, i) => [i ? ", " : "", ...named(other)]), "."] : [];
-}
-
-/** Fill an element anew; the focus stays on what has the same value or, failing that, the same place. */
-function refill(element, ...children) {
-  const focused = element.contains(document.activeElement) ? document.activeElement : null;
-  const places = () => [...element.querySelectorAll("button, [tabindex]")];
-  const place = focused ? places().indexOf(focused) : -1;
-  element.replaceChildren(...children);
-  if (!focused) return;
-  const same = places().find((other) => other === focused || (focused.value && other.value === focused.value));
-  (same ?? places()[place])?.focus();
+  const isOnly = facts.tokens.indexOf(text) === facts.tokens.lastIndexOf(text);
+  return html`<bdi>${text}</bdi>${isOnly ? "" : html`<small> ${placeOf(index)}</small>`}`;
 }
 
 /** A number with its sign; a key that the query does not see has none. */
@@ -139,15 +150,10 @@ function signed(value, digits) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 }
 
-/** Show a line of text in an element, or hide the element if there is none. */
-function notice(id, text) {
-  find(id).textContent = text;
-  find(id).hidden = !text;
-}
-
 /** Have the browser save a text as a file. */
 function saveAs(name, text, type) {
-  const link = make("a", { download: name, href: URL.createObjectURL(new Blob([text], { type })) });
+  const link = Object.assign(document.createElement("a"), { download: name });
+  link.href = URL.createObjectURL(new Blob([text], { type }));
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

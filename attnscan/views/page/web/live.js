@@ -1,282 +1,273 @@
 // A page whose model is still there: what is typed or changed is asked anew, and the answer takes the page's place.
 
-const BOXES = { a: "sentence-a", b: "sentence-b" };
-const first = facts.live.question;
-Object.assign(usual, {
-  a: first.a,
-  b: first.b ?? "",
-  hidden: first.hidden.join(","), // places of tokens behind the mask
-  positions: first.positions,
-  segments: first.segments,
-  without: first.off.join(","), // heads that are switched off in the model
-});
-Object.assign(allowed, {
+const untouched = { hidden: "", positions: "kept", segments: "kept", without: "" };
+
+/** What is asked first: hidden holds places of tokens behind the mask, without the heads that are switched off. */
+function usualQuestion() {
+  return {
+  a: live.question.a,
+  b: live.question.b ?? "",
+  hidden: live.question.hidden.join(","),
+  positions: live.question.positions,
+  segments: live.question.segments,
+  without: live.question.off.join(","),
+  };
+}
+
+function allowedInQuestions() {
+  return {
   a: (text) => text.trim() !== "",
   b: () => true,
   hidden: (text) => /^(\d+(,\d+)*)?$/.test(text),
-  positions: (text) => ["kept", "shuffled"].includes(text),
-  segments: (text) => ["kept", "swapped", "zeroed"].includes(text),
-  without: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
-});
-
-const listed = (text) => (text ? text.split(",") : []);
-
-const untouched = { hidden: [], positions: "kept", segments: "kept", off: [] };
-
-/** What the state asks of the server. */
-const questionOf = (said) => ({
-  a: said.a,
-  b: said.b.trim() ? said.b : null,
-  hidden: listed(said.hidden).map(Number),
-  positions: said.positions,
-  segments: said.segments,
-  off: listed(said.without),
-  model: facts.live.model,
-  ...(facts.kinds ? { attention: said.attention } : {}),
-  ...(facts.kinds && said.attention !== "encoder" ? untouched : {}),
-});
-
-const asker = {
-  id: facts.live.id, // of the answer that is shown
-  shown: JSON.stringify(first), // the question that it answers
-  words: facts.live.words, // its tokens, hidden ones by their own text
-  texts: Object.fromEntries([...document.querySelectorAll('script[type="text/plain"]')].map((script) => [script.id, script.textContent])),
-  busy: false,
-  refused: "",
-  noHeads: "", // why what is written in "Heads off" names none
-  predictions: facts.live.predictions,
-  carry: null, // hidden words, to be found again after an edit
-
-  wanted: () => JSON.stringify(questionOf(state)),
-
-  /** Ask until what is shown is what is wanted: one question at a time, and those in between are left out. */
-  async follow() {
-    if (this.busy) return;
-    this.busy = true;
-    try {
-      for (let last = ""; last !== this.wanted(); ) {
-        last = this.wanted();
-        await this.answer(last);
-      }
-    } finally {
-      this.busy = false;
-    }
-    paintLive();
-  },
-
-  async answer(wanted) {
-    if (!state.a.trim()) return this.refuse("A is empty: type a sentence");
-    if (wanted === this.shown && !this.refused) return;
-    const started = performance.now();
-    const answer = await this.post(wanted);
-    if (answer.error) return this.refuse(answer.error);
-    if (this.wanted() !== wanted) return;
-    this.took = performance.now() - started;
-    await this.adopt(answer, wanted);
-  },
-
-  /** The answer to a question; the server's own words where it refuses. */
-  async post(question) {
-    const { body: answer } = await request("answer", question);
-    return answer ?? { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
-  },
-
-  refuse(why) {
-    this.refused = why;
-    paintLive();
-  },
-
-  /** Know what an answer says of its words and of what the model predicts. */
-  take({ id, words, texts, predictions }, wanted) {
-    Object.assign(this, { id, shown: wanted, words, texts, predictions, refused: "" });
-  },
-
-  /** Take an answer in place of what is shown, all at once. */
-  async adopt(answer, wanted) {
-    const [table, more] = await tableAndProfiles(answer);
-    if (this.wanted() !== wanted) return;
-    this.take(answer, wanted);
-    takeInput(answer.facts, table, more);
-    for (const { id, whyNone } of answer.patterns) pattern[id].whyNone = whyNone;
-    const gone = ["token", "link"].filter((name) => !allowed[name](state[name]));
-    if (gone.length) {
-      state = { ...state, ...Object.fromEntries(gone.map((name) => [name, ""])) };
-      history.replaceState(null, "", address());
-    }
-    setText(find("size"), sizeOfInput());
-    const focused = document.activeElement;
-    const list = focused?.closest("#queries, #keys, #asked, #words");
-    for (const view of Object.values(views)) view.fill?.();
-    remember();
-    await show();
-    if (list && !focused.isConnected) (list.querySelector(`[value="${focused.value}"]:enabled`) ?? list.querySelector("[tabindex='0']"))?.focus();
-    this.hideAgain();
-  },
-
-  /** After an edit, hide again what was hidden, as far as it is still there. */
-  hideAgain() {
-    const { words, hidden } = this.carry ?? { hidden: [] };
-    this.carry = null;
-    if (!hidden.length) return;
-    const apart = this.words.length - words.length;
-    let before = 0;
-    while (before < words.length && words[before] === this.words[before]) before++;
-    const again = hidden.map((place) => (place < before ? place : place + apart)).filter((place) => this.words[place] === words[hidden.find((old) => old === place || old + apart === place)]);
-    if (again.length) change({ hidden: again.join(",") });
-  },
-
-  /** One head's numbers, asked for once; where the server has dropped the answer, it makes it again. */
-  numbers(head) {
-    const [id, wanted] = [this.id, this.shown];
-    return once(`numbers-${head}`, async () => {
-      let { status, body } = await request(`numbers/${id}/${head}`);
-      if (status === 410) {
-        await this.post(wanted);
-        ({ status, body } = await request(`numbers/${id}/${head}`));
-      }
-      if (status !== 200) throw new Error(body?.error ?? "no answer");
-      if (id !== this.id) return body.texts;
-      if (body.neuron) facts.neuron.of[head] = body.neuron;
-      return body.texts;
-    });
-  },
-};
-
-/** What an answer says of every head: its line of the table, and its profile. */
-const tableAndProfiles = ({ texts }) =>
-  Promise.all(["table-bytes", "profile-bytes"].map((id) => (texts[id] ? factsIn(texts[id]) : {})));
-
-Object.assign(cargo, {
-  has(id) {
-    const [kind] = id.split("-");
-    if (kind === "weights") return true;
-    if (kind === "carried") return facts.readings.includes("carried");
-    if (kind === "neurons") return facts.neuron.size > 0;
-    return id in asker.texts;
-  },
-  async text(id) {
-    const [kind, ...head] = id.split("-");
-    if (!["weights", "carried", "neurons"].includes(kind)) return asker.texts[id];
-    return (await asker.numbers(head.join("-")))[id];
-  },
-});
-
-/** A kind of attention as the server has it of what is typed. */
-async function kindOfServer(name, said) {
-  const wanted = JSON.stringify(questionOf({ ...said, attention: name }));
-  const answer = await asker.post(wanted);
-  if (answer.error) return asker.refuse(answer.error);
-  const [table, more] = await tableAndProfiles(answer);
-  return { table, more, next: answer.facts, take: () => asker.take(answer, wanted) };
+  positions: (text) => Object.hasOwn(POSITIONS, text),
+  segments: (text) => Object.hasOwn(SEGMENTS, text),
+  without: (text) => text === "" || text.split(",").every((name) => Object.hasOwn(headNamed, name)),
+  };
 }
 
-/** Change the text; words that are hidden stay so. */
+const POSITIONS = { kept: "as they are", shuffled: "shuffled" };
+const SEGMENTS = { kept: "as they are", swapped: "swapped", zeroed: "all A" };
+const listed = (text) => (text ? text.split(",") : []);
+
+/** What a state asks of the server; other attention than an encoder's is read as it is. */
+function questionOf(wanted) {
+  const said = inputs.length > 1 && wanted.input !== "encoder" ? { ...wanted, ...untouched } : wanted;
+  return JSON.stringify({
+    a: said.a,
+    b: said.b.trim() ? said.b : null,
+    hidden: listed(said.hidden).map(Number),
+    positions: said.positions,
+    segments: said.segments,
+    off: listed(said.without),
+    model: live.model,
+    ...(inputs.length > 1 ? { attention: said.input } : {}),
+  });
+}
+
+let answer = live; // what is shown: { id, words, predictions }; words are its tokens, hidden ones by their own text
+let answered = JSON.stringify(live.question); // the question that it answers
+let asked = ""; // the last question that was refused
+let refused = ""; // why it was
+let noHeads = ""; // why what is written in "Heads off" names none
+let carry = null; // before an edit: the words, and which were hidden
+let isAsking = false;
+let past = [{ question: answered, words: live.words }]; // what was asked, the last first
+
+/** What the server has at a path, or answers to a question; it is asked again while it is busy. */
+async function request(path, question) {
+  const sent = question && { method: "POST", headers: { "Content-Type": "application/json" }, body: question };
+  const response = await fetch(path, sent).catch(() => null);
+  if (response?.status === 503) {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return request(path, question);
+  }
+  const error = "the server does not answer: start attnscan serve again, and open the address that it prints";
+  return { status: response?.status, ...((await response?.json().catch(() => null)) ?? { error }) };
+}
+
+/** Ask until what is shown is what is wanted: one question at a time, and those in between are left out. */
+async function follow() {
+  const wanted = questionOf(state);
+  const isDone = wanted === (refused ? asked : answered);
+  document.documentElement.dataset.asking = isAsking || !isDone ? "yes" : "no";
+  if (isAsking || isDone) return;
+  isAsking = true;
+  await loadInput(state.input, state);
+  isAsking = false;
+  draw();
+}
+
+/** Ask what a state says, and take the answer in place of what is shown. */
+loadInput = async (key, said) => {
+  const question = questionOf({ ...said, input: key });
+  asked = question;
+  refused = said.a.trim() ? "" : "A is empty: type a sentence";
+  if (refused || question === answered) return;
+  const next = await request("answer", question);
+  refused = next.error ?? "";
+  if (refused) return;
+  [answer, answered] = [next, question];
+  await take(next.facts, textsOfServer(next, question));
+  state = { ...sensible(state), a: state.a, b: state.b };
+  past = [{ question, words: next.words }, ...past.filter((each) => each.question !== question)].slice(0, 50);
+  if (carry) state.hidden = placesAfter(carry, next.words).join(",");
+  carry = null;
+  history.replaceState(null, "", address());
+};
+
+/** Where hidden words stand after an edit, counted from the start or the end; those that are gone are left out. */
+function placesAfter({ words, hidden }, next) {
+  const apart = next.length - words.length;
+  return hidden.flatMap((place) => [place, place + apart].find((at) => next[at] === words[place]) ?? []);
+}
+
+/** An answer's packed texts; a head's are asked for when needed, and made again where the server has dropped them. */
+function textsOfServer({ id, texts: known, facts: nextFacts }, question) {
+  const numbers = new Map();
+  const askFor = async (head) => {
+    const first = await request(`numbers/${id}/${head}`);
+    if (first.status === 410) await request("answer", question);
+    return first.status === 410 ? request(`numbers/${id}/${head}`) : first;
+  };
+  const isThere = { weights: true, carried: !("carried" in nextFacts.whyNot), neurons: nextFacts.neuron.size > 0 };
+  return {
+    has: (name) => isThere[name.split("-")[0]] ?? name in known,
+    async text(name) {
+      if (name in known) return known[name];
+      const head = name.slice(name.indexOf("-") + 1);
+      if (!numbers.has(head)) numbers.set(head, askFor(head));
+      return (await numbers.get(head)).texts[name];
+    },
+  };
+}
+
+/** The facts and packed texts that came with the page. */
+function whatCame() {
+  const scripts = [...document.querySelectorAll('script[type="text/plain"]')];
+  return { facts: inputs[0], texts: Object.fromEntries(scripts.map(({ id, textContent }) => [id, textContent])) };
+}
+
+/** Change the text; words that are hidden stay so, as far as they are still there. */
 function edit(changes) {
-  if (state.hidden) asker.carry = { words: asker.words, hidden: listed(state.hidden).map(Number) };
+  if (state.hidden) carry = { words: answer.words, hidden: listed(state.hidden).map(Number) };
   change({ ...changes, hidden: "" });
 }
 
-function flipWord(place) {
-  const hidden = new Set(listed(state.hidden).map(Number));
-  if (!hidden.delete(place)) hidden.add(place);
-  change({ hidden: [...hidden].sort((a, b) => a - b).join(",") });
+/** Why something may not be changed; empty if it may. */
+function whyFixed(what) {
+  if (inputs.length > 1 && facts.key !== "encoder") return `Not here: ${facts.attention} attention is read as it is`;
+  const why = live.available[live.model][what];
+  return why ? `Not here: ${why}` : "";
 }
 
-/** Switch the chosen heads off in the model, or on if all of them are off. */
-function switchHeads() {
-  const off = new Set(listed(state.without));
-  const names = chosenHeads().map((head) => head.name);
-  const on = names.every((name) => off.has(name));
-  for (const name of names) on ? off.delete(name) : off.add(name);
-  asker.noHeads = "";
-  change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
+/** What is typed and what may be changed beside the words. */
+function Asked() {
+  const box = (name, placeholder) => html`<label><b>${name.toUpperCase()}</b>
+    <textarea id="sentence-${name}" rows="1" spellcheck="false" placeholder=${placeholder} value=${state[name]}
+      onInput=${(event) => edit({ [name]: event.target.value })}
+      onKeyDown=${(event) => event.key === "Enter" && event.preventDefault()} /></label>`;
+  const hasTarget = facts.letter || inputs.length > 1;
+  const whatIsB = hasTarget ? "the target; where there is none, the model writes it" : "a second sentence, or none";
+  const [positions, segments, off] = ["positions", "segments", "off"].map(whyFixed);
+  const turn = (event) => location.assign(`?model=${event.target.value}${address()}`);
+  return html`<form id="ask" autocomplete="off" onSubmit=${(event) => event.preventDefault()}>
+    <div class="boxes">${box("a")}${box("b", whatIsB)}</div>
+    <details id="changes" open=${!narrow()}>
+      <summary>Hide words, switch heads off</summary>
+      ${!whyFixed("hidden") && html`<${Words} />`}
+      <div class="toolbar">
+        <${Select} name="positions" title="Positions" options=${Object.entries(POSITIONS)}
+          disabled=${Boolean(positions)} />
+        ${state.b.trim() && inputs.length === 1 && html`<${Select} name="segments" title="Segments"
+          options=${Object.entries(SEGMENTS)} disabled=${Boolean(segments)} />`}
+        <label class="field"><span class="name">Heads off</span>
+          <input id="without" type="text" size="12" placeholder="none" spellcheck="false"
+            disabled=${Boolean(off)} title=${off} value=${noHeads ? undefined : state.without.replaceAll(",", ", ")}
+            onChange=${(event) => switchOff(event.target.value)} /></label>
+        ${live.models.length > 1 && html`<label class="field"><span class="name">Model</span>
+          <select id="which" value=${live.model} onChange=${turn}>
+            ${live.models.map((name, place) => html`<option value=${place}>${name}</option>`)}
+          </select></label>`}
+        <${Past} />
+        <a id="offline" download="attnscan.html" href="page/${answer.id}">Save page</a>
+      </div>
+    </details>
+    ${(refused || noHeads) && html`<p class="notice" id="refused" role="alert">${refused || noHeads}</p>`}
+    <div id="predictions" aria-live="polite">${answer.predictions.map(predictionTables)}</div>
+  </form>`;
+}
+
+/** The input's words; a click hides one behind the mask, or shows it again. */
+function Words() {
+  const hidden = listed(state.hidden).map(Number);
+  const flip = (place) => {
+    const places = hidden.includes(place) ? hidden.filter((other) => other !== place) : [...hidden, place];
+    change({ hidden: places.sort((a, b) => a - b).join(",") });
+  };
+  return html`<div class="field" id="hide"><span class="name" id="hide-name">Hide</span>
+    <${Group} id="words" class="chips" role="group" aria-labelledby="hide-name" dir=${direction()}>
+      ${answer.words.map((word, place) => html`<button key=${place} type="button" value=${place}
+        disabled=${facts.special[place] && !hidden.includes(place)} aria-pressed=${hidden.includes(place)}
+        onClick=${() => flip(place)}><bdi>${word}</bdi></button>`)}
+    <//>
+  </div>`;
 }
 
 /** Switch off heads as they are written, names and whole layers, unless one of them is not there. */
 function switchOff(text) {
   const { known, unknown } = headsIn(text);
-  asker.noHeads = unknown.length ? noSuchHead(unknown) : "";
-  if (asker.noHeads) return paintLive();
-  return change({ without: known.sort((a, b) => a.index - b.index).map((head) => head.name).join(",") });
+  noHeads = unknown.length ? noSuchHead(unknown) : "";
+  if (noHeads) return draw();
+  return change({ without: heads.filter((head) => known.includes(head)).map(({ name }) => name).join(",") });
 }
 
-function buildLive() {
-  find("changes").open = !narrow(); // a wide window shows no summary
-  window.addEventListener("resize", () => narrow() || (find("changes").open = true));
-  find("ask").addEventListener("submit", (event) => event.preventDefault());
-  for (const [name, id] of Object.entries(BOXES)) {
-    find(id).addEventListener("input", (event) => edit({ [name]: event.target.value }));
-    find(id).addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
-  }
-  for (const name of ["positions", "segments"]) find(name).addEventListener("change", (event) => change({ [name]: event.target.value }));
-  find("without").addEventListener("change", (event) => switchOff(event.target.value));
-  find("which")?.addEventListener("change", (event) => location.assign(`?model=${event.target.value}${address()}`));
-  find("words").addEventListener("click", (event) => {
-    const chip = event.target.closest("button:enabled");
-    if (chip) flipWord(Number(chip.value));
-  });
-  steer(find("words"), () => [...find("words").querySelectorAll("button:enabled")]);
-  find("switch-off").addEventListener("click", switchHeads);
-  if (facts.letter || facts.kinds) find(BOXES.b).placeholder = "the target; where there is none, the model writes it";
-  if (facts.kinds) knownKind = kindOfServer;
+/** A button that switches the chosen heads off in the model, or on if all of them are off. */
+function SwitchOff() {
+  const chosen = chosenHeads();
+  const on = chosen.every(isOff);
+  const which = chosen.length > 1 ? `these ${chosen.length} heads` : `head ${chosen[0].name}`;
+  const flip = () => {
+    noHeads = "";
+    const off = heads.filter((head) => (chosen.includes(head) ? !on : isOff(head)));
+    change({ without: off.map(({ name }) => name).join(",") });
+  };
+  const why = whyFixed("off");
+  return html`<button type="button" id="switch-off" class="plain" disabled=${Boolean(why)} title=${why} onClick=${flip}>
+    Switch ${which} ${on ? "on again" : "off"}</button>`;
 }
 
-/** What may be changed: other attention than an encoder's is read as it is. */
-function paintAvailable() {
-  const { hidden, positions, segments, off } = facts.live.available[facts.live.model];
-  const asItIs = facts.letter ? `${facts.attention} attention is read as it is` : "";
-  for (const [id, why] of Object.entries({ positions, segments, without: off, "switch-off": off })) {
-    find(id).disabled = Boolean(why || asItIs);
-    find(id).title = why || asItIs ? `Not here: ${why || asItIs}` : "";
-  }
-  find("hide").hidden = Boolean(hidden || asItIs);
+/** What was asked before, to be come back to, linked and opened elsewhere. */
+function Past() {
+  const line = ({ question, words }) => {
+    const told = JSON.parse(question);
+    const { positions, segments } = told;
+    const changes = [
+      told.hidden.length && `hidden: ${told.hidden.map((place) => words[place]).join(", ")}`,
+      positions !== "kept" && `positions ${positions}`,
+      segments !== "kept" && `segments ${segments}`,
+      told.off.length && `${told.off.length > 3 ? `${told.off.length} heads` : told.off.join(", ")} off`,
+    ];
+    const said = { a: told.a, b: told.b ?? "", hidden: told.hidden.join(","), without: told.off.join(",") };
+    const text = [told.a, told.b].filter(Boolean).join(" | ");
+    return html`<li key=${question}><a href=${address({ ...state, ...said, positions, segments })} title=${text}>
+      ${text} <small>${changes.filter(Boolean).join("; ")}</small></a></li>`;
+  };
+  return html`<details id="past"><summary>History</summary><ol>${past.map(line)}</ol></details>`;
 }
 
-/** The boxes and buttons as the state has them. */
-function paintLive() {
-  document.documentElement.dataset.asking = asker.wanted() === asker.shown || asker.refused ? "no" : "yes";
-  for (const [name, id] of Object.entries(BOXES)) if (find(id) !== document.activeElement || find(id).value.trim() !== state[name].trim()) find(id).value = state[name];
-  for (const name of ["positions", "segments"]) find(name).value = state[name];
-  paintAvailable();
-  find("segments").closest("label").hidden = !state.b.trim() || Boolean(facts.kinds);
-  if (find("without") !== document.activeElement && !asker.noHeads) find("without").value = state.without.replaceAll(",", ", ");
-  notice("refused", asker.refused || asker.noHeads);
-  find("offline").href = `page/${asker.id}`;
-  paintWords();
-  paintSwitch();
-  paintPredictions();
+/** What the model says of hidden words, of classes or in its vectors: as it is, and with what was changed. */
+function predictionTables(prediction) {
+  const { off, positions, segments } = JSON.parse(answered);
+  const isChanged = off.length > 0 || positions !== "kept" || segments !== "kept";
+  if (prediction.whyNone) return html`<p>${prediction.whyNone}</p>`;
+  if (prediction.kind === "words") return prediction.words.map((word) => wordTable(word, isChanged));
+  if (prediction.kind === "vectors") return isChanged && html`<${TurnedTable} turned=${prediction.turned} />`;
+  const title = prediction.kind === "classes" ? "The class" : "Does B follow A?";
+  return sharesTable(title, prediction.classes.map(({ name, before, after }) => [name, before, after]), isChanged);
 }
 
-function paintWords() {
-  const hidden = new Set(listed(state.hidden).map(Number));
-  const now = JSON.stringify([asker.words, facts.special]);
-  if (find("words").dataset.of !== now) {
-    find("words").dataset.of = now;
-    find("words").dir = facts.rightToLeft ? "rtl" : "ltr";
-    find("words").replaceChildren(
-      ...asker.words.map((word, place) =>
-        make("button", { type: "button", value: place, disabled: facts.special[place] && !hidden.has(place) }, make("bdi", {}, word)),
-      ),
-    );
-  }
-  const chips = [...find("words").children];
-  for (const chip of chips) setAttribute(chip, "aria-pressed", String(hidden.has(Number(chip.value))));
-  rove(chips.filter((chip) => !chip.disabled), chips.includes(document.activeElement) ? document.activeElement : null);
+/** The likeliest words in a hidden place, and the one that stands there. */
+function wordTable({ place, truth, truthBefore, truthAfter, before, after }, isChanged) {
+  const [was, is] = [Object.fromEntries(before), Object.fromEntries(after)];
+  const names = Object.keys({ ...is, ...(isChanged && was) }).filter((name) => name !== truth);
+  const rows = [...names.map((name) => [name, was[name], is[name]]), [truth, truthBefore, truthAfter]];
+  rows.sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0));
+  return sharesTable(html`In place of <b><bdi>${truth}</bdi></b> (${place})`, rows, isChanged, truth);
 }
 
-function paintSwitch() {
-  const off = new Set(listed(state.without));
-  const chosen = chosenHeads().map((head) => head.name);
-  const on = chosen.every((name) => off.has(name));
-  const many = chosen.length > 1 ? `these ${chosen.length} heads` : `head ${chosen[0]}`;
-  setText(find("switch-off"), `Switch ${many} ${on ? "on again" : "off"}`);
-  for (const button of [...views.model.cells, ...document.querySelectorAll("#picker button:not(.layer)")]) {
-    button.classList.toggle("out", off.has(button.value));
-  }
+function sharesTable(title, rows, isChanged, truth) {
+  const cell = (share) => html`<td class="shift" style=${{ "--share": share ?? 0 }}>${share?.toFixed(3)}</td>`;
+  const line = ([name, before, after]) => html`<tr class=${name === truth ? "truth" : ""}>
+    <th scope="row"><bdi>${name}</bdi></th>${isChanged && cell(before)}${cell(after)}</tr>`;
+  return html`<table><caption>${title}</caption>
+    ${isChanged && html`<thead><tr><td /><th scope="col">before</th><th scope="col">now</th></tr></thead>`}
+    <tbody>${rows.map(line)}</tbody></table>`;
 }
 
-buildLive();
-onShow.push(() => {
-  paintLive();
-  asker.follow();
-});
+/** Which tokens' vectors the change has turned most. */
+function TurnedTable({ turned }) {
+  const most = [...turned.entries()].sort((a, b) => b[1] - a[1]).slice(0, 5);
+  const line = ([place, by]) => html`<tr><th scope="row">${named(place)}</th><td>${by.toFixed(3)}</td></tr>`;
+  const caption = "Vectors turned by the change (1 − cosine)";
+  return html`<table><caption>${caption}</caption><tbody>${most.map(line)}</tbody></table>`;
+}

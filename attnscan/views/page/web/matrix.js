@@ -1,189 +1,122 @@
-// Beside the lines, the same numbers as squares: queries downwards, keys across, one matrix a head.
+// Beside the lines, the same numbers as squares: queries downwards, keys across; gold links; heads ranked by a cell.
 
 const WIDEST_CELL = 20; // CSS pixels
-const LABELLED_CELL = 10; // from here on, all rows and columns have names
-const EVERY = 8; // of smaller ones, every eighth, or every sixteenth, and so on
+const LABELLED_CELL = 10; // names are at least as far apart
 const NAMES_BESIDE = 72;
 
-/** How wide each of so many figures may be, in CSS pixels: two beside each other, if there is space. */
-function figureRoom(count) {
-  const width = find("sheets").clientWidth;
-  return Math.max(120, (count > 1 && width > 500 ? width / 2 : width) - 20);
-}
-
-/** Fill the pane with the heads' matrices; `read` is told of each cell that is pointed at, and of none with null. */
-function paintMatrices(pane, heads, weights, small, queries, keys, room, read) {
-  const there = heads.map((head, position) => ({ head, numbers: weights[position] }));
-  if (pane.hidden) return pane.replaceChildren();
-  pane.classList.toggle("many", heads.length > 4);
-  refill(
-    pane,
-    ...there.map(({ head, numbers }) =>
-      numbers
-        ? matrixOf(head, queries, keys, room, (query, key) => numbers[query * LENGTH + key], squareColor(colorsOf(head)), (cell) =>
-            read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
-          )
-        : thumbnailOf(head, small, room - NAMES_BESIDE),
-    ),
-  );
-}
-
-/**
- * Squares of `numberOf(query, key)`: by its square root, as thumbnails show it, so that small ones are seen; `read` is
- * told of the one that is pointed at.
- */
-function matrixOf(head, queries, keys, room, numberOf, color, read) {
-  const caption = `Head ${head.name}`;
-  const cell = Math.min(WIDEST_CELL, (room - NAMES_BESIDE) / keys.length);
-  const step = cell >= LABELLED_CELL ? 1 : EVERY * Math.ceil(LABELLED_CELL / cell / EVERY);
-  const canvas = make("canvas", { width: keys.length, height: queries.length, tabindex: "0", role: "img" });
-  canvas.setAttribute("aria-label", `Matrix: ${caption}; arrow keys read it cell by cell`);
-  canvas.style.width = `${cell * keys.length}px`;
-  canvas.style.height = `${cell * queries.length}px`;
-  paintSquares(canvas, queries, keys, numberOf, color);
-  const spot = make("i", { class: "spot", hidden: true });
-  spot.style.width = spot.style.height = `${Math.max(cell, 4)}px`;
-  const at = { row: 0, column: 0 };
+function Matrix({ head, heads, numbers, small, queries, keys }) {
+  if (!queries.length || !keys.length) return null;
+  const width = find("app").clientWidth;
+  const widest = heads.length > 1 || width < 900 ? Math.min(340, width - 40) : width / 2 - 160;
+  const room = Math.max(120, widest) - NAMES_BESIDE;
+  if (!numbers) {
+    const style = { width: `${Math.min(room, 320)}px`, ...whereSecondBegins(queries, keys) };
+    return html`<figure class="matrix"><figcaption>Head ${head.name}, thumbnail</figcaption>
+      <div class="squares"><${Squares} ...${{ head, small, style }} cells=${thumbnailCells()} role="img"
+        aria-label="Thumbnail of head ${head.name}" /></div></figure>`;
+  }
+  const cell = Math.min(WIDEST_CELL, room / keys.length);
+  const step = Math.ceil(LABELLED_CELL / cell);
+  const [across, down] = [keys.length * cell, queries.length * cell];
+  const ink = squareColor(colorsOf(head));
+  const paint = (canvas) => paintSquares(canvas, queries, keys, (query, key) => numbers[query * LENGTH + key], ink);
+  const at = pointed?.head === head.name ? pointed : null;
   const go = (row, column) => {
-    Object.assign(at, { row: clamped(row, queries.length), column: clamped(column, keys.length) });
-    spot.hidden = false;
-    spot.style.top = `${at.row * cell}px`;
-    spot.style.left = `${at.column * cell}px`;
-    read({ query: queries[at.row], key: keys[at.column] });
+    const [query, key] = [queries.at(clamped(row, queries.length)), keys.at(clamped(column, keys.length))];
+    point({ query, key, head: head.name });
   };
-  const leave = () => {
-    spot.hidden = true;
-    read(null);
-  };
-  for (const kind of ["pointermove", "pointerdown"]) {
-    canvas.addEventListener(kind, (event) => go(Math.floor(event.offsetY / cell), Math.floor(event.offsetX / cell)));
-  }
-  canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && leave());
-  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && go(at.row, at.column));
-  canvas.addEventListener("blur", leave);
-  const askHere = () => ask(queries[at.row], keys[at.column]);
-  canvas.addEventListener("click", askHere);
-  canvas.addEventListener("keydown", async (event) => {
-    if (event.key === "Enter") {
-      const place = [...figure.parentElement.children].indexOf(figure);
-      await askHere();
-      const anew = find("matrices").children[place]; // it was painted anew
-      Object.assign(anew.shows.at, at);
-      return anew.querySelector("canvas").focus();
-    }
+  const move = (event) => go(Math.floor(event.offsetY / cell), Math.floor(event.offsetX / cell));
+  const onKeyDown = (event) => {
     const step = STEPS[event.key];
-    if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "Enter" && at) return ask(at);
+    if (!step || hasModifier(event)) return;
     event.preventDefault();
-    go(at.row + step[1], at.column + step[0]);
-  });
-  const squares = make("div", { class: "squares" }, canvas, spot);
-  divide(squares, queries, keys);
-  const figure = make("figure", { class: "matrix" }, make("figcaption", {}, caption), squares);
-  figure.style.setProperty("--cell", `${cell}px`);
-  figure.style.setProperty("--label", `${cell * step}px`);
-  figure.style.containIntrinsicSize = `${cell * keys.length + NAMES_BESIDE}px ${cell * queries.length + NAMES_BESIDE}px`;
-  figure.style.setProperty("--width", `${cell * keys.length}px`);
-  figure.style.setProperty("--height", `${cell * queries.length}px`);
-  figure.append(sideOf("across", keys, step), sideOf("down", queries, step));
-  figure.shows = { layer: head.layer, queries, keys, cell, at };
-  outlineGold(figure, queries, keys, cell * keys.length, cell * queries.length);
-  paintLink(figure);
-  return figure;
-}
-
-/** In place of a head's matrix, what the page has of every head. */
-function thumbnailOf(head, small, room) {
-  const canvas = make("canvas", { role: "img", "aria-label": `Thumbnail of head ${head.name}` });
-  const cells = thumbnailCells();
-  paintThumbnail(canvas, head, small, squareColor(colorsOf(head)), cells);
-  divide(canvas, cells.queries, cells.keys);
-  canvas.style.width = `${Math.min(room, 320)}px`;
-  canvas.style.aspectRatio = aspectOf(cells);
-  const caption = make("figcaption", {}, `Head ${head.name}, thumbnail`);
-  return make("figure", { class: "matrix" }, caption, make("div", { class: "squares" }, canvas));
-}
-
-/**
- * Which cells of thumbnails begin in the sentences that are chosen, as `rows` and `columns`, and the tokens that are the
- * first of these; thumbnails are `down` cells high and `across` cells wide.
- */
-function thumbnailCells() {
-  const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
-  const [of, ofColumns] = ["q", "k"].map((side) => {
-    const own = SOURCE ? tokens.filter((index) => isAsked(index, side)) : tokens;
-    const count = Math.min(facts.sides[reading()], own.length);
-    const first = (cell) => own[Math.floor(cell * (own.length / count))];
-    const cells = Array.from({ length: count }, (_, cell) => cell).filter((cell) => isAsked(first(cell), side));
-    return { count, cells, tokens: cells.map(first) };
-  });
-  const places = { queries: of.tokens, keys: ofColumns.tokens };
-  return { down: of.count, across: ofColumns.count, rows: of.cells, columns: ofColumns.cells, ...places };
-}
-
-/** How wide thumbnails are for their height: square, but for cross attention between texts of other lengths. */
-const aspectOf = ({ rows, columns }) => (SOURCE && rows.length && columns.length ? clampedAspect(columns.length / rows.length) : 1);
-const clampedAspect = (aspect) => Math.max(0.4, Math.min(2.5, aspect));
-
-const IN_MEMORY = { willReadFrequently: true }; // of a few pixels, not on the graphics card: that is a round trip for each canvas
-
-/** A head made small, a cell a pixel. */
-function paintThumbnail(canvas, head, small, color, { down, across, rows, columns }) {
-  if (canvas.width !== columns.length) canvas.width = columns.length; // a canvas that is sized is made anew
-  if (canvas.height !== rows.length) canvas.height = rows.length;
-  if (!rows.length || !columns.length) return; // an input without words
-  const context = canvas.getContext("2d", IN_MEMORY);
-  const image = context.createImageData(columns.length, rows.length);
-  const [red, green, blue] = channels(color);
-  const { data } = image;
-  const start = head.index * down * across;
-  let at = 0;
-  for (const row of rows) {
-    for (const column of columns) {
-      data[at++] = red;
-      data[at++] = green;
-      data[at++] = blue;
-      data[at++] = small[start + row * across + column];
-    }
-  }
-  context.putImageData(image, 0, 0);
-}
-
-/** The colour of a head's squares: in the dark, one that is not a pattern's is lighter, or faint squares are not seen. */
-function squareColor({ id, color }) {
-  if (theme() !== "dark" || !(id === "none")) return color;
-  return `#${channels(color).map((value) => Math.round((value + 255) / 2).toString(16)).join("")}`;
-}
-
-/** Have the style sheet draw a line where sentence B begins among queries, downwards, and keys, across. */
-function divide(element, queries, keys) {
-  for (const [name, places] of [["--down", queries], ["--across", keys]]) {
-    const before = segmentsOf(places.map((place) => facts.segments[place])) > 1 ? places.findIndex((place) => facts.segments[place] === 1) : -1;
-    if (before > 0) element.style.setProperty(name, `${(100 * before) / places.length}%`);
-    else element.style.removeProperty(name);
-  }
-}
-
-function paintSquares(canvas, queries, keys, numberOf, color) {
-  const context = canvas.getContext("2d", IN_MEMORY);
-  const image = context.createImageData(keys.length, queries.length);
-  const [red, green, blue] = channels(color);
-  const { data } = image;
-  let at = 0;
-  for (const query of queries) {
-    for (const key of keys) {
-      data[at++] = red;
-      data[at++] = green;
-      data[at++] = blue;
-      data[at++] = 255 * Math.sqrt(numberOf(query, key)); // rounded by the array
-    }
-  }
-  context.putImageData(image, 0, 0);
-}
-
-/** The names of every `step`-th row or column. */
-function sideOf(name, places, step) {
-  const labelled = places.filter((_, at) => at % step === 0 && at <= places.length - Math.min(step, places.length) / 2);
-  return make("div", { class: name, "aria-hidden": "true" }, ...labelled.map((index) => make("bdi", {}, facts.tokens[index])));
+    go(queries.indexOf(at?.query ?? queries[0]) + step[1], keys.indexOf(at?.key ?? keys[0]) + step[0]);
+  };
+  const spot = (name, query, key) => {
+    const [row, column] = [queries.indexOf(query), keys.indexOf(key)];
+    const size = Math.max(cell, 4);
+    const style = { top: `${row * cell}px`, left: `${column * cell}px`, width: `${size}px`, height: `${size}px` };
+    return row >= 0 && column >= 0 && html`<i class=${name} style=${style} />`;
+  };
+  const size = { width: `${across}px`, height: `${down}px`, ...whereSecondBegins(queries, keys) };
+  const gold = goldOutlines(queries, keys, across, down);
+  const style = { "--gold": gold, "--label": `${cell * step}px`, "--cell": `${cell}px` };
+  const name = (index) => html`<bdi>${facts.tokens[index]}</bdi>`;
+  const names = (places) => places.filter((_, place) => place % step === 0).map(name);
+  return html`<figure class="matrix" style=${style}>
+    <figcaption>Head ${head.name}</figcaption>
+    <div class="across" aria-hidden="true" style=${{ maxWidth: `${across}px` }}>${names(keys)}</div>
+    <div class="down" aria-hidden="true" style=${{ maxHeight: `${down}px` }}>${names(queries)}</div>
+    <div class="squares">
+      <${Canvas} tabindex="0" role="img" style=${size} paint=${paint} of=${[numbers, ink, queries.join(), keys.join()]}
+        aria-label="Matrix: Head ${head.name}; arrow keys read it cell by cell, Enter ranks heads by the cell"
+        onPointerMove=${move} onPointerDown=${move}
+        onPointerLeave=${(event) => event.pointerType !== "touch" && point(null)}
+        onBlur=${() => point(null)} onClick=${() => at && ask(at)} onKeyDown=${onKeyDown} />
+      ${at && spot("spot", at.query, at.key)}
+      ${state.link && spot("spot asked", ...state.link.split("-").map(Number))}
+    </div>
+  </figure>`;
 }
 
 const clamped = (value, count) => Math.max(0, Math.min(count - 1, value));
+
+/** Outlines of the cells of gold links, as a picture to lie over squares of this size; `none` where there are none. */
+function goldOutlines(queries, keys, width, height) {
+  const cells = (facts.gold ?? []).map(([query, key]) => [queries.indexOf(query), keys.indexOf(key)]);
+  const shown = cells.filter((cell) => !cell.includes(-1));
+  if (!shown.length) return "none";
+  const canvas = document.createElement("canvas");
+  const context = sized(canvas, width + 4, height + 4); // two pixels around for the lines at its edge
+  const [across, down] = [width / keys.length, height / queries.length];
+  for (const [ink, lineWidth] of [["--ground", 3], ["--warn", 1.5]]) {
+    Object.assign(context, { strokeStyle: color(ink), lineWidth });
+    for (const [row, column] of shown) context.strokeRect(2 + column * across, 2 + row * down, across, down);
+  }
+  return `url(${canvas.toDataURL()})`;
+}
+
+/** Where gold links are, or why there are none; nothing where none were asked for. */
+function goldLine() {
+  if (facts.gold?.length) return "Outlined in orange: gold links. ";
+  const { whyNone } = kindNamed.aligned ?? {};
+  return whyNone ? `No gold links are outlined: ${whyNone}. ` : "";
+}
+
+/** Rank all heads by a link, or none if they are ranked by it already; special tokens link nothing. */
+function ask({ query, key }) {
+  const link = `${query}-${key}`;
+  if (!facts.special[query]) change({ link: state.link === link ? "" : link });
+}
+
+/** All heads by their numbers for the link, and the average head's; without those that the page does not hold. */
+function Question() {
+  const last = useRef(null);
+  const numbers = heads.map((head) => numbersOf(head));
+  if (numbers.includes(undefined)) return last.current;
+  const [query, key] = state.link.split("-").map(Number);
+  const known = heads.filter((_, place) => numbers[place]);
+  const share = (head) => numbers[head.index][query * LENGTH + key];
+  const average = known.reduce((sum, head) => sum + share(head), 0) / known.length;
+  const part = known.length < heads.length ? `, of the ${known.length} heads whose weights are on this page` : "";
+  const ranked = known.sort((a, b) => share(b) - share(a) || a.index - b.index);
+  const names = state.heads.split(",");
+  last.current = html`<div id="question" role="group" aria-label="Heads by a link">
+    <div class="toolbar">
+      <p class="hint" id="ranked-by" aria-live="polite">${called(query)} → ${called(key)}: ranked by
+        ${" "}${facts.titles[reading()]}: average head ${average.toFixed(DIGITS)}${part}</p>
+      <button type="button" id="clear-link" class="plain" onClick=${() => change({ link: "" })}>Clear</button>
+    </div>
+    <${Group} tag="ol" id="ranked">
+      ${ranked.map((head) => html`<li key=${head.name}>
+        <button type="button" value=${head.name} title="${head.name} ${statementOf(head)}"
+          aria-pressed=${names.includes(head.name)}
+          onClick=${(event) => choose(head.name, event.shiftKey || state.several)}>
+          <b>${head.name}</b> ${markOf(head)} ${share(head).toFixed(DIGITS)}</button>
+        <${Bar} share=${share(head)} color=${kindOf(head).color} />
+      </li>`)}
+    <//>
+  </div>`;
+  return last.current;
+}

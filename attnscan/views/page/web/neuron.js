@@ -1,279 +1,149 @@
 // The neuron view: how one head's queries and keys make one query's weights, number by number.
 
-const ROW = 20; // CSS pixels
-let LOGIT_DIGITS;
-
-const neuronView = {
-  at: null, // { row, neuron } that is pointed at
-  peeked: null, // the query under the pointer
-
-  build() {
-    const asked = find("asked");
-    asked.addEventListener("pointerover", (event) => {
-      const chip = event.target.closest("button");
-      if (chip && event.pointerType !== "touch") this.peek(Number(chip.value));
-    });
-    asked.addEventListener("pointerleave", () => this.peek(null));
-    this.paintChoice = segmented("strip", (strip) => change({ strip }));
-    const ask = (button) => change({ token: `q${button.value}` });
-    asked.addEventListener("click", (event) => event.target.closest("button") && ask(event.target.closest("button")));
-    steer(asked, () => [...asked.children].filter((chip) => !chip.hidden), ask);
-    find("key-order").addEventListener("change", (event) => change({ keys: event.target.value }));
-    find("key-names").addEventListener("focusin", (event) =>
-      this.point(Number(event.target.dataset.row), this.at?.neuron ?? 0),
-    );
-    find("key-names").addEventListener("keydown", (event) => this.key(event));
-    for (const id of ["key-strip", "product-strip"]) {
-      for (const kind of ["pointermove", "pointerdown"]) {
-        find(id).addEventListener(kind, (event) =>
-          this.point(Math.floor(event.offsetY / ROW), Math.floor(event.offsetX / this.cell)),
-        );
-      }
-    }
-    for (const id of ["key-names", "logits", "softmax"]) {
-      find(id).addEventListener("pointerover", (event) => {
-        const row = event.target.closest("[data-row]");
-        if (row) this.point(Number(row.dataset.row), this.at?.neuron ?? 0);
-      });
-    }
-  },
-
-  fill() {
-    LOGIT_DIGITS = facts.neuron.error < 0.01 ? 2 : 1;
-    const about = (index) => ({ class: facts.special[index] ? "special" : "", title: tokenName(index) });
-    const chips = facts.tokens.map((token, index) =>
-      make("button", { type: "button", role: "option", value: index, ...about(index) }, make("bdi", {}, token)),
-    );
-    refill(find("asked"), ...chips);
-    find("asked").dir = facts.rightToLeft ? "rtl" : "ltr";
-    this.peeked = null;
-  },
-
-  /** Up and down go over keys, left and right over neurons. */
-  key(event) {
-    const step = STEPS[event.key];
-    if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const names = [...find("key-names").children];
-    const row = Math.min(names.length - 1, Math.max(0, this.at.row + step[1]));
-    this.point(row, Math.min(facts.neuron.size - 1, Math.max(0, this.at.neuron + step[0])));
-    rove(names, names[row]);
-    names[row].focus();
-  },
-
-  /** Show another query for as long as the pointer is on it. */
-  peek(query) {
-    if (query === this.peeked) return;
-    this.peeked = query;
-    if (state.view === "neuron") this.paint();
-  },
-
-  /** The query: the token under the pointer, else the one that is held, else the first word. */
-  query() {
-    const asked = [...facts.tokens.keys()].filter((index) => isAsked(index, "q"));
-    const first = asked.find((index) => !facts.special[index]) ?? asked[0];
-    return this.peeked ?? (asked.includes(heldToken()?.index) ? heldToken().index : first);
-  },
-
-  async paint() {
-    const [head, input] = [chosenHeads()[0], inputs];
-    const [neurons, weights, mask] = await Promise.all([neuronsOf(head), weightsOf(head), maskOf(head.layer)]);
-    if (chosenHeads()[0] !== head || input !== inputs || state.view !== "neuron") return; // another one was chosen meanwhile
-    find("neurons").hidden = find("story").hidden = !neurons;
-    notice("neuron-notice", neurons ? "" : `No neurons to show for head ${head.name}: ${facts.neuron.whyNone}.`);
-    if (!neurons) return;
-    const query = this.query();
-    find("key-order").value = state.keys;
-    find("strip").querySelector("[value='q']").hidden = SOURCE > 0;
-    this.paintChoice(narrow() || state.strip === "q" ? state.strip : "k");
-    find("sheet").dataset.strip = state.strip;
-    const chips = [...find("asked").children];
-    for (const [index, chip] of chips.entries()) {
-      chip.hidden = !isAsked(index, "q");
-      setAttribute(chip, "aria-selected", String(index === query));
-    }
-    rove(chips.filter((chip) => !chip.hidden), chips[query]);
-    this.sheet = sheetOf(head, query, neurons, weights, mask);
-    this.at = null;
-    this.tell();
-    this.paintStrips();
-    this.paintRows();
-    if (printing) this.paintPaper();
-    this.point(this.sheet.rows.indexOf(strongest(this.sheet.rows)), largest(strongest(this.sheet.rows).products));
-  },
-
-  tell() {
-    const { head, query, rows, scaling } = this.sheet;
-    const top = strongest(rows);
-    find("story").replaceChildren(
-      "In head ",
-      make("b", {}, head.name),
-      " the query ",
-      make("b", {}, ...named(query)),
-      state.pairs === "all" ? " looks most at " : " looks, of these keys, most at ",
-      make("b", {}, ...named(top.key)),
-      ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
-      `each times the query's neuron above it (q × k), their sum times ${Number(scaling.toPrecision(3))} (q·k), and what the softmax over all keys makes of it (weight).`,
-    );
-  },
-
-  paintStrips() {
-    const { rows, q, size, largest: most } = this.sheet;
-    const room = find("neurons").clientWidth - (narrow() ? 196 : 370); // for the names and the two columns of numbers
-    this.cell = Math.max(1, Math.min(10, Math.floor(room / (narrow() ? 1 : 2) / size)));
-    const width = size * this.cell;
-    paintStrip(sized(find("query-strip"), width, ROW), [q], most.q, this.cell);
-    paintStrip(
-      sized(find("key-strip"), width, rows.length * ROW),
-      rows.map((row) => (state.strip === "q" ? row.q : row.k)),
-      most[state.strip === "q" ? "q" : "k"],
-      this.cell,
-    );
-    paintStrip(
-      sized(find("product-strip"), width, rows.length * ROW),
-      rows.map((row) => row.products),
-      most.product,
-      this.cell,
-    );
-    find("query-name").replaceChildren(make("bdi", {}, facts.tokens[this.sheet.query]));
-    find("query-scale").textContent = `q, full colour ±${most.q.toFixed(1)}`;
-    find("left-name").textContent = state.strip === "q" ? "q of each" : "k";
-    find("key-scale").textContent = `±${most[state.strip === "q" ? "q" : "k"].toFixed(1)}`;
-    find("product-scale").textContent = `±${most.product.toFixed(2)}`;
-    find("key-strip").setAttribute("aria-label", `${size} neurons of ${rows.length} keys; the list of keys reads them`);
-    find("product-strip").setAttribute(
-      "aria-label",
-      `${size} products for each of ${rows.length} keys; the list of keys reads them`,
-    );
-  },
-
-  paintRows() {
-    const { rows } = this.sheet;
-    const high = Math.max(...rows.map((row) => Math.abs(row.logit)).filter(Number.isFinite), 1e-9);
-    const names = rows.map((row, index) =>
-      make(
-        "button",
-        {
-          type: "button",
-          role: "option",
-          "data-row": index,
-          "aria-label": `${facts.tokens[row.key]} (${placeOf(row.key)}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
-          title: `${facts.tokens[row.key]} · ${tokenName(row.key)}`,
-          class: facts.special[row.key] ? "special" : "",
-        },
-        make("bdi", {}, facts.tokens[row.key]),
-      ),
-    );
-    refill(find("key-names"), ...names);
-    rove(names, names[0]);
-    find("logits").replaceChildren(
-      ...rows.map((row, index) => numberRow(index, signed(row.logit, LOGIT_DIGITS), row.logit / high)),
-    );
-    find("softmax").replaceChildren(
-      ...rows.map((row, index) => numberRow(index, row.weight.toFixed(DIGITS), row.weight)),
-    );
-  },
-
-  /** On paper, a table: its rows are not cut by a page's end, and each page begins with the headings and the query. */
-  paintPaper() {
-    const { query, rows, size } = this.sheet;
-    const width = size * this.cell;
-    const part = (id, row) => {
-      const strip = find(id);
-      const scale = strip.width / Number.parseFloat(strip.style.width);
-      const canvas = make("canvas", { width: strip.width, height: Math.round(ROW * scale) });
-      canvas.getContext("2d").drawImage(strip, 0, Math.round(-row * ROW * scale));
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${ROW}px`;
-      return canvas;
-    };
-    const line = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, ...[cell].flat())));
-    const headings = [...document.querySelectorAll("#sheet .heading")].map((heading) => heading.textContent);
-    const asking = [make("bdi", {}, facts.tokens[query]), part("query-strip", 0), find("query-scale").textContent];
-    const body = rows.map(({ key }, row) =>
-      line("td", [
-        make("bdi", {}, facts.tokens[key]),
-        part("key-strip", row),
-        part("product-strip", row),
-        ...["logits", "softmax"].map((id) => make("div", { class: "numbers" }, find(id).children[row].cloneNode(true))),
-      ]),
-    );
-    find("neuron-paper").replaceChildren(
-      make("thead", {}, line("th", headings), line("th", asking)),
-      make("tbody", {}, ...body),
-    );
-  },
-
-  /** Mark a row and a neuron, and read out their numbers. */
-  point(row, neuron) {
-    const { rows, q, size, scaling } = this.sheet;
-    if (!rows[row] || neuron < 0 || neuron >= size) return;
-    this.at = { row, neuron };
-    const { key, k, products } = rows[row];
-    find("neuron-reading").replaceChildren(
-      `Neuron ${neuron}: q ${signed(q[neuron], 2)} × k of `,
-      ...named(key),
-      ` ${signed(k[neuron], 2)} × ${Number(scaling.toPrecision(3))} = ${signed(products[neuron], 3)}`,
-    );
-    for (const mark of document.querySelectorAll("#sheet .mark-row")) mark.style.top = `${row * ROW}px`;
-    for (const mark of document.querySelectorAll("#sheet .mark-neuron")) {
-      mark.style.left = `${neuron * this.cell}px`;
-      mark.style.width = `${this.cell}px`;
-    }
-    for (const [index, name] of [...find("key-names").children].entries())
-      name.setAttribute("aria-selected", String(index === row));
-  },
-};
-views.neuron = neuronView;
-
-/** Every number of the view: for each key its neurons, its products with the query's, their sum, its weight. */
-function sheetOf(head, query, neurons, weights, mask) {
-  const size = facts.neuron.size;
-  const scaling = facts.neuron.scaling[head.layer];
+function neuronView() {
+  const head = chosenHeads()[0];
+  const [neurons, weights, mask] = [neuronsOf(head), numbersOf(head, "weight"), maskOf(head)];
+  if ([neurons, weights, mask].includes(undefined)) return undefined;
+  if (!neurons) {
+    const why = `No neurons to show for head ${head.name}: ${facts.neuron.whyNone}.`;
+    return html`<p class="notice" id="neuron-notice">${why}</p>`;
+  }
+  const [query, size] = [shownQuery(), facts.neuron.size];
+  const scaling = facts.neuron.scaling[Math.floor(head.index / HEADS)];
   const q = neurons.query.subarray(query * size, (query + 1) * size);
-  const asked = [...facts.tokens.keys()].filter((index) => isAsked(index, "k"));
-  const rows = asked.map((key) => {
+  const rows = rowsOf(query, q, scaling, { neurons, weights, mask });
+  const [largestK, largestProduct] = [peak(neurons.key), Math.max(...rows.map(({ products }) => peak(products)))];
+  const top = rows.reduce((best, row) => (row.weight > best.weight ? row : best));
+  const at = pointed?.neuron === undefined ? { key: top.key, neuron: largestOf(top.products) } : pointed;
+  const sheet = { head, query, q, rows, at, most: { q: peak(neurons.query), k: largestK, product: largestProduct } };
+  const factor = Number(scaling.toPrecision(3));
+  return html`
+    <p class="hint" id="story">
+      In head <b>${head.name}</b> the query <b>${named(query)}</b>${" "}
+      ${state.pairs === "all" ? "looks most at" : "looks, of these keys, most at"} <b>${named(top.key)}</b>${" "}
+      (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), each times the${" "}
+      query's neuron above it (q × k), their sum times ${factor} (q·k), and the softmax over all keys (weight).
+    </p>
+    <div class="toolbar">
+      <${Select} name="keys" title="Keys" options=${[["place", "in the order of the text"], ["weight", "by weight"]]} />
+      <${Switch} name="strip" title="Neurons" choices=${SOURCE ? STRIPS.slice(0, 2) : STRIPS} />
+      <span class="field scale"><i class="below" /> below zero <i class="above" /> above zero</span>
+    </div>
+    <p class="hint" id="neuron-reading" aria-live="polite">${neuronLine(sheet, factor)}</p>
+    <${QueryChips} query=${query} />
+    <${NeuronSheet} ...${sheet} />`;
+}
+
+const STRIPS = [["product", "q × k", ""], ["k", "k", "The tokens as keys"], ["q", "q", "The tokens as queries"]];
+
+/** The query: the token under the pointer, else the one that is held, else the first word. */
+function shownQuery() {
+  const asked = tokensOn("q");
+  const wanted = pointed?.peek ?? (state.token ? Number(state.token.slice(1)) : -1);
+  return asked.includes(wanted) ? wanted : (asked.find((index) => !facts.special[index]) ?? asked[0]);
+}
+
+/** Every number of the view: for each key its neurons, their products with the query's, the sum, and the weight. */
+function rowsOf(query, q, scaling, { neurons, weights, mask }) {
+  const size = facts.neuron.size;
+  const rows = tokensOn("k").map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
-    const seen = !mask || mask[cellPlace(query, key)] === 1;
-    return {
-      key,
-      k,
-      q: neurons.query.subarray(key * size, (key + 1) * size),
-      products,
-      logit: seen ? products.reduce((sum, value) => sum + value, 0) : NaN,
-      weight: weights[query * LENGTH + key],
-    };
+    const isSeen = !mask || mask[(query - SOURCE) * (SOURCE || LENGTH) + key] === 1;
+    const logit = isSeen ? products.reduce((sum, value) => sum + value, 0) : NaN;
+    const asQuery = neurons.query.subarray(key * size, (key + 1) * size);
+    return { key, k, asQuery, products, logit, weight: weights[query * LENGTH + key] };
   });
-  if (state.keys === "weight") rows.sort((a, b) => b.weight - a.weight || a.key - b.key);
-  const most = {
-    q: peak(neurons.query),
-    k: peak(neurons.key),
-    product: Math.max(...rows.map((row) => peak(row.products))),
-  };
-  return { head, query, q, rows, size, scaling, largest: most };
+  return state.keys === "weight" ? rows.sort((a, b) => b.weight - a.weight || a.key - b.key) : rows;
 }
 
 const peak = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
-const strongest = (rows) => rows.reduce((best, row) => (row.weight > best.weight ? row : best));
-const largest = (values) =>
-  values.reduce((best, value, index) => (Math.abs(value) > Math.abs(values[best]) ? index : best), 0);
+const largestOf = (values) => Math.max(0, values.findIndex((value) => Math.abs(value) === peak(values)));
 
-function numberRow(index, text, share) {
-  const bar = make("i", { class: share < 0 ? "bar negative" : "bar" });
-  bar.style.setProperty("--share", Number.isNaN(share) ? 0 : Math.abs(share));
-  return make("div", { "data-row": index }, make("span", {}, text), bar);
+/** One neuron's product, read out. */
+function neuronLine({ q, rows, at }, factor) {
+  const { key, k, products } = rows.find((row) => row.key === at.key) ?? rows[0];
+  const [ofQuery, ofKey] = [q, k].map((values) => signed(values[at.neuron], 2));
+  const product = signed(products[at.neuron], 3);
+  return html`Neuron ${at.neuron}: q ${ofQuery} × k of ${named(key)} ${ofKey} × ${factor} = ${product}`;
 }
 
-/** Rows of cells, one colour for numbers above zero and one for those below, the deeper the larger. */
-function paintStrip(context, rows, most, cell) {
-  const [above, below] = [color("--above"), color("--below")];
-  const gap = cell > 4 ? 1 : 0;
-  for (const [y, values] of rows.entries()) {
-    for (let x = 0; x < values.length; x++) {
-      context.globalAlpha = Math.sqrt(Math.abs(values[x]) / most);
-      context.fillStyle = values[x] < 0 ? below : above;
-      context.fillRect(x * cell, y * ROW + 1, cell - gap, ROW - 2);
-    }
-  }
+/** The tokens to ask from: pointed at, a token is the query for as long; clicked, it is held. */
+function QueryChips({ query }) {
+  const peek = ({ target, pointerType }) => {
+    const chip = target.closest("button");
+    if (chip && pointerType !== "touch") point({ peek: Number(chip.value) });
+  };
+  const hold = (button) => change({ token: `q${button.value}` });
+  return html`<div class="field asked"><span class="name" id="asked-name">Query</span>
+    <${Group} id="asked" class="chips" role="listbox" aria-labelledby="asked-name" dir=${direction()}
+      onMove=${hold} onPointerOver=${peek} onPointerLeave=${() => point(null)}>
+      ${tokensOn("q").map((index) => html`<button key=${index} type="button" role="option" value=${index}
+        class=${facts.special[index] ? "special" : ""} aria-selected=${index === query} title=${tokenName(index)}
+        onClick=${(event) => hold(event.currentTarget)}><bdi>${facts.tokens[index]}</bdi></button>`)}
+    <//>
+  </div>`;
+}
+
+/** The sheet: a table, whose rows no page's end cuts on paper, and whose head stays above them. */
+function NeuronSheet({ query, q, rows, at, most }) {
+  const largest = Math.max(...rows.map(({ logit }) => Math.abs(logit)).filter(Number.isFinite), 1e-9);
+  const [left, title, side] = state.strip === "q" ? ["asQuery", "q of each", "q"] : ["k", "k", "k"];
+  const move = (event) => {
+    const step = STEPS[event.key];
+    if (!step || hasModifier(event)) return;
+    event.preventDefault();
+    const row = clamped(rows.findIndex(({ key }) => key === at.key) + step[1], rows.length);
+    point({ key: rows[row].key, neuron: clamped(at.neuron + step[0], q.length) });
+    event.currentTarget.querySelector(`[value="${rows[row].key}"]`).focus();
+  };
+  const strip = (values, scale, key) => {
+    const inks = [color("--above"), color("--below")];
+    const number = (_, neuron) => values[neuron] / scale;
+    const paint = (canvas) => paintSquares(canvas, [0], [...values.keys()], number, ...inks);
+    const go = ({ offsetX, target }) => {
+      point({ key, neuron: clamped(Math.floor((offsetX / target.clientWidth) * q.length), q.length) });
+    };
+    const style = { left: `${(100 * at.neuron) / q.length}%`, width: `${100 / q.length}%` };
+    return html`<div class="strip">
+      <${Canvas} aria-hidden="true" paint=${paint} of=${[values.join(), scale, theme()]}
+        onPointerMove=${go} onPointerDown=${go} />
+      ${(key === at.key || key === query) && html`<i style=${style} />`}
+    </div>`;
+  };
+  const number = (text, share) => html`<td class="number">${text}
+    <${Bar} share=${Math.abs(share) || 0} color=${share < 0 ? "var(--below)" : "var(--above)"} /></td>`;
+  const line = (row) => {
+    const { key } = row;
+    const name = facts.tokens[key];
+    const [logit, weight] = [signed(row.logit, facts.neuron.digits), row.weight.toFixed(DIGITS)];
+    return html`<tr key=${key} class=${key === at.key ? "chosen" : ""}>
+      <th scope="row"><button type="button" value=${key} class=${facts.special[key] ? "special" : ""}
+        tabindex=${key === at.key ? 0 : -1} title="${name} · ${tokenName(key)}"
+        aria-label="${name} (${placeOf(key)}), q·k ${logit}, weight ${weight}"
+        onFocus=${() => key !== at.key && point({ key, neuron: at.neuron })}><bdi>${name}</bdi></button></th>
+      <td class="of-k">${strip(row[left], most[side], key)}</td>
+      <td class="of-product">${strip(row.products, most.product, key)}</td>
+      ${number(logit, row.logit / largest)}${number(weight, row.weight)}
+    </tr>`;
+  };
+  return html`<table id="sheet" data-strip=${state.strip} onKeyDown=${move}>
+    <thead>
+      <tr>
+        <th>key</th>
+        <th class="of-k">${title} <small>±${most[side].toFixed(1)}</small></th>
+        <th class="of-product">q × k <small>±${most.product.toFixed(2)}</small></th>
+        <th class="number">q·k</th>
+        <th class="number">weight</th>
+      </tr>
+      <tr>
+        <td id="query-name"><bdi>${facts.tokens[query]}</bdi></td>
+        <td id="query-strip">${strip(q, most.q, query)}</td>
+        <td class="note">q, full colour ±${most.q.toFixed(1)}</td><td /><td />
+      </tr>
+    </thead>
+    <tbody id="key-names">
+      ${rows.map(line)}
+    </tbody>
+  </table>`;
 }

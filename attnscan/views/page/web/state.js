@@ -1,89 +1,118 @@
-// What is shown, kept in the page's address, so that a view can be linked, found again and gone back to.
+// What is shown: one object, kept in the page's address, so that a view can be linked, found again and gone back to.
 
-/**
- * By name, each once its own file has put it here. `build` is called once, `renew` after it and whenever the heads are
- * others, `fill` whenever the input is another one.
- */
-const views = {};
-
-/** Called whenever what is shown has changed. */
-const onShow = [];
-
-/** Called before the address is read, with what it says: what it says of heads may be of others than those that are there. */
-const beforeAddress = [];
-
-const usualReading = () => ({ by: ofCarried(facts.usual) ? "carried" : "weight", special: amongWords(facts.usual) ? "out" : "in" });
-const usual = {
+/** What is shown unless something else is chosen. */
+const usual = () => ({
+  input: inputs[0].key, // which kind of attention, or sentence of a treebank
   view: "model",
-  ...usualReading(), // by: where heads look, or what they carry; special: special tokens as keys, or removed
+  by: ofCarried(facts.usual) ? "carried" : "weight", // where heads look, or what they carry
+  special: amongWords(facts.usual) ? "out" : "in", // special tokens as keys, or removed
   order: "place",
-  shape: "squares", // what thumbnails are drawn as: squares or lines
   only: "", // the one pattern or habit whose heads stand out
   heads: facts.best,
   several: "", // yes: a click on a head adds it, or takes it away
   token: "", // q5 or k5: the query or key that is held
+  link: "", // 3-5: heads are ranked by the link from token 3 to token 5
   pairs: "all",
   from: "0.02",
-  layout: facts.rightToLeft ? "horizontal" : "vertical",
   keys: "place",
   strip: "product", // of the neuron view in a narrow window: product, k or q
   sort: "",
   theme: "",
-};
+  ...(live && usualQuestion()),
+});
+
+const isPlace = (text) => /^\d+$/.test(text) && Number(text) < LENGTH;
+
 const allowed = {
-  view: (text) => Object.hasOwn(views, text),
-  by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
-  special: (text) => ["in", "out"].includes(text) && (!OF_PAIRS || text === usualReading().special),
-  order: (text) => text === "place" || scored.includes(text),
-  shape: (text) => ["squares", "lines"].includes(text),
-  only: (text) => text === "" || text in kindNamed,
-  heads: (text) => text.split(",").every((name) => headNamed.has(name)),
+  input: (text) => inputs.some(({ key }) => key === text),
+  view: (text) => viewNames().includes(text),
+  by: (text) => ["weight", "carried"].includes(text) && !(text in facts.whyNot),
+  special: (text) => ["in", "out"].includes(text) && !(text in facts.whyNot),
+  order: (text) => text === "place" || patterns.some(({ id }) => id === text),
+  only: (text) => text === "" || Object.hasOwn(kindNamed, text),
+  heads: (text) => text.split(",").every((name) => Object.hasOwn(headNamed, name)),
   several: (text) => ["", "yes"].includes(text),
-  token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
-  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && !SOURCE && segmentsOf(facts.segments) > 1),
+  token: (text) => text === "" || (/^[qk]/.test(text) && isPlace(text.slice(1))),
+  link: (text) => text === "" || (/^\d+-\d+$/.test(text) && text.split("-").every(isPlace)),
+  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && hasTwoSentences()),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
-  layout: (text) => ["vertical", "horizontal"].includes(text),
-  strip: (text) => ["product", "k", "q"].includes(text) && !(SOURCE && text === "q"), // a source asks nothing
   keys: (text) => ["place", "weight"].includes(text),
-  sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
+  strip: (text) => ["product", "k", "q"].includes(text) && !(SOURCE && text === "q"), // a source asks nothing
+  sort: (text) => text === "" || (/^[+-]/.test(text) && columnsShown().includes(text.slice(1))),
   theme: (text) => ["", "light", "dark"].includes(text),
+  ...(live && allowedInQuestions()),
 };
 
-let state = { ...usual };
+let state = {};
+let pointed = null; // what the pointer is at: { side, index } a token, { query, key, head } a cell or line
 
-/** The name of the reading that the two switches choose. */
-const reading = () => (state.special === "in" ? state.by : { weight: "words", carried: "carried-words" }[state.by]);
+/** The state with what makes no sense for this input as it usually is. */
+function sensible(wanted) {
+  const known = Object.entries(usual()).map(([name, value]) => {
+    return [name, Object.hasOwn(wanted, name) && allowed[name](wanted[name]) ? wanted[name] : value];
+  });
+  return Object.fromEntries(known);
+}
 
-/** Take over what the address says, as far as it makes sense for this page. */
+/** Take over what the address says; a head's letter tells its kind of attention. */
 async function readAddress() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  for (const prepare of beforeAddress) await prepare(given);
-  const known = Object.keys(usual).filter((name) => name in given && allowed[name](given[name]));
-  state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
+  const letter = given.heads?.replace(/[\d-].*/, "");
+  const key = given.input ?? inputs.find((each) => each.letter === letter)?.key;
+  await loadInput(allowed.input(key) ? key : inputs[0].key, { ...usual(), ...given });
+  state = sensible({ ...given, input: facts.key });
 }
 
 function address(of = state) {
-  const said = new URLSearchParams();
-  for (const [name, value] of Object.entries(of)) if (value !== usual[name]) said.set(name, value);
-  return `#${said.toString().replaceAll("%2C", ",")}`;
+  const usually = usual();
+  const entries = Object.entries(of).filter(([name, value]) => value !== usually[name]);
+  return `#${new URLSearchParams(entries).toString().replaceAll("%2C", ",")}`;
 }
 
-/** Change what is shown. Another view or head is a step that the browser can go back from. */
+/** Change what is shown; resolves when it is there. Another view, head or input is a step to go back from. */
 function change(changes) {
   const before = state;
   state = { ...state, ...changes };
-  const step = ["view", "heads", "attention"].some((name) => before[name] !== state[name]);
+  const isStep = ["view", "heads", "input"].some((name) => before[name] !== state[name]);
   try {
-    history[step ? "pushState" : "replaceState"](null, "", address());
+    history[isStep ? "pushState" : "replaceState"](null, "", address());
   } catch {
     // a page inside another one has no address to keep it in
   }
-  return show();
+  draw();
+  return new Promise((done) => (waiting ? whenIdle.push(done) : done()));
 }
 
-const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));
+/** Put the input of a name in the place of the one that is shown; a live page asks its server. */
+let loadInput = async (key) => {
+  const place = inputs.findIndex((each) => each.key === key);
+  if (inputs[place] !== facts) await take(inputs[place], textsOfFile(place));
+};
 
-/** The token that is held, as { side: "q" or "k", index }; null if none is. */
-function heldToken() {
-  return state.token ? { side: state.token[0], index: Number(state.token.slice(1)) } : null;
+async function chooseInput(key) {
+  await loadInput(key, { ...state, input: key });
+  return change(sensible({ ...state, input: facts.key, token: "", link: "" }));
+}
+
+const chosenHeads = () => state.heads.split(",").map((name) => headNamed[name]);
+
+/** Show what is pointed at, or with null nothing. */
+function point(at) {
+  if (JSON.stringify(at) === JSON.stringify(pointed)) return;
+  pointed = at;
+  draw();
+}
+
+const hasTwoSentences = () => !SOURCE && new Set(facts.segments).size > 1;
+
+/** Whether the sentences that are chosen have a token as query, side `q`, or as key, side `k`. */
+function isAsked(index, side) {
+  if (SOURCE) return index >= SOURCE === (side === "q"); // the target's tokens look at the source's
+  return state.pairs === "all" || facts.segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
+}
+
+/** The tokens that are shown on a side. */
+function tokensOn(side) {
+  const all = [...facts.tokens.keys()].filter((index) => isAsked(index, side));
+  return amongWords(reading()) && state.view !== "neuron" ? all.filter((index) => !facts.special[index]) : all;
 }

@@ -1,120 +1,80 @@
 // The table: every head with its labels and scores, to sort, to filter, and to save as CSV.
 
-const TEXTS = ["label", "among_words"];
-let shownColumns;
+const TEXTS = ["head", "label", "among_words"];
+const HEADINGS = { label_stays: "label stays", among_words: "among words", average: "average head" };
 
-/** Which columns are shown: not 95 % intervals, which stand in the CSV and beside a head's scores. */
+/** Which columns are shown: not the ends of intervals, which stand in the CSV and on a head's card. */
 function columnsShown() {
-  const bounds = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
-  return ["head", ...facts.columns.slice(NAMES).filter((name) => !bounds.includes(name))];
+  const bounds = patterns.flatMap(({ id }) => [`${id}_low`, `${id}_high`]);
+  return ["head", ...facts.columns.slice(column.name + 1).filter((name) => !bounds.includes(name))];
 }
 
-const headings = { label_stays: "label stays", among_words: "among words", average: "average head" };
+/** The heads that are shown, in the order that they are shown in. */
+function rowsShown() {
+  const rows = heads.filter((head) => !state.only || isOf(head, state.only));
+  if (!state.sort) return rows;
+  const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
+  if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
+  const value = (head) => (TEXTS.includes(name) ? cellOf(head, name) : Number(cellOf(head, name)));
+  const isEmpty = (head) => cellOf(head, name) === "" && !TEXTS.includes(name);
+  const compare = (a, b) => (value(a) < value(b) ? -way : value(a) > value(b) ? way : 0);
+  return rows.sort((a, b) => isEmpty(a) - isEmpty(b) || compare(a, b) || a.index - b.index);
+}
 
-const tableView = {
-  build() {
-    find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
-    find("scores").tBodies[0].addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (button) openHead(button.value, event);
-    });
-    steer(find("scores"), () => [...find("scores").tBodies[0].querySelectorAll("button")]);
-    find("only").addEventListener("change", (event) => change({ only: event.target.value }));
-    find("save").addEventListener("click", () => this.save());
-  },
+/** First by falling numbers or rising names, then the other way round, then as it was. */
+function sortBy(name) {
+  const [first, then] = TEXTS.includes(name) ? ["+", "-"] : ["-", "+"];
+  change({ sort: { [first + name]: then + name, [then + name]: "" }[state.sort] ?? first + name });
+}
 
-  renew() {
-    shownColumns = columnsShown();
-    const cells = shownColumns.map((name) => {
-      const button = make("button", { type: "button", value: name }, headings[name] || name);
-      return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
-    });
-    find("scores").tHead.replaceChildren(make("tr", {}, ...cells));
-  },
-
-  /** First by falling numbers or rising names, then the other way round, then as it was. */
-  sortBy(name) {
-    const usual = TEXTS.includes(name) || name === "head" ? "+" : "-";
-    const other = usual === "+" ? "-" : "+";
-    const next = { [usual + name]: other + name, [other + name]: "" };
-    change({ sort: state.sort in next ? next[state.sort] : usual + name });
-  },
-
-  /** What the table shows in a column of a head's line: its name, or what the CSV has there. */
-  cell(head, name) {
-    return name === "head" ? head.name : cellOf(head, name);
-  },
-
-  /** The heads that are shown, in the order that they are shown in. */
-  rows() {
-    const rows = heads.filter((head) => !state.only || isOf(head, state.only));
-    if (!state.sort) return rows;
-    const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
-    if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
-    if (TEXTS.includes(name))
-      return rows.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
-    const value = (head) => (this.cell(head, name) === "" ? NaN : Number(this.cell(head, name)));
-    return rows.sort((a, b) => emptyLast(value(a), value(b)) || way * (value(a) - value(b)) || a.index - b.index);
-  },
-
-  paint() {
-    const kindsOfHeads = kindsShown().map(({ id, words }) => make("option", { value: id }, words));
-    find("only").replaceChildren(find("only").options[0], ...kindsOfHeads);
-    find("only").value = state.only;
-    for (const heading of find("scores").tHead.rows[0].cells) {
-      const sorted = state.sort.slice(1) === heading.firstChild.value ? state.sort[0] : "";
-      heading.setAttribute("aria-sort", { "+": "ascending", "-": "descending", "": "none" }[sorted]);
-    }
-    const rows = this.rows();
-    refill(find("scores").tBodies[0], ...rows.map((head) => this.line(head)));
-    const buttons = [...find("scores").tBodies[0].querySelectorAll("button")];
-    if (buttons.length) rove(buttons, buttons.find((button) => button === document.activeElement));
-    find("count").textContent =
-      rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
-    find("save").disabled = rows.length === 0;
-  },
-
-  line(head) {
-    const opener = make("button", { type: "button", value: head.name, title: `Look at head ${head.name}` }, head.name);
-    const cells = shownColumns
-      .slice(1)
-      .map((name) =>
-        TEXTS.includes(name) ? labelCell(head, name) : numberCell(this.cell(head, name), pattern[name], head),
-      );
-    return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
-  },
-
-  /** Save the heads that are shown, with the columns of the page's reading: of one input, those of `attnscan classify --csv`. */
-  save() {
-    const isOfCsv = (_, place) => facts.columns[place] !== "output"; // which pages alone tell
-    const lines = [facts.columns, ...this.rows().map(rowOf)];
-    const text = lines.map((line) => line.filter(isOfCsv).map(quoted).join(",") + "\n").join("");
-    saveAs("heads.csv", text, "text/csv");
-  },
-};
-views.table = tableView;
-
-const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));
-const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+function tableView() {
+  const rows = rowsShown();
+  const count = rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
+  const kinds = [["", "all heads"], ...kindsShown().map(({ id, words }) => [id, words])];
+  const heading = (name) => {
+    const order = { [`+${name}`]: "ascending", [`-${name}`]: "descending" }[state.sort] ?? "none";
+    return html`<th scope="col" class=${TEXTS.includes(name) ? "" : "number"} aria-sort=${order}>
+      <button type="button" value=${name} onClick=${() => sortBy(name)}>${HEADINGS[name] ?? name}</button></th>`;
+  };
+  const line = (head) => html`<tr key=${head.name}>
+    <th scope="row"><button type="button" value=${head.name} title="Look at head ${head.name}"
+      onClick=${(event) => openHead(head.name, event)}>${head.name}</button></th>
+    ${columnsShown().slice(1).map((name) => (TEXTS.includes(name) ? labelCell(head, name) : numberCell(head, name)))}
+  </tr>`;
+  return html`
+    <div class="toolbar">
+      <${Select} name="only" title="What they do" options=${kinds} />
+      <span class="count" id="count" aria-live="polite">${count}</span>
+      <button type="button" id="save" class="plain" disabled=${!rows.length} onClick=${saveTable}>Save CSV</button>
+    </div>
+    <div class="scroll" tabindex="0" role="region" aria-label="All heads">
+      <table id="scores">
+        <thead><tr>${columnsShown().map(heading)}</tr></thead>
+        <${Group} tag="tbody">${rows.map(line)}<//>
+      </table>
+    </div>`;
+}
 
 function labelCell(head, name) {
   const kind = kindNamed[cellOf(head, name)];
-  if (!kind) return make("td", { class: "none" }, kinds.none.words);
-  const unsure = name === "label" && isUnsure(head) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
-  const swatch = make("i", { class: "swatch" });
-  swatch.style.setProperty("--color", kind.color);
-  return make("td", {}, swatch, kind.words, ...unsure);
+  if (!kind) return html`<td class="none">${kindNamed.none.words}</td>`;
+  const doubt = name === "label" && isUnsure(head) && html`<b title=${facts.whyUnsure}>?</b>`;
+  return html`<td><${Swatch} color=${kind.color} />${kind.words}${doubt}</td>`;
 }
 
 /** A number with two decimals, in full under the pointer; a pattern's score on a tint, if above chance. */
-function numberCell(text, of, head) {
+function numberCell(head, name) {
+  const [text, kind] = [cellOf(head, name), patterns.find(({ id }) => id === name)];
   const isFraction = text.includes(".");
-  const about = { class: of ? "number score" : "number", title: isFraction && text };
-  const cell = make("td", about, isFraction ? Number(text).toFixed(2) : text);
-  if (of) {
-    cell.style.setProperty("--color", of.color);
-    cell.style.setProperty("--share", aboveChance(head, of.id));
-  }
-  return cell;
+  const tint = kind && { "--color": kind.color, "--share": aboveChance(head, kind) };
+  return html`<td class=${kind ? "number score" : "number"} title=${isFraction ? text : null} style=${tint}>
+    ${isFraction ? Number(text).toFixed(2) : text}</td>`;
+}
+
+/** Save the heads that are shown, with the columns of the page's reading: of one input, those of `classify --csv`. */
+function saveTable() {
+  const columns = facts.columns.filter((name) => name !== "output"); // which pages alone tell
+  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const lines = [columns, ...rowsShown().map((head) => columns.map((name) => cellOf(head, name)))];
+  saveAs("heads.csv", lines.map((line) => `${line.map(quoted).join(",")}\n`).join(""), "text/csv");
 }

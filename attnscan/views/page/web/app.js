@@ -1,0 +1,143 @@
+// Puts the views together: header, tabs, theme, printing, and what to draw when something changed.
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+
+const theme = () => (printing ? "light" : state.theme || (dark.matches ? "dark" : "light"));
+
+const VIEWS = { model: modelView, head: headView, neuron: neuronView, table: tableView };
+const viewNames = () => Object.keys(VIEWS).filter((name) => name !== "neuron" || facts.neuron?.size);
+
+const READINGS = {
+  by: [
+    ["weight", "looks", "Attention weights"],
+    ["carried", "carries", "What heads carry: attention weight times the norm of the value"],
+  ],
+  special: [
+    ["in", "in", "Special tokens are keys, as in the model"],
+    ["out", "out", "Special tokens are removed, and each row is renormalised over words"],
+  ],
+};
+const KINDS = {
+  encoder: "From words of the source to each other",
+  decoder: "From words of the target to those before them",
+  cross: "From words of the target to those of the source",
+};
+const DIRECTIONS = { all: "all", aa: "A → A", ab: "A → B", ba: "B → A", bb: "B → B" };
+
+/** Draw what the state says; the page is marked as settled once all of it is there. */
+function draw() {
+  const root = document.documentElement;
+  Object.assign(root.dataset, { settled: "no", theme: theme(), view: state.view });
+  render(html`<${App} />`, find("app"));
+  paintCounts();
+  if (live) follow();
+  if (waiting) return;
+  root.dataset.settled = "yes";
+  for (const done of whenIdle.splice(0)) done();
+}
+
+function App() {
+  const isBeside = ["head", "neuron"].includes(state.view);
+  const other = theme() === "dark" ? "light" : "dark";
+  const size = SOURCE ? `${SOURCE} source and ${LENGTH - SOURCE} target tokens` : facts.subtitle;
+  const panel = html`<section id=${state.view} key=${state.view} role="tabpanel" aria-labelledby="tab-${state.view}">
+    <${View} of=${VIEWS[state.view]} />
+  </section>`;
+  return html`
+    <header>
+      <button type="button" id="skip" onClick=${skip}>Skip to the heads</button>
+      <div class="title">
+        <h1>${facts.title}</h1>
+        <p class="facts">
+          <span id="grid">${LAYERS} layers × ${HEADS} heads</span> · <span id="size">${size}</span> · ${facts.device}
+        </p>
+        <button type="button" id="theme" class="plain" aria-label="Change to the ${other} theme"
+          onClick=${() => change({ theme: other })}>
+          ${other[0].toUpperCase() + other.slice(1)}</button>
+      </div>
+      ${live ? html`<${Asked} />` : html`<${Sentences} />`}
+      <h2 id="summary">${table.readings[reading()].summary}</h2>
+      <div class="views">
+        <${Group} id="tabs" role="tablist" aria-label="Views" onMove=${(tab) => tab.click()}>
+          ${viewNames().map((name) => html`<button type="button" role="tab" id="tab-${name}" value=${name}
+            aria-controls=${name} aria-selected=${state.view === name} onClick=${() => change({ view: name })}>
+            ${name[0].toUpperCase() + name.slice(1)}</button>`)}
+        <//>
+        <div class="choices"><${Choices} /></div>
+      </div>
+    </header>
+    <main>${isBeside ? html`<div id="beside"><${Aside} />${panel}</div>` : panel}</main>`;
+}
+
+/** A view or, while something of it is being unpacked, what it drew last. */
+function View({ of }) {
+  const last = useRef(null);
+  const drawn = of();
+  if (drawn !== undefined) last.current = drawn;
+  return last.current;
+}
+
+/** The switches above every view; a softmax is over all keys, and so the neuron view has no reading. */
+function Choices() {
+  const choices = (name) => READINGS[name].map((choice) => [...choice, facts.whyNot[choice[0]]]);
+  const kinds = inputs.map(({ key }) => [key, key, KINDS[key]]);
+  return html`
+    ${inputs.length > 1 && !facts.tree && html`
+      <${Switch} name="input" title="Attention" choices=${kinds} onChoose=${chooseInput} />`}
+    ${state.view !== "neuron" && html`
+      <${Switch} name="by" title="Head" choices=${choices("by")} />
+      <${Switch} name="special" title="Special tokens" choices=${choices("special")} />`}
+    ${state.view !== "table" && hasTwoSentences() && html`
+      <${Select} name="pairs" title="Attention" options=${Object.entries(DIRECTIONS)} />`}`;
+}
+
+/** The texts that the page is of; of a treebank, a list to choose a sentence from. */
+function Sentences() {
+  if (facts.tree) {
+    const options = inputs.map(({ key, tree }) => [key, `${key}: ${tree.text}`]);
+    return html`<div class="sentences">
+      <${Select} name="input" title="Sentence" options=${options} onChoose=${chooseInput} />
+    </div>`;
+  }
+  const segments = [...new Set(facts.segments)].sort();
+  const words = (segment) => [...facts.tokens.keys()].filter((index) => facts.segments[index] === segment);
+  const word = (index) => (facts.special[index] ? html`<i>${facts.tokens[index]}</i> ` : `${facts.tokens[index]} `);
+  return html`<div class="sentences">
+    ${segments.map((segment) => html`<p>
+      <b>${"AB"[segment]}</b> <span dir=${direction()}>${words(segment).map(word)}</span>
+    </p>`)}
+  </div>`;
+}
+
+/** To what the view is about: a head's thumbnail, its tokens, its row. */
+function skip() {
+  const places = ["#thumbnails", "#queries", "#asked", "#picker", "#scores tbody"];
+  document.querySelector(places.map((place) => `${place} [tabindex="0"]`).join()).focus();
+}
+
+/** What each pattern counts, below the views: of the kind of attention that is shown. */
+function paintCounts() {
+  const counts = facts.patterns.map(({ letter, id, counts, whyNone }) => html`
+    <dt>${letter} ${id}</dt><dd>${counts}${whyNone && ` (not measured: ${whyNone})`}</dd>`);
+  render(html`${counts}`, find("counts"));
+}
+
+/** Show what the address says. */
+async function arrive() {
+  await readAddress();
+  draw();
+}
+
+await take(inputs[0], live ? textsOfServer({ ...live, ...whatCame() }, answered) : textsOfFile(0));
+await arrive();
+for (const name of ["popstate", "hashchange"]) window.addEventListener(name, arrive);
+for (const name of ["beforeprint", "afterprint"]) {
+  window.addEventListener(name, () => {
+    printing = name === "beforeprint";
+    draw();
+  });
+}
+dark.addEventListener("change", draw);
+window.addEventListener("resize", draw);
+document.addEventListener("keydown", ({ key }) => key === "Escape" && state.view === "head" && change({ token: "" }));
