@@ -261,6 +261,7 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
     total = sum(sentence != PADDING for sentence in attention.sentence)
     numbers = {attention.unit[place]: number for number, place in enumerate(passage)} if attention.unit else {}
     is_saved = result.signature.read_by == "file"
+    lacking = "saved weights hold no" if is_saved else "this architecture does not show its"
     return {
         "subtitle": f"{total} tokens"
         if len(passage) == total
@@ -279,7 +280,7 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
             "scaling": attention.scaling,
             "digits": 2,
             "error": 0.0,
-            "whyNone": f"{'saved weights hold no' if is_saved else 'this architecture does not show its'} queries and keys",
+            "whyNone": f"{lacking} queries and keys",
         },
     }
 
