@@ -111,9 +111,8 @@ def test_pages_say_it_in_plain_words(page: Path) -> None:
 
 def test_screens_help_and_errors_say_it_in_plain_words() -> None:
     wrong = [line for module in sorted((ROOT / "attnscan").rglob("*.py")) for line in unclear(module, said(module))]
-    scripts = [
-        file for file in sorted((ROOT / "attnscan" / "views" / "page" / "web").iterdir()) if file.suffix != ".css"
-    ]
+    web = ROOT / "attnscan" / "views" / "page" / "web"
+    scripts = sorted([*web.glob("*.js"), *web.glob("*.j2")])
     wrong += [line for script in scripts for line in unclear(script, shown_by(script))]
     assert scripts and not wrong, "\n".join(wrong)
 

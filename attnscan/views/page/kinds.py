@@ -17,5 +17,5 @@ def kinds_page(results: Sequence[HeadScores], options: PageOptions) -> Page:
     """
     inputs = [PageInput.of(result, options.heads, inputs=len(results)) for result in results]
     if len(inputs) > 1:
-        inputs = [replace(each, facts=each.facts | {"key": each.facts["attention"]}) for each in inputs]
+        inputs = [replace(kind, facts=kind.facts | {"key": kind.facts["attention"]}) for kind in inputs]
     return page_of(inputs, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -81,8 +82,8 @@ def page_of(inputs: Sequence[PageInput], options: PageOptions, **data: Any) -> P
     size, room = options.size, float("inf")
     if size is not None:
         room = size - len(render_page(inputs, (), **data).encode()) - _NOTES
-    parts = [len(each.facts["tokens"]) ** 2 + 400 for each in inputs]  # weights of few tokens take room, too
-    loaded = [_load(each, options, room * part / sum(parts)) for each, part in zip(inputs, parts, strict=True)]
+    parts = [len(held.facts["tokens"]) ** 2 + 400 for held in inputs]  # weights of few tokens take room, too
+    loaded = [_load(held, options, room * part / sum(parts)) for held, part in zip(inputs, parts, strict=True)]
     notes = _left_out(loaded, options)
     html = render_page(loaded, notes, **data)
     if size is not None and (needed := len(html.encode())) > size:
@@ -136,18 +137,15 @@ def _load(held: PageInput, options: PageOptions, room: float) -> PageInput:
 
 def _left_out(inputs: Sequence[PageInput], options: PageOptions) -> list[str]:
     """What was wanted of the attention and has no room, a line each."""
-    of_tokens = [each for each in inputs if each.attention is not None]
-    wanted, lines = sum(len(each.order) for each in of_tokens), []
-    held, neurons = (
-        sum(name.startswith(f"{what}-") for of in of_tokens for name in of.texts) for what in ("weights", "neurons")
-    )
-    limit = f"in {options.size / 1e6:g} MB" if options.size else ""
-    if held < wanted:
-        lines.append(
-            f"the weights of {held:,} of {wanted:,} heads fit {limit}{': the best of each pattern' * bool(held)}"
-        )
-    has_neurons = any(each.attention.query is not None for each in of_tokens if each.attention is not None)
-    if options.neurons and has_neurons and neurons < held:
+    wanted = sum(len(held.order) for held in inputs if held.attention is not None)
+    fitting = Counter(name.partition("-")[0] for held in inputs for name in held.texts)
+    weights, neurons, limit = fitting["weights"], fitting["neurons"], f"in {(options.size or 0) / 1e6:g} MB"
+    has_neurons = any(held.attention is not None and held.attention.query is not None for held in inputs)
+    lines = []
+    if weights < wanted:
+        which = ": the best of each pattern" if weights else ""
+        lines.append(f"the weights of {weights:,} of {wanted:,} heads fit {limit}{which}")
+    if options.neurons and has_neurons and neurons < weights:
         lines.append(f"the queries and keys of {neurons:,} of {wanted:,} heads fit {limit}")
     return lines
 
@@ -214,7 +212,7 @@ def _facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> di
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
         "columns": list(frame_of(result)),
         "readings": list(results),
-        "titles": {name: f"what each head does, {each.reading}" for name, each in results.items()},
+        "titles": {name: f"what each head does, {of.reading}" for name, of in results.items()},
         "usual": list(results)[-1],
         "drawn": result.labels.drawn,
         "whyUnsure": why_unsure(result.labels),
