@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -56,7 +55,10 @@ def app_of(session: Session, token: str) -> Starlette:
         return Response(await work(session.first_page, int(model)), media_type=_HTML)
 
     async def answer(request: Request) -> Response:
-        question = question_of(await _body(request), len(session.models))
+        length = request.headers.get("content-length", "")  # the server holds bodies to it
+        if not length.isdecimal() or int(length) > MOST_BODY:
+            raise HTTPException(413, f"a question may have {MOST_BODY >> 10} KiB: shorten the input")
+        question = question_of(await request.body(), len(session.models))
         return Response(await work(session.answer, question), media_type=_JSON)
 
     async def numbers(request: Request) -> Response:
@@ -95,7 +97,8 @@ def app_of(session: Session, token: str) -> Starlette:
         ],
         exception_handlers={
             HTTPException: lambda _, error: _refusal(error.status_code, error.detail),
-            AttnscanError: lambda _, error: _refusal(422, _line(error)),
+            TooLongError: lambda _, error: _refusal(422, f"{error.what}: shorten it"),  # there is no option to pass
+            AttnscanError: lambda _, error: _refusal(422, str(error)),
         },
     )
 
@@ -109,21 +112,6 @@ def _is_ours(request: Request) -> bool:
     return origins <= {f"http://{headers.get('host')}"} and (sites <= {"same-origin", "none"} or opens_a_tab)
 
 
-async def _body(request: Request) -> bytes:
-    """What is posted. Raises: HTTPException if it is too large."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY:
-            raise HTTPException(413, f"a question may have {MOST_BODY >> 10} KiB: shorten the input")
-    return body
-
-
-def _line(error: Exception) -> str:
-    """What a page shows of an error; there is no option to pass."""
-    return f"{error.what}: shorten it" if isinstance(error, TooLongError) else str(error)
-
-
 def _refusal(status: int, why: str) -> Response:
     """A refusal as JSON. What is left of the request is not read."""
     return Response(encoded({"error": why}), status, {"connection": "close"}, _JSON)
@@ -131,46 +119,23 @@ def _refusal(status: int, why: str) -> Response:
 
 def listening(port: int | None) -> socket.socket:
     """A socket on this machine's own address, at a port or at any that is free. Raises: OutputError if it is taken."""
-    own = socket.socket()
     try:
-        if os.name == "posix":  # else a port could not be had again for a minute; elsewhere it means something worse
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        own.bind(("127.0.0.1", port or 0))
-        own.listen(128)
+        return socket.create_server(("127.0.0.1", port or 0))
     except OSError as error:
-        own.close()
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be served: {error.strerror or error}"
         raise OutputError(f"port {port} {why}", "choose another, or leave out --port for a free one") from None
-    return own
 
 
 @contextmanager
-def served(app: Starlette, own: socket.socket) -> Iterator[threading.Event]:
-    """Serve, in a thread of its own; at the end connections are closed. Yields what is set if it ends by itself."""
+def served(app: Starlette, own: socket.socket) -> Iterator[threading.Thread]:
+    """Serve, in a thread of its own, which ends with its connections."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=64,  # beyond, uvicorn answers 503, and a page asks again
-        timeout_graceful_shutdown=0,
-    )
-    server, bound, ended = uvicorn.Server(config), own.dup(), threading.Event()
-
-    def run() -> None:
-        try:
-            server.run([bound])
-        finally:
-            bound.close()
-            ended.set()
-
-    threading.Thread(target=run, daemon=True, name="attnscan-server").start()
+    how: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
+    server = uvicorn.Server(uvicorn.Config(app, **how, limit_concurrency=64))  # beyond, 503, and a page asks again
+    thread = threading.Thread(target=server.run, args=([own],), daemon=True, name="attnscan-server")
+    thread.start()
     try:
-        yield ended
+        yield thread
     finally:
         server.should_exit = server.force_exit = True
-        ended.wait(0.3)
+        thread.join(5)

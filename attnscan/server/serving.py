@@ -19,14 +19,11 @@ PACKAGES = ("pydantic", "starlette", "uvicorn")
 
 
 class Server(ExitStack):
-    """A page that answers at `url`, in a thread, for the models of the `titles`; `close()` it, or use it in a `with`.
-
-    `ended` is set if it ends by itself.
-    """
+    """A page that answers at `url`, in a thread, for the models of the `titles`, until it is closed."""
 
     url: str
     titles: tuple[str, ...]
-    ended: threading.Event
+    thread: threading.Thread
 
 
 def serve(
@@ -74,8 +71,8 @@ def serve(
         note_inputs(signatures, length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         stack.callback(session.worker.shutdown, wait=False, cancel_futures=True)
         token = token_urlsafe(24)
-        ended = stack.enter_context(served(app_of(session, token), own_socket))
+        thread = stack.enter_context(served(app_of(session, token), own_socket))
         server = stack.pop_all()
         server.url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{token}/"
-        server.titles, server.ended = tuple(model.title for model in session.models), ended
+        server.titles, server.thread = tuple(model.title for model in session.models), thread
         return server

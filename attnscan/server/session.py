@@ -37,11 +37,6 @@ class Loaded:
         kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
         return cls(scanners[0].signature().title, kinds, links)
 
-    @property
-    def trials(self) -> Trials:
-        """Of the first kind of attention."""
-        return next(iter(self.kinds.values()))
-
     def run(self, question: Question) -> Trial:
         """Try a question's input. Raises: as `Trials.run`; OptionError for a kind of attention that is not there."""
         if question.attention not in (*self.kinds, ""):
@@ -51,7 +46,7 @@ class Loaded:
             pair = pair.source  # B is a target
         if self.links is not None and question.attention in ("cross", ""):
             pair = linked_as(pair, self.links)
-        return self.kinds.get(question.attention, self.trials).run(pair, question.change)
+        return (self.kinds.get(question.attention) or next(iter(self.kinds.values()))).run(pair, question.change)
 
 
 class Session:
@@ -82,17 +77,12 @@ class Session:
 
     def first_page(self, model: int) -> bytes:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
-        question = self.first_of(model)
-        kinds, held = tuple(self.models[model].kinds), self.trial(question)
-        server = {
-            "question": question.as_json(),
-            "id": question.id,
-            "model": model,
-            "models": tuple(loaded.title for loaded in self.models),
-            "available": tuple(loaded.trials.available for loaded in self.models),
-            "kinds": kinds if len(kinds) > 1 else (),
-        }
-        return live_page(held.result, server, held.tokens, held.predictions).encode()
+        question, kinds = self.first_of(model), tuple(self.models[model].kinds)
+        held, about = self.trial(question), {"question": question.as_json(), "id": question.id, "model": model}
+        about["models"] = tuple(loaded.title for loaded in self.models)
+        about["available"] = tuple(next(iter(loaded.kinds.values())).available for loaded in self.models)
+        about["kinds"] = kinds if len(kinds) > 1 else ()
+        return live_page(held.result, about, held.tokens, held.predictions).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,14 +88,14 @@ def body_of(**fields: Any) -> bytes:
 def asked(
     app: Starlette,
     path: str,
-    body: bytes | Sequence[bytes] | None = None,
+    body: bytes | None = None,
     headers: Iterable[tuple[str, str]] = (),
     host: str | None = HOST,
     method: str = "",
 ) -> Answer:
-    """What an app answers to one request in this process; `body` may come in pieces."""
-    pieces = [body] if isinstance(body, bytes) else list(body or [b""])
-    given = [("host", host), *([("content-type", "application/json")] if body is not None else []), *headers]
+    """What an app answers to one request in this process."""
+    pieces = [body or b""]
+    given = [("host", host), *([("content-length", str(len(body)))] if body is not None else []), *headers]
     scope = {
         "type": "http",
         "method": method or ("GET" if body is None else "POST"),
@@ -110,8 +110,7 @@ def asked(
     async def receive() -> dict[str, Any]:
         if not pieces:
             await asyncio.Event().wait()
-        piece = pieces.pop(0)
-        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+        return {"type": "http.request", "body": pieces.pop(), "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)

@@ -67,7 +67,7 @@ def serve(
         say(f"open this address to ask {' and '.join(server.titles)}; Ctrl-C ends it")
         if open_browser and not webbrowser.open(server.url):
             say("no browser is available: open the address by hand")
-        while not server.ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
-            pass
+        while server.thread.is_alive():
+            server.thread.join(1)  # without a time, Windows hears no Ctrl-C meanwhile
         raise OutputError("the server stopped unexpectedly", "start it again")
     server.close()

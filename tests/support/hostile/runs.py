@@ -56,12 +56,12 @@ def loaded_once() -> Iterator[None]:
 @contextmanager
 def once_served(ended: Callable[[], None]) -> Iterator[None]:
     """What `attnscan serve` does once it serves, in place of waiting for a second."""
-    wait = threading.Event.wait
+    join = threading.Thread.join
 
-    def instead(event: threading.Event, timeout: float | None = None) -> bool | None:
-        return ended() if timeout == 1 else wait(event, timeout)
+    def instead(thread: threading.Thread, timeout: float | None = None) -> None:
+        return ended() if timeout == 1 else join(thread, timeout)
 
-    with mock.patch("threading.Event.wait", instead):
+    with mock.patch("threading.Thread.join", instead):
         yield
 
 
