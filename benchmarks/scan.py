@@ -90,7 +90,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
         with torch.no_grad():
             layers = eager(**collated.model_inputs, output_attentions=True).attentions
         weights = torch.cat(layers).flatten(0, 1).numpy()
-        for target in Targets(collated, PATTERNS).under(torch.ones_like(collated.same_sentence)):
+        for target in Targets(collated, PATTERNS).of(collated):
             matrix = target[0].float().numpy()
             eligible = matrix.any(-1)
             for head in weights:

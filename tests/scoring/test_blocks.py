@@ -21,7 +21,6 @@ from attnscan.scoring.blocks import (
     ROOM,
     Blocks,
     added,
-    effective,
     error,
     ratio,
     residuals,
@@ -142,16 +141,3 @@ def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
     off, se = np.abs(ratio(total, n) - 0.4), error(residuals(total, n))
     assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
     assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94  # a control: what was claimed before
-
-
-def test_a_pair_that_comes_twice_counts_twice_in_its_block() -> None:
-    twice = _of([0, 0], 512)
-    assert twice.keys.tolist() == [int(KEYS[0][:16], 16)]
-    assert_allclose(twice.sums["on"][0], 2 * SUMS["on"][0])
-
-
-def test_the_error_of_two_pairs_by_hand() -> None:
-    """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the ratio is 1/2, the residuals 1/2 and -1/2, the factor 2/1."""
-    total, n = np.array([1.0, 1.0]), np.array([1.0, 3.0])
-    assert ratio(total, n) == 0.5 and effective(n) == 1.6
-    assert error(residuals(total, n)) == pytest.approx((2 * 0.5) ** 0.5 / 4)

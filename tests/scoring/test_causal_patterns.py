@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from rich.console import Console
 from tokenizers_of_kinds import whole_words, without_delimiters
-from toy_decoder import save_induction_gpt2, tokenizer_of
+from toy_decoder import save_induction_gpt2
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import attnscan
 from attnscan.errors import OptionError
 from attnscan.scoring.patterns import CAUSAL_PATTERNS
-from attnscan.views.terminal.heads import first_screen
 
 NAMES = [pattern.id for pattern in CAUSAL_PATTERNS]
 TEXTS = ["the cat sat , the dog sat , the the cat ran .", "a mat and a cat and a dog", "the cat ran", "cat"]
@@ -140,31 +137,6 @@ def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_other
         attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross")
 
 
-@pytest.mark.parametrize("name", ["induction", "duplicate-token", "previous-word"])
-def test_transformer_lens_means_the_same(name: str) -> None:
-    """Its `detect_head` gives the share of all tokens' attention that lies on a matrix of zeros and ones.
-
-    That is our score times eligible queries over tokens, where no token occurs more than twice: for induction it counts
-    all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
-    """
-    tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
-    torch.manual_seed(0)
-    config = GPT2Config(vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, initializer_range=1.0)
-    model, text = GPT2LMHeadModel(config).eval(), "the cat sat on a mat the cat sat on a mat"
-    ids, _, weights = eager(model, tokenizer, text)
-    matrix = np.zeros((len(ids), len(ids)))
-    for i, j in zip(*np.tril_indices(len(ids), -1), strict=True):
-        if name == "previous-word":
-            matrix[i, j] = j == i - 1
-        elif ids[i] == ids[j]:
-            matrix[i, j + (name == "induction")] = 1
-    expected = (weights * matrix).sum((-1, -2)) / weights.sum((-1, -2))
-    frame = attnscan.heads([text], model=model, tokenizer=tokenizer, pattern=name, special="in").to_frame([name])
-    ours = (frame["score"] * frame["n"] / len(ids)).to_numpy()
-    order = frame["layer"] * 3 + frame["head"]
-    np.testing.assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
-
-
 def test_a_head_that_looks_at_the_first_token_rests() -> None:
     model, tokenizer = gpt2()
     with torch.no_grad():  # keys of the first position point where all queries do
@@ -180,12 +152,3 @@ def test_a_head_that_looks_at_the_first_token_rests() -> None:
     assert frame.loc["L0H0", "label"] == "first-token"
     assert frame.loc["L0H0", "first-token"] > 0.9
     assert frame.loc["L0H1", "label"] != "first-token"
-    assert "1 head rests: more than half of its attention is on the first token" in " ".join(
-        str(line) for line in _screen(model, tokenizer).split()
-    )
-
-
-def _screen(model: Any, tokenizer: Any) -> str:
-    console = Console(width=100, file=io.StringIO())
-    console.print(first_screen(attnscan.heads(TEXTS, model=model, tokenizer=tokenizer), 100, "4 pairs"))
-    return console.file.getvalue()

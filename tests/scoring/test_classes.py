@@ -85,19 +85,6 @@ def test_word_by_word_the_sums_are_those_of_the_input(monkeypatch: pytest.Monkey
         assert_allclose(words[name].sum(0), values[0], atol=1e-5)
 
 
-def test_idle_rows_do_not_count() -> None:
-    weights = _weights(len(TOY.split()), 0)
-    weights[..., 1, :] = 0
-    batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
-    scorer = ClassScorer(Units(batch), special=True)
-    visible = torch.ones(1, 10, 10, dtype=torch.bool)
-    for layer in range(LAYERS):
-        block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
-        scorer(AttentionBlock(**{**vars(block), "value_norms": torch.ones(1, HEADS, 10)}))
-    assert (scorer.sums()["n"] == 6).all()
-    assert_allclose(scorer.sums()["on"][..., : len(CLASSES)].sum(-1), 6, atol=1e-5)
-
-
 @pytest.mark.parametrize("special", [True, False])
 @pytest.mark.parametrize("by_query", [True, False])
 def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: bool, by_query: bool) -> None:
@@ -119,11 +106,6 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: b
     assert_allclose(sums["special"], sums["even_special"], atol=1e-5)
 
 
-def test_without_a_vocabulary_no_word_is_frequent_or_rare() -> None:
-    sums = _scored([TOY], [_weights(10, 0)], special=True, vocabulary=None).sums()
-    assert not sums["on"][..., [FREQUENT, RARE]].any()
-
-
 def _weights(length: int, seed: int, *, causal: bool = False) -> torch.Tensor:
     """Random attention. Shape: [layer, head, query, key]."""
     logits = np.random.default_rng(seed).normal(0, 2, (LAYERS, HEADS, length, length))
@@ -132,18 +114,8 @@ def _weights(length: int, seed: int, *, causal: bool = False) -> torch.Tensor:
 
 
 def _block(layer: int, heads: slice, weights: torch.Tensor, visible: torch.Tensor) -> AttentionBlock:
-    return AttentionBlock(
-        Grid((LAYERS, HEADS)),
-        layer,
-        slice(0, len(weights)),
-        heads,
-        weights[:, heads],
-        visible,
-        None,
-        None,
-        None,
-        None,
-    )
+    given = (weights[:, heads], visible, None, None, None, None)
+    return AttentionBlock(Grid((LAYERS, HEADS)), layer, slice(0, len(weights)), heads, *given)
 
 
 def _scored(

@@ -90,13 +90,6 @@ def test_too_few_pairs_do_not_tell() -> None:
     assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
 
 
-def test_the_same_seed_gives_the_same() -> None:
-    pairs = _pairs(20)
-    first, again, other = (_labels(pairs, seed=seed).stays for seed in (0, 0, 1))
-    assert first is not None and again is not None and other is not None
-    assert np.array_equal(first, again, equal_nan=True) and not np.array_equal(first, other, equal_nan=True)
-
-
 def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.behaviour, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))

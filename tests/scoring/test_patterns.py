@@ -80,18 +80,6 @@ def test_related_words_count_as_identical_ones_do() -> None:
     assert _edges(cross_sentence(batch)[0], text.split()) == {"cat2>kitten5", "kitten5>cat2"}
 
 
-def test_a_word_related_to_a_delimiter_or_a_comma_gains_nothing() -> None:
-    batch = batch_of("[CLS] a , [SEP]")
-    assert not identical(_with_related(batch, 1, 0)).any()
-    assert not identical(_with_related(batch, 1, 2)).any()
-
-
-def test_words_of_several_pieces_are_one_unit() -> None:
-    batch = batch_of("[CLS] fresh straw ##berries [SEP] strawberries [SEP]", unit="word")
-    assert batch.word.sum() == 3
-    assert cross_sentence(batch).nonzero().tolist() == [[0, 2, 4], [0, 4, 2]]
-
-
 CODE = '''
 from beside import DISTANCE
 

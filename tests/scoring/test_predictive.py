@@ -100,20 +100,16 @@ class SummingLM(torch.nn.Module):
 VOCABULARY = 50
 
 
+def _loaded(encoder: Any, whole: Any, tokenizer: Any) -> LoadedModel:
+    given = (encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None, encoder)
+    return LoadedModel(Source("constructed", ""), *given)
+
+
 def _constructed(influence: torch.Tensor) -> tuple[LoadedModel, EncodedInput]:
     length = len(influence)
     encoder = SummingEncoder(influence)
     tokenizer: Any = type("Tokenizer", (), {"mask_token_id": VOCABULARY - 1})()
-    loaded = LoadedModel(
-        Source("constructed", ""),
-        encoder,
-        SummingLM(encoder),
-        tokenizer,
-        torch.device("cpu"),
-        torch.float32,
-        None,
-        encoder,
-    )
+    loaded = _loaded(encoder, SummingLM(encoder), tokenizer)
     encoded = EncodedInput(
         tokens=tuple(f"w{i}" for i in range(length)),
         sentence=(-1, *[0] * (length - 2), -1),
@@ -155,38 +151,6 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
     assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
 
-def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> None:
-    """Against the two-sided computation: every ordered pair hidden and read by itself."""
-    loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
-    found, encoded = _ask(loaded, Pair("the cat sat", "a mat"))
-    ids = torch.tensor(encoded.model_inputs["input_ids"])
-
-    def log_p(at: int, hidden: set[int]) -> float:
-        changed = ids.clone()
-        changed[list(hidden)] = loaded.tokenizer.mask_token_id
-        inputs = {k: torch.tensor(v)[None] for k, v in encoded.model_inputs.items()} | {"input_ids": changed[None]}
-        with torch.no_grad():
-            return float(loaded.masked_lm(**inputs).logits[0, at].log_softmax(-1)[ids[at]])
-
-    measured = np.argwhere(~np.isnan(_matrix(found)))
-    assert len(measured) == 5 * 4
-    for query, key in measured:
-        assert _matrix(found)[query, key] == pytest.approx(log_p(query, {query}) - log_p(query, {query, key}), abs=2e-4)
-
-
-def test_the_articles_pair_in_a_real_masked_lm(shared: Path) -> None:
-    loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
-    found, encoded = _ask(loaded, ARTICLE)
-    words = list(encoded.units)
-    first_i, second_i = words.index("i"), words.index("i", 5)
-    went, to, bought = words.index("went"), words.index("to"), words.index("bought")
-    assert _matrix(found)[went, to] == pytest.approx(1.7, abs=0.05)
-    assert _matrix(found)[to, went] == pytest.approx(2.2, abs=0.05)
-    assert _matrix(found)[first_i, second_i] == pytest.approx(3.1, abs=0.05)
-    assert _matrix(found)[second_i, bought] == pytest.approx(5.6, abs=0.05)
-    assert found.sequences <= 136 and (len(found.places), found.words_in_all) == (16, 16)
-
-
 def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> None:
     loaded = load(choose("bundled"))
     assert loaded.masked_lm is None
@@ -216,12 +180,6 @@ def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, 
     assert chosen[0] == 0 and (most < 8 or chosen[-1] == count - 1)
     if count > most:
         assert len(chosen) > most - 4
-
-
-def test_a_bound_on_words_bounds_the_sequences() -> None:
-    loaded, encoded = _constructed(torch.zeros(45, 45))
-    found = _help(loaded, encoded, "cpmi", most_words=8, batch_tokens=4096)
-    assert (len(found.places), found.words_in_all, found.sequences) == (8, 43, 8 + 28)
 
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
@@ -278,16 +236,7 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
         for parameter in whole.parameters():  # random logits that differ from position to position
             parameter.add_(0.3 * torch.randn_like(parameter))
     tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
-    loaded = LoadedModel(
-        Source(family, ""),
-        whole.base_model,
-        whole,
-        tokenizer,
-        torch.device("cpu"),
-        torch.float32,
-        None,
-        whole.base_model,
-    )
+    loaded = _loaded(whole.base_model, whole, tokenizer)
     ids = [2, 10, 20, 30, 40, 3]
     encoded = EncodedInput(
         tokens=tuple("abcdef"),
@@ -388,14 +337,6 @@ def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
     inputs = _sample([40, 6, 40, 9])
     asked = within_budget(inputs, list("abcd"), "distance", scored_tokens=0)
     assert [len(questions.chosen) for questions in asked] == [6, 9]
-
-
-def test_special_tokens_are_neither_hidden_nor_asked() -> None:
-    loaded, encoded = _constructed(torch.ones(6, 6))
-    matrix = _matrix(_help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096))
-    for special in (0, 5):
-        assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
-    assert np.isnan(np.diag(matrix)).all()
 
 
 def test_whole_words_are_hidden_as_one() -> None:

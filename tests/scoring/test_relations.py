@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import torch
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
@@ -61,13 +58,6 @@ def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> No
     assert {"nmod", "nmod:poss"} <= names and "nmod:poss" not in {item.row.relation for item in items_of(BIG)}
     causal = items_of(CAT, causal=True)
     assert all(target < query for _, query, targets in causal for target in targets) and len(causal) == 5
-
-
-def test_a_relation_that_is_called_all_counts_once() -> None:
-    """Twice, a head of a row would be right more than once a query."""
-    named = sentence([1, 2, None, 2], "det all root all", "DET NOUN VERB PUNCT")
-    items = items_of(named, subtypes=True)
-    assert (Row("all", DEPENDENT), 2, (1, 3)) in items and len(set(items)) == len(items)
 
 
 def encoded(known: Sentence, place: int) -> EncodedInput:
@@ -256,50 +246,3 @@ def test_batches_and_their_order_change_nothing() -> None:
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
-
-
-def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
-    """Against sums that another program made by plain loops, from the same weights in float16."""
-    folder = shared / "treebanks"
-    if not folder.exists():
-        pytest.skip("the treebank is not there")
-    with np.load(folder / "pud12.npz", allow_pickle=False) as file:
-        arrays = dict(file)
-    known = {r.place.id: r.pair.sentences[0] for r in read_pairs([str(folder / "en_pud-ud-test.conllu")])}
-    sentences = [known[name] for name in arrays["sent_id"]]
-    inputs = [
-        _as_read(one, arrays[f"owner{i}"].tolist(), arrays[f"offsets{i}"].tolist()) for i, one in enumerate(sentences)
-    ]
-    with (folder / "pud12.csv").open(encoding="utf-8") as table:
-        expected = list(csv.DictReader(table))
-    for kind in ("weights", "carried"):
-        weights = []
-        for i in range(len(sentences)):
-            own = arrays[f"attention{i}"].astype(np.float64)
-            if kind == "carried":
-                own = own * arrays[f"norms{i}"][:, None]
-                own = own / own.sum(-1, keepdims=True)
-            weights.append(own.reshape(6, 12, *own.shape[1:]))
-        ours = scored(inputs, weights, [0] * len(inputs), subtypes=True)
-        for row in (row for row in expected if row["kind"] == kind):
-            place = int(row["layer"]), int(row["head"])
-            r = rows_of(ours).index(Row(row["relation"], row["direction"]))
-            assert _stacked(ours, "n")[r].sum() == int(row["n"])
-            assert _stacked(ours, "hits")[r][place] == int(row["hits"])
-            sums = [_stacked(ours, name)[r][place] for name in ("weight", "on_words")]
-            assert_allclose(sums, [float(row["weight"]), float(row["weight_among"])], atol=1e-6 * max(1, int(row["n"])))
-
-
-def _as_read(known: Sentence, owners: list[int], spans: list[list[int]]) -> EncodedInput:
-    unit = [0]
-    for before, word in pairwise(owners):
-        unit.append(unit[-1] + (word != before or word == -1))
-    return EncodedInput(
-        tokens=("x",) * len(owners),
-        sentence=tuple(0 if word >= 0 else -1 for word in owners),
-        unit=tuple(unit),
-        punctuation=(False,) * len(owners),
-        pair=Pair(known),
-        spans=tuple((first, last) for first, last in spans),
-        words=tuple(owners),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -93,22 +94,9 @@ def _scorer(
     for layer in range(LAYERS):
         for first in range(0, HEADS, heads_at_once):
             heads = slice(first, min(first + heads_at_once, HEADS))
-            every = slice(0, len(texts))
-            scorer(
-                AttentionBlock(
-                    Grid((LAYERS, HEADS)),
-                    layer,
-                    every,
-                    heads,
-                    padded[:, layer, heads],
-                    visible,
-                    None,
-                    None,
-                    None,
-                    None,
-                    value_norms=None if norms is None else lengths[:, layer, heads],
-                )
-            )
+            given = (padded[:, layer, heads], visible, None, None, None, None)
+            block = AttentionBlock(Grid((LAYERS, HEADS)), layer, slice(0, len(texts)), heads, *given)
+            scorer(replace(block, value_norms=None if norms is None else lengths[:, layer, heads]))
     return scorer
 
 
@@ -185,21 +173,6 @@ def test_blocks_of_heads_and_of_queries_may_have_any_size(monkeypatch: pytest.Mo
         assert_allclose(parts[name], values, atol=1e-6, err_msg=name)
 
 
-def test_a_decoder_has_no_next_word_and_can_spread_evenly() -> None:
-    """Each word sees itself and those before it; of identical words the first has none to see."""
-    text = "[CLS] a cat saw a cat [SEP]"
-    even = torch.ones(LAYERS, HEADS, 7, 7)
-    even[..., 0] = even[..., 6] = 0
-    scores = _finished(_score([text], [_causal(even)], causal=True).sums)
-    n, score = (values[1, 0] for values in (scores.every_key.n, scores.every_key.score))
-    number = {pattern: p for p, pattern in enumerate(scores.patterns)}
-    assert n[number["next-word"]] == 0 and np.isnan(score[number["next-word"]])
-    assert n[number["identical"]] == 2
-    assert score[number["identical"]] == pytest.approx((2 / 4 + 2 / 5) / 2, abs=1e-6)
-    assert score[number["bag-of-words"]] == pytest.approx(1, abs=1e-6)
-    assert scores.every_key.above_chance[1, 0, number["bag-of-words"]] == pytest.approx(1, abs=1e-6)
-
-
 @settings(deadline=None, max_examples=draws(30))
 @given(written_inputs(), st.booleans())
 def test_queries_by_themselves_add_up_to_their_input(text: str, causal: bool) -> None:
@@ -219,13 +192,8 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     assert encoded.units == ("[CLS]", "big", "strawberries", "[SEP]")
     rows = torch.tensor([[0.2, 0.2, 0.2, 0.2, 0.2], [0.0, 0.1, 0.3, 0.5, 0.1], [0, 0.6, 0.1, 0.1, 0.2]])
     weights = torch.cat([rows, torch.tensor([[0, 0.2, 0.3, 0.3, 0.2], [0.2, 0.2, 0.2, 0.2, 0.2]])])[None, None]
-    scorer = Scorer(Targets(batch, PATTERNS))
-    every = slice(None)
-    scorer(
-        AttentionBlock(
-            Grid((1, 1)), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None
-        )
-    )
+    scorer, every, sees = Scorer(Targets(batch, PATTERNS)), slice(None), torch.ones(1, 5, 5, dtype=torch.bool)
+    scorer(AttentionBlock(Grid((1, 1)), 0, every, every, weights, sees, None, None, None, None))
     table = _finished(scorer.sums()).every_key
     assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries
     assert table.score[0, 0, 1] == pytest.approx((0.6 + 0.2) / 2)  # straw and ##berries -> big
@@ -253,9 +221,3 @@ def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None
     weights[1, 2, 1] = torch.nan
     with pytest.raises(CaptureError, match="not finite from layer 1 on"):
         _score([text], [weights])
-
-
-def test_sums_of_shards_add_to_the_last_bit() -> None:
-    texts = ["[CLS] a cat [SEP] a cat [SEP]", "[CLS] the cat ran [SEP]", "[CLS] a a . [SEP]"]
-    parts = [_score([text], [_weights(text, seed)]) for seed, text in enumerate(texts)]
-    _equal(reduce(add, parts), reduce(add, [parts[2], parts[0], parts[1]]), 1e-9)

@@ -80,11 +80,6 @@ def test_planted_heads_are_stated_and_no_others() -> None:
     assert labels.label.tolist() == expected.tolist() and not labels.unsure.any()
 
 
-def test_the_statement_that_tells_a_head_best_from_the_average_head_wins() -> None:
-    """Not the one by which the average head is told best from it: that would be `even`."""
-    assert _stated(_pairs({(0, 0): {"start": 0.55, "even": 0.95}}))[0][0, 0] == "start"
-
-
 def test_heads_that_are_all_alike_have_no_statement_however_far_from_even_attention() -> None:
     every_head = {head: {"next": 0.8} for head in np.ndindex(LAYERS, HEADS)}
     labels = _labels(_pairs(every_head))
@@ -118,14 +113,6 @@ def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     close = _pairs({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06)
     labels = _labels(close)
     assert labels.label[0, 0] and labels.unsure[0, 0] and labels.stays is not None and 0 < labels.stays[0, 0] < 0.95
-
-
-def test_the_order_of_pairs_changes_no_number_but_the_resamples() -> None:
-    sums = _pairs({(0, 1): {"next": 0.5}})
-    order = np.random.default_rng(1).permutation(len(sums["n"]))
-    ours, theirs = _stated(sums), _stated({name: values[order] for name, values in sums.items()})
-    assert_allclose(ours[1].share, theirs[1].share, rtol=1e-12)
-    assert ours[0].tolist() == theirs[0].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 2])
