@@ -94,7 +94,7 @@ class ClassScorer:
     def _rows(self, block: UnitBlock, weights: Tensor, takes: Tensor) -> _Rows:
         """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
         marks, _ = block.once(f"classes {self._special}", lambda: self._layout(block))
-        left, special, marked = (weights @ marks).split([1, 3, 2], -1)
+        left, special, marked = (weights @ marks).tensor_split([1, 4], -1)
         eligible = takes[..., None] & (left >= LEAST_LEFT)
         scale = eligible.float() if self._special else eligible / left.clip(LEAST_LEFT)
         return _Rows(eligible, scale, left * scale, special, marked * scale)

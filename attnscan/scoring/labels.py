@@ -86,7 +86,7 @@ def labels_of(
     names, members = habits_of(special=not reading.among_words)
     on, even, words = units["on"] @ members, units["even"] @ members, units["words"]
     shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
-    qualify = (differences(shares, names) > behaviour.MARGIN).all(0)
+    qualify = np.asarray((differences(shares, names) > behaviour.MARGIN).all(0))
     if of_pairs:
         qualify &= beyond_doubt(shares, names, on, even, words)
     habit = winners(shares, qualify)
@@ -102,7 +102,7 @@ def labels_of(
     holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
         again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
-        above = (differences(again, names) > behaviour.MARGIN).all(0)
+        above = np.asarray((differences(again, names) > behaviour.MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         means: dict[str, Any] = dict(_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
         drawn_table = replace(table, **means)

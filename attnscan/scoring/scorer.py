@@ -74,7 +74,7 @@ class Scorer:
                 on = torch.minimum(rows, own) if p in self._even else rows * own
                 eligible.append((own != 0).any(-1))
                 chance.append(on.sum(-1, dtype=exact(on.device)))
-        counted = (torch.stack(own, -1).unflatten(-1, (-1, 2)).permute(0, 3, 1, 2) for own in (eligible, chance))
+        counted = (torch.stack([torch.stack(own[k::2], -1) for k in (0, 1)], 1) for own in (eligible, chance))
         wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
         columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
         used = torch.stack([own != 0 for p, own in enumerate(columns) if p not in self._even]).any(0)
@@ -101,7 +101,7 @@ class Scorer:
             measured = both.new_zeros(*both.shape[:3], weights.shape[2], layout.values.shape[-1])
             measured.index_add_(3, layout.queries[0, 0], both[..., None] * layout.values[:, None, None])
         else:
-            measured = (both.flatten(1, 2) @ layout.values).unflatten(1, both.shape[1:3])[..., None, :]
+            measured = (both.flatten(1, 2) @ layout.values).reshape(*both.shape[:3], 1, -1)
         rows = torch.empty_like(weights) if layout.spreads else weights  # one: what is new falls out of the cache
         for p, (keys, height) in layout.spreads.items():
             spread = keys * height

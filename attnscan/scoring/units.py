@@ -49,7 +49,8 @@ class UnitBlock:
         weights, count = weights[..., : len(queries), : len(keys)], (queries - queries[0]).bincount()
         to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(3, keys, weights)
         summed = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
-        return summed.index_add_(2, queries - queries[0], to_units) / count[:, None]
+        mean: Tensor = summed.index_add_(2, queries - queries[0], to_units) / count[:, None]
+        return mean
 
     @cached_property
     def weights(self) -> Tensor:
