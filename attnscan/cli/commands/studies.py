@@ -75,7 +75,7 @@ def compare(
     output.write(
         lambda: result.to_frame(names, heads, top),
         lambda width: comparison_view(result, names, width, heads, top),
-        above=about(context.params, result.pairs),
+        above=about(context.params, int(result.of_models[0].scores.every_key.pairs.max())),
         draw=o.drawing(result, names),
     )
 
