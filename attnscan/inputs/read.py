@@ -328,7 +328,8 @@ def _cells_of(lines: Iterator[str], name: str, suffix: str, first: str, reading:
     is_quoted: bool | None = reading.quoting == "csv" or (reading.quoting == "auto" and suffix == ".csv")
     if reading.quoting == "auto" and suffix == ".tsv":
         sample = list(islice(lines, _SAMPLE))
-        is_quoted, lines = _is_quoted(sample, separator), chain(sample, lines)
+        is_quoted = any('"' in line for line in sample) and _is_quoted(sample, separator)
+        lines = chain(sample, lines)
         if is_quoted:
             note(f"{name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
         elif is_quoted is None:
