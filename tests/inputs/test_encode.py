@@ -295,12 +295,6 @@ def test_a_sentence_without_words_has_those_of_the_tokenizer(tokenizer: Any) -> 
     assert set(read.unit_words[: read.unit_sentence.index(1)]) == {NO_WORD}
 
 
-def test_pieces_of_no_word_stand_alone() -> None:
-    read = encoded(KINDS["wordpiece"](), Sentence("the cat sat .", [(4, 7)], {"upos": ["NOUN"]}))
-    assert read.units == ("[CLS]", "the", "cat", "sat", ".", "[SEP]")
-    assert read.tags("upos") == [None, None, "NOUN", None, None, None]
-
-
 def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
     tokenizer = KINDS["wordpiece"]()
     both = encoded(tokenizer, annotated(A), annotated(B))
@@ -343,28 +337,3 @@ class TestWithoutOffsets:
                 unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
             ]
             assert words == ["the", "dog", "sat", "on", "it"]
-
-
-def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
-    """It is called for all, and then for each."""
-
-    class Failing:
-        """Fails at what holds a bad word, alone or among others."""
-
-        def __init__(self) -> None:
-            self.good = KINDS["wordpiece"]()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.good, name)
-
-        def __call__(self, text: Any, *rest: Any, **options: Any) -> Any:
-            if "bad" in str(text):
-                raise ValueError("no such word")
-            return self.good(text, *rest, **options)
-
-    tokenizer = Failing()
-    first, bad, last = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
-    assert isinstance(bad, InputError) and "Failing fails on this input: ValueError: no such word" in str(bad)
-    assert [first, last] == [
-        encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")
-    ]

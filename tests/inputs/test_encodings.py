@@ -87,15 +87,6 @@ def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked:
     assert bad == [f"p.csv:4: sentence B is not valid Unicode: its {why}"]
 
 
-def test_neither_utf_8_nor_windows(make: Make) -> None:
-    texts, notes, bad = read(make("p.csv", b"text\na\n\x81\nb\n"))
-    assert (
-        texts == [("a",), ("b",)]
-        and notes == [GUESSED]
-        and bad == [f"p.csv:3: sentence A is not valid Unicode: its {BYTE}".replace("character 2", "character 1")]
-    )
-
-
 @pytest.mark.parametrize("name", ["utf-99", "", "zip", "a\0b"])
 def test_what_is_no_encoding(name: str) -> None:
     with pytest.raises(OptionError, match="there is no text encoding"):

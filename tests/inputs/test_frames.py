@@ -172,12 +172,6 @@ class TestColumns:
         assert texts(FRAME.set_axis([0, 1, 2, 3], axis=1), "1", "2") == PAIRS  # names before numbers
         assert texts(pd.concat([FRAME, FRAME], axis=1), "2", "3") == PAIRS
 
-    def test_a_dict_may_have_others_later(self) -> None:
-        rows = [{"sentence2": "b", "sentence1": "a"}, {"text": "no", "sentence1": "c", "sentence2": "d"}]
-        assert texts(rows) == [("a", "b"), ("c", "d")]
-        frames = [pd.DataFrame({"text": ["a"]}), pd.DataFrame({"text": ["b"], "sentence": ["no"]})]
-        assert texts(iter(frames)) == [("a",), ("b",)]
-
     def test_within_others(self) -> None:
         rows = [{"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)]
         columns = {name: [row[name] for row in rows] for name in ("id", "translation")}

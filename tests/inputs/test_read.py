@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import openpyxl
@@ -19,7 +16,7 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs, shipped_pairs
+from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs
 from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]
@@ -168,13 +165,6 @@ class TestBadRecords:
             "p.csv:9: is not valid CSV: unexpected end of data",
         ]
 
-    def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make) -> None:
-        path = make("p.csv", HEADER + 'a",b,"\n' * 200_000 + "a,b")
-        before = time.process_time()
-        good, bad = skipping(path)
-        assert time.process_time() - before < 10
-        assert not good and bad
-
     @pytest.mark.parametrize("skip", [False, True])
     @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf\n", b'"text\na\n', b"text\ra\nb\n"])
     def test_a_first_line_that_is_none_ends_reading(self, make: Make, content: bytes, skip: bool) -> None:
@@ -285,12 +275,6 @@ class TestWorkbooks:
         assert [r.pair for r in read_pairs([path], on_note=notes.append)] == [Pair("a")]
         assert notes == [f"{path}: its first visible sheet is read, 'mine'"]
 
-    def test_ids_of_every_kind(self, make: Make) -> None:
-        ids = [7, datetime(2024, 1, 5, 8, 30), True, 0.5, "NA", None]
-        path = make("p.xlsx", book(["id", "text"], *([each, "a"] for each in ids)))
-        read = [r.place.id for r in read_pairs([path], FileReading(id="id"))]
-        assert read == ["7", "2024-01-05 08:30:00", "True", "0.5", "NA", None]
-
     @pytest.mark.parametrize(
         ("content", "why"),
         [
@@ -358,18 +342,6 @@ class TestStdin:
         writer.join()
 
 
-def test_a_locale_without_the_character_is_what_to_change() -> None:
-    """What a shell hands over is decoded by the locale before attnscan sees it."""
-    surroundings = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
-    script = "import sys; from attnscan.inputs.sentence import Pair; Pair(sys.argv[1])"
-    command = [sys.executable, "-c", script, "the \U0001f600"]
-    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith(
-        "sentence A is not valid Unicode: its character 5 is a byte that is not UTF-8, or half of one; "
-        "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8"
-    )
-
-
 def test_the_key_says_where_sentences_end() -> None:
     """Its first digits number blocks of pairs in states on disk, so it must not change."""
     assert Pair("the cat").key == "675822dce541fb43946458d70cdc163c8ef1f8449dfecdb03fdc90bb80f7d15d"
@@ -378,12 +350,6 @@ def test_the_key_says_where_sentences_end() -> None:
     assert len({pair.key for pair in same}) == 1
     assert len({pair.key for pair in [*same, *others]}) == 4
     assert Pair("the cat").key_after("0") not in {Pair("the cat").key, Pair("0", "the cat").key_after("")}
-
-
-def test_both_copies_of_the_shipped_pairs_are_equal() -> None:
-    copies = [(ROOT / place / "pairs.csv").read_bytes() for place in ("attnscan/inputs/data", "examples")]
-    assert copies[0] == copies[1]
-    assert pairs_in(str(ROOT / "examples" / "pairs.csv")) == [record.pair for record in shipped_pairs()]
 
 
 def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:

@@ -88,17 +88,3 @@ def test_pairs_of_other_words_or_tags_have_other_keys() -> None:
     assert Pair(Sentence(TEXT)) == plain and Pair(Sentence(TEXT)).key == plain.key
     order = [Sentence(TEXT, [(0, 4)], dict(tags)) for tags in ([("a", [1]), ("b", [2])], [("b", [2]), ("a", [1])])]
     assert order[0] == order[1] and Pair(order[0]).key == Pair(order[1]).key
-
-
-@pytest.mark.parametrize(
-    ("pieces", "words"),
-    [
-        ([(0, 4), (5, 8), (8, 10), (10, 11)], [0, 1, 2, 3]),  # do|n't, of which "don" has more of "do"
-        ([(0, 2), (2, 4), (4, 7), (7, 11)], [0, 0, 1, 2]),  # a leading space, and a mark that is stuck to a word
-        ([(5, 9)], [1]),  # as many characters of both: the first
-        ([(4, 5), (0, 0), (7, 7)], [NO_WORD] * 3),
-        ([(0, 11)], [0]),
-    ],
-)
-def test_a_piece_belongs_to_the_word_that_it_shares_most_with(pieces: Any, words: list[int]) -> None:
-    assert Sentence(TEXT, WORDS).words_of(pieces) == words

@@ -84,17 +84,6 @@ def test_words_by_their_marks_and_neighbours(mark: str, tokens: str, sentence: s
     assert words.of_units([longer, row])[1].tolist() == ids + [NO_WORD] * (9 - len(ids))
 
 
-def test_wordpiece_words_bear_no_mark() -> None:
-    words = _words(KINDS["wordpiece"](), Pair("The cat, sat!", "a strawberry"))
-    assert {"the": "the", "cat": "cat", "sat": "sat"}.items() <= words.items()
-    assert not {"a", ",", "!", "[CLS]"} & set(words) and not any(text.startswith("#") for text in words)
-
-
-def test_sentencepiece_words_are_the_marked_ones() -> None:
-    words = _words(KINDS["unigram"](), Pair("the cat sat on the mat ."))
-    assert words == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
-
-
 def test_words_that_end_with_a_mark() -> None:
     words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
     assert words.ids == {"the": 1, "berries": 3}

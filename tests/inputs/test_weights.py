@@ -190,11 +190,6 @@ class TestKinds:
         assert read_weights(file, "cross", "reads").tokens[N:] == ("<pad>", "le")
         assert read_weights(file, "decoder").segments == (1, 1)
 
-    def test_padding_behind_a_target_is_no_token_that_a_decoder_starts_with(self) -> None:
-        tokens = ["<pad>", "le", "<pad>"]
-        saved = weights_of({"decoder_attention": softmax_rows(1, 1, 3), "decoder_tokens": tokens}, "decoder")
-        assert saved.special == (True, False, False) and saved.padding == (False, False, True)
-
 
 class Bomb:
     """What touches a file when it is unpickled."""

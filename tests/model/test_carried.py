@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,17 +166,3 @@ def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> Non
     assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
     torch.testing.assert_close(carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]]))
     assert carried.logits is not None and carried.logits.isfinite().all()
-
-
-def test_a_head_that_is_wider_than_the_hidden_state_has_the_same_norms() -> None:
-    torch.manual_seed(0)
-    slices, values = torch.randn(2, 8, 3), torch.randn(1, 2, 5, 8)
-    triangle = torch.linalg.qr(slices.mT, mode="r").R.mT
-    block: Any = SimpleNamespace(layer=0, heads=slice(None))
-    norms = OutputProjections((triangle,)).norms(block, values)
-    torch.testing.assert_close(norms, (values @ slices).norm(dim=-1))
-
-
-def test_half_precision_is_told_apart_from_what_is_not_linear() -> None:
-    model = tiny_model("bert", TAPPED["bert"]).to(torch.bfloat16)
-    assert len(_projections(model).triangles) == 3

@@ -48,9 +48,3 @@ class TestCatalog:
         _, broken = Catalog.now().entries
         assert (broken["family"], broken["layers"]) == ("unknown", None)
         assert broken["state"] == "cannot run: config.json cannot be read"
-
-    def test_without_any_model_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
-        now = Catalog.now()
-        assert now.default.startswith("none: there is no model to load")
-        assert "pip install" in now.entries[0]["state"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from hub_cache import in_cache
 from huggingface_hub import constants
 from model_hub import ID, ModelHub, model_hub
 from tiny_checkpoints import SMALL, refusal, save
@@ -17,7 +15,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load, task_head
-from attnscan.model.sources import Source, cached, choose
+from attnscan.model.sources import Source, choose
 
 pytestmark = pytest.mark.usefixtures("cache")  # an empty one
 
@@ -104,12 +102,3 @@ class TestPinned:
             online(hub)
             assert f"cannot load the model {ID}" in refusal(lambda: load(Source(ID, ID)))
             assert hub.fetched("pytorch_model.bin") == 0
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_model_whose_weights_are_not_all_there_is_not_in_the_cache(cache: Path, there: bool) -> None:
-    snapshot = in_cache(cache, ID, ("config.json", "vocab.txt", "model-1.safetensors"))
-    parts = ["model-1.safetensors"] if there else ["model-1.safetensors", "model-2.safetensors"]
-    index = {"weight_map": {f"weight {number}": part for number, part in enumerate(parts)}}
-    (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert (cached(ID) is not None) == there

@@ -131,15 +131,6 @@ def test_languages_are_never_guessed(translator: str, family: str) -> None:
     assert f"has no language '{source}x'" in line and f"did you mean '{source}'?" in line
 
 
-def test_both_may_be_saved(translator: str, family: str, tmp_path: Path) -> None:
-    source, target = NAMES[family]
-    kind = M2M100ForConditionalGeneration if family == "nllb" else MBartForConditionalGeneration
-    kind.from_pretrained(translator).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(translator, src_lang=source, tgt_lang=target).save_pretrained(tmp_path)
-    tokenizer = load(Source("tiny", str(tmp_path)), attention="cross").tokenizer
-    assert (tokenizer.src_lang, tokenizer.tgt_lang) == (source, target)
-
-
 def test_a_tokenizer_without_languages_takes_none(tmp_path: Path) -> None:
     path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)))
     assert "has no languages" in refusal(lambda: load(Source("tiny", str(path)), languages=("en", None)))

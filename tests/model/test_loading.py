@@ -12,8 +12,6 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save
 from transformers import (
     AutoModel,
-    BartConfig,
-    BartModel,
     BertConfig,
     BertForMaskedLM,
     BertForSequenceClassification,
@@ -24,15 +22,13 @@ from transformers import (
     DistilBertModel,
     RobertaConfig,
     RobertaModel,
-    T5Config,
-    T5Model,
 )
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
 from attnscan.model.loading import load, task_head
 from attnscan.model.running import quiet_transformers
-from attnscan.model.sources import Device, Source, bundled
+from attnscan.model.sources import Device, Source
 
 
 class TestLoading:
@@ -62,13 +58,6 @@ class TestLoading:
         model = loaded(save(tmp_path / "bert", before))
         assert isinstance(model.model, BertModel)
         assert torch.equal(model.embedding, before.get_input_embeddings().weight)
-
-    def test_of_an_encoder_decoder_the_encoder_is_taken(self, tmp_path: Path) -> None:
-        layers = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-        config = BartConfig(vocab_size=SIZE, d_model=16, max_position_embeddings=32, **layers)
-        model = loaded(save(tmp_path / "bart", BartModel(config)))
-        assert type(model.model).__name__ == "BartEncoder"
-        assert model.limit == 32
 
     def test_nothing_is_printed_and_what_transformers_prints_elsewhere_is_as_before(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -129,13 +118,6 @@ class TestLimit:
         path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), longest=longest)
         assert loaded(path).limit == limit
 
-    @pytest.mark.parametrize(("longest", "limit"), [(99, 99), (None, 1_000_000)])
-    def test_a_model_without_positions_has_only_the_tokenizers(
-        self, tmp_path: Path, longest: int | None, limit: int
-    ) -> None:
-        config = T5Config(vocab_size=SIZE, d_model=16, d_kv=8, d_ff=8, num_layers=1, num_heads=2)
-        assert loaded(save(tmp_path / "t5", T5Model(config), longest=longest)).limit == limit
-
 
 class TestDevice:
     @pytest.fixture(autouse=True)
@@ -148,15 +130,6 @@ class TestDevice:
         line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device), DeviceError)
         assert f"device {device}" in line.replace("'", "").replace("=", " ")
         assert "device='auto'" in line
-
-    def test_bfloat16_is_a_second_model_beside_that_of_float32(self, tmp_path: Path) -> None:
-        model = load(
-            Source("tiny", str(save(tmp_path / "bert", BertForMaskedLM(BertConfig(**SMALL))))), "cpu", "bfloat16"
-        )
-        assert {weights.dtype for weights in model.whole.parameters()} == {torch.float32}
-        assert {weights.dtype for weights in model.scored.parameters()} == {torch.bfloat16} == {model.scored.dtype}
-        for name, weights in model.scored.state_dict().items():
-            assert torch.equal(weights, model.model.state_dict()[name].to(weights.dtype))
 
 
 class TestDisagreement:
@@ -197,10 +170,6 @@ class TestDisagreement:
         (bert / name).write_text(content)
         assert "tiny" in refusal(lambda: loaded(bert))
 
-    def test_a_hub_that_stops_answering_is_one_line(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.chdir(tmp_path)
-        assert "org/no-such-model" in refusal(lambda: load(Source("org/no-such-model", "org/no-such-model")))
-
 
 @pytest.mark.parametrize(
     "error", [MemoryError(), OSError(12, "Cannot allocate memory"), RuntimeError("std::bad_alloc")]
@@ -214,9 +183,3 @@ def test_a_model_that_memory_does_not_hold_is_not_called_damaged(
     monkeypatch.setattr("attnscan.model.loading._load_weights", fail)
     line = refusal(lambda: loaded(bert), MemoryFullError)
     assert "the model tiny does not fit into memory" in line and "belong together" not in line
-
-
-class TestBundled:
-    def test_the_published_weights_are_loaded(self) -> None:
-        model = load(bundled())
-        assert (model.model.config.num_hidden_layers, model.model.config.num_attention_heads) == (6, 12)

