@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from draws import draws
+from hostile.checkpoints import EXPLODES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers_of_kinds import KINDS, encode_pair, marian, wordpiece, written_in_python
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pairs, encode_tokens, notes_of
+from attnscan.inputs.encode import called, encode_pairs, encode_tokens, notes_of
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.writing import encode_translations
-from attnscan.scoring.patterns import cross_sentence
 
 NO_LIMIT = 10**6
 A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
@@ -62,16 +61,6 @@ def test_words_are_whole_and_in_their_sentence(tokenizer: Any) -> None:
     assert _words(encoded, 1) == ["a", "cat", ",", "and", "the", "strawberries", "!"]
     marks = collate([encoded]).punctuation[0].tolist()
     assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [".", ",", "!"]
-
-
-def test_special_tokens_are_those_that_the_tokenizer_inserted(tokenizer: Any) -> None:
-    """A delimiter that the user types is a word of the sentence."""
-    encoded = _encoded(tokenizer, f"the {tokenizer.sep_token} cat")
-    inserted = [token for token, s in zip(encoded.tokens, encoded.sentence, strict=True) if s == SPECIAL]
-    plain = _encoded(tokenizer, "the cat")
-    assert inserted == [token for token, s in zip(plain.tokens, plain.sentence, strict=True) if s == SPECIAL]
-    typed = [t for t, s in zip(encoded.tokens, encoded.sentence, strict=True) if s == 0 and tokenizer.sep_token in t]
-    assert len(typed) == 1
 
 
 @settings(deadline=None, max_examples=draws(150))
@@ -228,20 +217,6 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
     assert set(encoded.model_inputs) == {"input_ids", "attention_mask"}
 
 
-@pytest.mark.parametrize("word", ["naïve", "Füße", "кошка", "猫"])
-def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any, word: str) -> None:
-    pair = (f"the cat {word} sat", f"a dog {word} ran")
-    whole, pieces = (_encoded(tokenizer, *pair, unit) for unit in ("word", "token"))
-    crossing = cross_sentence(collate([whole]))[0].any(-1).nonzero().flatten().tolist()
-    assert [whole.unit_sentence[place] for place in crossing] == [0, 1]
-    assert whole.units[crossing[0]].strip(" ▁Ġ") == whole.units[crossing[1]].strip(" ▁Ġ")
-    if tokenizer.unk_token not in "".join(whole.units):
-        assert {whole.units[place].strip(" ▁Ġ") for place in crossing} == {word}
-    of_the_word = [u in crossing and not mark for u, mark in zip(whole.unit, pieces.punctuation, strict=True)]
-    assert sum(of_the_word) >= 2  # all but a `▁` or space that stands alone
-    assert cross_sentence(collate([pieces]))[0].any(-1)[torch.tensor(of_the_word)].all()
-
-
 @pytest.mark.parametrize(
     ("tokens", "units"),
     [
@@ -282,17 +257,6 @@ def test_given_words_are_the_units(tokenizer: Any) -> None:
     assert forms == [unit for unit, s in of_words if s == 0]
     numbers = [number for number, s in zip(batch.word_number[0].tolist(), read.unit_sentence, strict=True) if s == 0]
     assert numbers == list(range(6))
-
-
-def test_a_sentence_without_words_has_those_of_the_tokenizer(tokenizer: Any) -> None:
-    read, plain = encoded(tokenizer, A, annotated(B, "a cat|[a-z]+|[,!]")), encoded(tokenizer, A, B)
-    for side, same in ((0, True), (1, False)):
-        own, usual = (
-            [unit for unit, s in zip(encoding.units, encoding.unit_sentence, strict=True) if s == side]
-            for encoding in (read, plain)
-        )
-        assert (own == usual) is same
-    assert set(read.unit_words[: read.unit_sentence.index(1)]) == {NO_WORD}
 
 
 def test_a_tag_that_is_not_there_is_named_with_those_that_are() -> None:
@@ -337,3 +301,33 @@ class TestWithoutOffsets:
                 unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
             ]
             assert words == ["the", "dog", "sat", "on", "it"]
+
+
+class Raising:
+    """A tokenizer written in Python that fails at everything."""
+
+    is_fast = False
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        raise self._error
+
+
+ODD = [KeyError("x"), RecursionError(), UnicodeError("\x1b[2J"), ImportError("no protobuf\nhere")]
+
+
+@pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
+def test_whatever_a_tokenizer_raises_is_one_line(error: Exception) -> None:
+    with pytest.raises(InputError) as caught:
+        encode_pair(Raising(error), Pair("the"), "token", 9, False)
+    assert "the tokenizer Raising" in str(caught.value) and caught.value.remedy
+    assert len(str(caught.value).splitlines()) == 1 and "\x1b" not in str(caught.value)
+
+
+def test_a_panic_of_rust_is_an_error() -> None:
+    tokenizer: Any = wordpiece()
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(EXPLODES), "isolated")
+    with pytest.raises(InputError, match="retry-limit"):
+        called(tokenizer, "the cat sat on the mat")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import UserDict, namedtuple
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,34 +51,21 @@ ROWS: list[dict[str, Any]] = FRAME.to_dict("records")  # type: ignore[assignment
 Named = namedtuple("Named", "premise hypothesis")
 
 
-class ArrowStream:
-    """A data frame that hands its columns over as Arrow, as those of polars and DuckDB do."""
-
-    columns: ClassVar = list(FRAME)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pa.Table.from_pandas(FRAME).__arrow_c_stream__(requested_schema)
-
-
 class HuggingFace:
     """What a data set of Hugging Face does, as far as it is asked."""
 
-    def __init__(
-        self, rows: Sequence[dict[str, Any]], kind: str | None = None, names: Sequence[str] | None = None
-    ) -> None:
-        self._rows, self.format = rows, {"type": kind}
-        self.column_names = list(rows[0] if names is None else names)
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._rows, self.column_names = rows, list(rows[0])
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         assert "image" not in self.column_names, "an image is decoded when its row is read"
-        return iter({name: row[name] for name in self.column_names} for row in self._rows)
+        return iter(self._rows)
 
     def select_columns(self, names: Sequence[str]) -> HuggingFace:
-        assert set(names) <= set(self.column_names)
-        return HuggingFace(self._rows, self.format["type"], names)
+        return HuggingFace([{name: row[name] for name in names} for row in self._rows])
 
 
 def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
@@ -125,9 +112,8 @@ def skipping(pairs: Any) -> tuple[list[tuple[int, str]], list[str]]:
         {name: FRAME[name].to_numpy() for name in FRAME},
         pa.Table.from_pandas(FRAME),
         pa.Table.from_pandas(FRAME).to_reader(max_chunksize=1),
-        ArrowStream(),
         DataLoader(ROWS, batch_size=None),  # type: ignore[arg-type]
-        HuggingFace([{**row, "image": b"..."} for row in ROWS], "torch"),
+        HuggingFace([{**row, "image": b"..."} for row in ROWS]),
         pa.array(ROWS),
     ],
     ids=lambda pairs: type(pairs).__name__,

@@ -76,11 +76,6 @@ class TestColumns:
         assert why in error.what and len(str(error)) < 400
         assert "were named" in why or ("--columns" in error.remedy and path in error.what)
 
-    def test_a_text_has_one_column(self, make: Make) -> None:
-        path = make("p.txt", "a\n")
-        assert pairs_in(path, columns=["1"]) == [Pair("a")]
-        assert "the columns are 'sentence'" in refusal(path, columns=["2"]).what
-
     def test_the_first_json_record_that_fits_decides(self, make: Make) -> None:
         records = '{"Premise": "a", "Hypothesis": "b"}\n{"Premise": "c"}\n{"premise": "e"}'
         good, bad = skipping(make("p.jsonl", records))
@@ -221,16 +216,6 @@ class TestJsonDocuments:
 
 
 class TestParquet:
-    @pytest.mark.parametrize(
-        "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.string_view()], ids=str
-    )
-    def test_every_kind_of_text_in_any_order(self, make: Make, kind: pa.DataType) -> None:
-        try:
-            content = parquet({"n": [1, 2], "a.b": pa.array(["a", "c"]).cast(kind), "x": ["b", "d"]})
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            pytest.skip("not written by this version of pyarrow")
-        assert pairs_in(make("p.parquet", content), columns=["x", "a.b"]) == [Pair("b", "a"), Pair("d", "c")]
-
     @pytest.mark.parametrize(
         ("content", "why"),
         [

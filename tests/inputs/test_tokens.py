@@ -57,11 +57,6 @@ def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
     return {text.strip(" ▁"): written(id_) for text, id_ in zip(encoded.units, numbers, strict=True) if id_ != NO_WORD}
 
 
-def _of_units(words: WholeWords, tokens: list[str], unit: list[int]) -> list[int]:
-    """Of one sentence."""
-    return words.of_units([(tokens, [0] * len(tokens), unit)])[0].tolist()
-
-
 @pytest.mark.parametrize(
     ("mark", "tokens", "sentence", "unit", "ids"),
     [
@@ -82,14 +77,6 @@ def test_words_by_their_marks_and_neighbours(mark: str, tokens: str, sentence: s
     longer = (["the"] * 9, [0] * 9, list(range(9)))
     assert words.of_units([row])[0].tolist() == ids
     assert words.of_units([longer, row])[1].tolist() == ids + [NO_WORD] * (9 - len(ids))
-
-
-def test_words_that_end_with_a_mark() -> None:
-    words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
-    assert words.ids == {"the": 1, "berries": 3}
-    tokens = ["the</w>", "straw", "berries</w>", "berries</w>"]
-    assert _of_units(words, tokens, [0, 1, 2, 3]) == [1, NO_WORD, NO_WORD, 3]
-    assert _of_units(words, tokens, [0, 1, 1, 2]) == [1, NO_WORD, 3]
 
 
 def test_words_that_were_added_count_and_special_tokens_do_not() -> None:

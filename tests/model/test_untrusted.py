@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import transformers
 from one_run import classify
 from safetensors.torch import load_file, save_file
@@ -116,12 +115,3 @@ def test_weights_of_the_encoder_that_nothing_uses_are_refused(
 )
 def test_heads_that_attention_does_not_depend_on_are_expected(tmp_path: Path, kind: str, family: Any) -> None:
     assert loaded(saved(tmp_path / "model", kind, family)).note == ""
-
-
-def test_buffers_that_were_saved_once_are_expected(tmp_path: Path) -> None:
-    positions = torch.arange(32)[None]
-    bert = saved(tmp_path / "bert", "BertForMaskedLM", BERT)
-    with_weights(bert, "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", values=positions)
-    gpt2 = saved(tmp_path / "gpt2", "GPT2LMHeadModel", GPT2)
-    with_weights(gpt2, "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias", values=torch.tensor(-1e4))
-    assert [loaded(place).note for place in (bert, gpt2)] == ["", ""]
