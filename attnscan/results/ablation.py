@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
+_COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
 _ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
 
 
@@ -126,14 +127,12 @@ class Ablation:
         """One row for each set and quantity."""
         import pandas as pd
 
-        rows = []
+        rows: list[dict[str, Any]] = []
         for effect in self.effects:
-            row: dict[str, Any] = {"model": self.signature.model, "set": effect.set.name}
-            row |= {"heads": len(effect.set.heads), "measure": effect.quantity.name}
-            row |= {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se", "spread")}
-            row |= {"controls": len(effect.others), "rank": effect.rank, "p": effect.p, "overlap": effect.set.overlap}
-            rows.append(row | {name: getattr(effect, name) for name in ("n", "pairs", "conclusion")})
-        frame = pd.DataFrame(rows).astype({"rank": "Int64"})
+            of_set = {"heads": len(effect.set.heads), "controls": len(effect.others), "overlap": effect.set.overlap}
+            names = {"model": self.signature.model, "set": effect.set.name, "measure": effect.quantity.name}
+            rows.append(vars(effect) | of_set | names | {"conclusion": effect.conclusion})
+        frame = pd.DataFrame(rows, columns=_COLUMNS.split()).astype({"rank": "Int64"})
         about = ("replace", "draws", "chosen_by", "choosing_pairs", "measured_pairs")
         frame.attrs = {"signature": asdict(self.signature), **{name: getattr(self, name) for name in about}}
         sets = {effect.set.name: effect.set for effect in self.effects}

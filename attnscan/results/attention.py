@@ -124,13 +124,12 @@ class Attention:
         kept = np.unique(unit[rows])
         mean = into[rows][:, kept].T
         weights = carried_shares(mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1))
-        firsts = {
-            name: tuple(np.array(getattr(self, name))[into.argmax(0)].tolist()) for name in ("sentence", "segments")
-        }
+        first = into.argmax(0)
+        sentence, segments = (tuple(np.array(of)[first].tolist()) for of in (self.sentence, self.segments))
         chosen = self.chosen and replace(self.chosen, rows=tuple(kept.tolist()))
-        changes: dict[str, Any] = {"tokens": tuple(words), "weights": weights.astype(np.float32), **firsts}
-        changes |= {"chosen": chosen, "unit": (), "source": int(unit[self.source]) if self.source else 0}
-        return replace(self, visible=None, query=None, key=None, norms=None, **changes)
+        changes: dict[str, Any] = {"tokens": tuple(words), "sentence": sentence, "segments": segments, "chosen": chosen}
+        changes |= {"weights": weights.astype(np.float32), "source": int(unit[self.source]) if self.source else 0}
+        return replace(self, visible=None, query=None, key=None, norms=None, unit=(), **changes)
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled. Shape: [key, neuron]."""

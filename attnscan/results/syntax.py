@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError, nearest
 from attnscan.results.grid import Grid, Head, Heads
-from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.signature import Signature, described
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ class Syntax:
 
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""
-        flat = self.accuracy[..., row].ravel()
-        return np.array([], dtype=int) if np.isnan(flat).all() else np.argsort(-flat, kind="stable")
+        return best_first(self.accuracy[..., row])
 
     def to_frame(self, relation: str | None = None, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, relation and direction; of one relation only, or of some heads, if these are named.

@@ -113,10 +113,6 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
         return "switched off"
-    if result.ranked_by is not None:
-        return "no word of one half of these pairs is eligible"
-    if result.reading.among_words and result.scores.every_key.n[..., result.scores.place_of(pattern)].any():
-        return "no word is eligible with special tokens removed"
     return f"no word of {'this input' if result.of_input else 'these pairs'} is eligible"
 
 

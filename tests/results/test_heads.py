@@ -88,12 +88,6 @@ def test_what_comes_from_outside_is_safe_in_a_repr() -> None:
     assert repr(replace(result_of([[0, 0, 0, 0]]), signature=hostile)).startswith(r"HeadScores of \u202e\x1b[31m\n, 0")
 
 
-def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:
-    result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [NAN, NAN, NAN, NAN], [0.3, 0, 0, 0.6]])
-    assert result.order("next-word").tolist() == [1, 3, 0]
-    assert result.order().tolist() == [0, 3, 1]
-
-
 def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
     result = result_of([[0.1, 0, 0, 0]])
     assert result.with_reading("weight", "out").label.item() == ""
@@ -111,4 +105,6 @@ def test_above_chance_is_zero_at_chance_and_one_at_best_and_nan_where_chance_is_
 
 
 def test_of_equal_heads_the_first_comes_first_and_those_without_a_score_nowhere() -> None:
+    result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [NAN, NAN, NAN, NAN], [0.3, 0, 0, 0.6]])
+    assert result.order("next-word").tolist() == [1, 3, 0] and result.order().tolist() == [0, 3, 1]
     assert best_first(np.array([[0.5, NAN, 0.7], [0.5, 0.7, NAN]])).tolist() == [2, 4, 0, 3]
