@@ -7,7 +7,7 @@ one, so a test that is about two, or that changes one, is marked `loads_anew`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,12 @@ _MOST = 12  # of them, the one that was asked for last at the end
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A model, and how it was when it was loaded."""
-
-    loaded: LoadedModel
-    before: dict[str, Any]
-
-
 class LoadedModels:
     """Stands in for `load`: the same model again, as long as its files are the same."""
 
     def __init__(self, load: Callable[..., LoadedModel]) -> None:
         self.anew = load
-        self._kept: dict[tuple[Any, ...], _Kept] = {}
+        self._kept: dict[tuple[Any, ...], tuple[LoadedModel, dict[str, Any]]] = {}  # and how it was when it was loaded
         self._handed_out: set[tuple[Any, ...]] = set()
 
     def __call__(
@@ -44,23 +36,24 @@ class LoadedModels:
         languages: tuple[str | None, str | None] = (None, None),
     ) -> LoadedModel:
         """Raises: what `load` raises."""
-        if attention != "encoder" or any(languages):
+        directory = Path(source.location)
+        if attention != "encoder" or any(languages) or not directory.is_dir():
             return self.anew(source, device, dtype, attention, languages)
-        files = _files(source.location)
+        stats = [(path.name, path.stat()) for path in sorted(directory.iterdir())]
+        files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         number = "float32" if dtype == "auto" else dtype
         key = (files, source.location, source.revision, chosen_device(device), number)
-        kept = self._kept.pop(key, None)
-        if kept is None:
+        if key not in self._kept:
             loaded = self.anew(source, device, dtype)
-            if not files or loaded.model.config.model_type != "bert":
+            if loaded.model.config.model_type != "bert":
                 return loaded
-            kept = _Kept(loaded, _state(loaded))
-        self._kept[key] = kept
+            self._kept[key] = loaded, _state(loaded)
+        self._kept[key] = self._kept.pop(key)
         if len(self._kept) > _MOST:
             del self._kept[next(iter(self._kept))]
         self._handed_out.add(key)
-        # What is known of a model, such as its fingerprint, is kept with it
-        return kept.loaded if source == kept.loaded.source else replace(kept.loaded, source=source)
+        loaded, _ = self._kept[key]
+        return loaded if source == loaded.source else replace(loaded, source=source)
 
     def forget_who_asked(self) -> None:
         """At the end of a module, whose fixtures may have held models: none of its models can be changed any more."""
@@ -73,29 +66,18 @@ class LoadedModels:
         """
         found = []
         for key in self._handed_out & self._kept.keys():
-            kept = self._kept[key]
-            now = _state(kept.loaded)
-            if other := [name for name, value in now.items() if value != kept.before.get(name)]:
+            loaded, before = self._kept[key]
+            if other := [name for name, value in _state(loaded).items() if value != before.get(name)]:
                 del self._kept[key]
-                found.append(f"{kept.loaded.source.name}: {', '.join(other)}")
+                found.append(f"{loaded.source.name}: {', '.join(other)}")
         return found
-
-
-def _files(location: str) -> tuple[tuple[str, int, int], ...]:
-    """A directory's files, with sizes and times; nothing if it is none."""
-    directory = Path(location)
-    if not directory.is_dir():
-        return ()
-    there = ((path.name, path.stat()) for path in sorted(directory.iterdir()))
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in there)
 
 
 def _state(loaded: LoadedModel) -> dict[str, Any]:
     """All that somebody could forget to put back; but for the attention, since a module may hold a tap open."""
     state: dict[str, Any] = {}
     for name, module in loaded.whole.named_modules():
-        hooks = [hook for kind in _HOOKS for hook in getattr(module, kind).values()]
-        state[name or "the model"] = (module.training, len(hooks))
+        state[name or "the model"] = (module.training, sum(len(getattr(module, kind)) for kind in _HOOKS))
     for name, weights in [*loaded.whole.named_parameters(), *loaded.whole.named_buffers()]:
         state[name] = (id(weights), weights.data_ptr(), None if weights.is_inference() else weights._version)
     return state

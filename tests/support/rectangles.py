@@ -7,12 +7,16 @@ padding, under eager attention.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import nan as NAN
+from operator import mul
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoTokenizer
+from translator import eager
 
 PATTERNS = ("aligned", "before-aligned", "after-aligned", "same-place", "identical", "delimiter", "even")
 Scores = dict[tuple[str, int, int], tuple[float, float, int]]
@@ -32,14 +36,12 @@ class Side:
         return [place for place, word in enumerate(self.words) if word is not None]
 
 
-def side(tokenizer, text: str) -> tuple[list[int], Side]:
-    """A text's token ids, and what they are."""
-    encoding = tokenizer(text)
-    spans = [match_word(text, *span) for span in encoding.encodings[0].offsets]
-    special = [sequence is None for sequence in encoding.encodings[0].sequence_ids]
-    words = [None if is_special else word for word, is_special in zip(spans, special, strict=True)]
-    texts = [token.replace("▁", "").casefold() for token in tokenizer.convert_ids_to_tokens(encoding["input_ids"])]
-    return encoding["input_ids"], Side(texts, words)
+def side(tokenizer, text: str) -> Side:
+    """A text by its tokens."""
+    encoding = tokenizer(text).encodings[0]
+    spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
+    words = [None if sequence is None else match_word(text, *span) for span, sequence in spans]
+    return Side([token.replace("▁", "").casefold() for token in encoding.tokens], words)
 
 
 def match_word(text: str, first: int, last: int) -> int:
@@ -51,54 +53,41 @@ def match_word(text: str, first: int, last: int) -> int:
 
 def targets(pattern: str, query: int, target: Side, source: Side, links: set[tuple[int, int]]) -> dict[int, float]:
     """The keys that a target's token should look at, by their places, and how much."""
-    word = target.words[query]
-    linked = [before for before, behind in links if behind == word]
-    if pattern in PATTERNS[:3]:
-        if not linked:
-            return {}
-        wanted = {"aligned": linked, "before-aligned": [min(linked) - 1], "after-aligned": [max(linked) + 1]}[pattern]
-        return {place: 1.0 for place in source.places if source.words[place] in wanted}
-    if pattern == "same-place":
-        number, last, last_key = target.places.index(query), len(target.places) - 1, len(source.places) - 1
-        return {source.places[math.floor(number * last_key / last + 0.5) if last else 0]: 1.0}
-    if pattern == "identical":
-        if not any(character.isalnum() for character in target.texts[query]):
-            return {}
-        return {place: 1.0 for place in source.places if source.texts[place] == target.texts[query]}
-    if pattern == "delimiter":
-        return {place: 1.0 for place, of_word in enumerate(source.words) if of_word is None}
-    return {place: 1 / len(source.places) for place in source.places}
+    linked = [before for before, behind in links if behind == target.words[query]]
+    places = source.places
+    match pattern:
+        case "aligned" | "before-aligned" | "after-aligned":
+            near = {"aligned": linked, "before-aligned": [min(linked, default=-9) - 1]}
+            wanted = near.get(pattern, [max(linked, default=-9) + 1])
+            found = [place for place in places if source.words[place] in wanted]
+        case "same-place":
+            number, last = target.places.index(query), len(target.places) - 1
+            found = [places[math.floor(number * (len(places) - 1) / last + 0.5) if last else 0]]
+        case "identical":
+            text = target.texts[query]
+            found = [place for place in places if source.texts[place] == text and any(map(str.isalnum, text))]
+        case "delimiter":
+            found = [place for place, word in enumerate(source.words) if word is None]
+        case _:
+            return {place: 1 / len(places) for place in places}
+    return dict.fromkeys(found, 1.0)
 
 
 def scores(directory: Path, pairs: Sequence[tuple[str, str, str]], query: str = "predicts") -> Scores:
     """Every head's score, chance and eligible queries for every pattern."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
-    model = AutoModelForSeq2SeqLM.from_pretrained(directory, attn_implementation="eager").eval()
-    sums: dict[tuple[str, int, int], list[float]] = {}
+    sums: dict[tuple[str, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
     for a, b, line in pairs:
         links = {(int(link.split("-")[0]), int(link.split("-")[1])) for link in line.split()}
-        (ids, source), (labels, target) = side(tokenizer, a), side(tokenizer, b)
-        read = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([labels]))
-        with torch.no_grad():
-            output = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
+        source, target = side(tokenizer, a), side(tokenizer, b)
         if query == "reads":
             target = Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
-        for layer, of_layer in enumerate(output.cross_attentions):
-            for head, rows in enumerate(of_layer[0].tolist()):
-                for pattern in PATTERNS:
-                    total = sums.setdefault((pattern, layer, head), [0.0, 0.0, 0])
-                    for place in target.places:
-                        wanted = targets(pattern, place, target, source, links)
-                        if not wanted:
-                            continue
-                        even = 1 / len(ids)
-                        if pattern == "even":
-                            total[0] += sum(min(rows[place][key], share) for key, share in wanted.items())
-                            total[1] += sum(min(even, share) for share in wanted.values())
-                        else:
-                            total[0] += sum(rows[place][key] * share for key, share in wanted.items())
-                            total[1] += sum(even * share for share in wanted.values())
-                        total[2] += 1
-    return {
-        key: (on / n if n else math.nan, chance / n if n else math.nan, int(n)) for key, (on, chance, n) in sums.items()
-    }
+        even = 1 / len(source.texts)
+        for (layer, of_layer), pattern in product(enumerate(eager(directory, a, b).cross_attentions), PATTERNS):
+            for (head, rows), place in product(enumerate(of_layer[0].tolist()), target.places):
+                wanted, total = targets(pattern, place, target, source, links), sums[pattern, layer, head]
+                on = min if pattern == "even" else mul
+                total[0] += sum(on(rows[place][key], share) for key, share in wanted.items())
+                total[1] += sum(on(even, share) for share in wanted.values())
+                total[2] += bool(wanted)
+    return {key: (on / (n or NAN), chance / (n or NAN), int(n)) for key, (on, chance, n) in sums.items()}

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 from attnscan.errors import InputError
@@ -25,6 +17,8 @@ from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit
 
+_BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_INPUTS = ["input_ids", "attention_mask"]
 CORPUS = [
     "the cat sat on the mat .",
     "a cat ran to the store , and i bought fresh strawberries !",
@@ -41,62 +35,46 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
     return encoded
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
-    """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+def wordpiece(model: Any = None) -> PreTrainedTokenizerFast:
+    """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]; trained unless a model is given."""
+    tokenizer = Tokenizer(model or models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(
-        CORPUS, trainers.WordPieceTrainer(vocab_size=80, special_tokens=special, show_progress=False)
-    )
-    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
+    if model is None:
+        trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=_BERT, show_progress=False)
+        tokenizer.train_from_iterator(CORPUS, trainer)
+    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", _BERT)
 
 
 def whole_words() -> PreTrainedTokenizerFast:
     """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained is not."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = sorted({word for text in CORPUS for word in text.lower().split()})
-    vocabulary = {word: number for number, word in enumerate([*special, *words])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
+    vocabulary = {word: number for number, word in enumerate([*_BERT, *words])}
+    return wordpiece(models.WordLevel(vocabulary, unk_token="[UNK]"))
+
+
+def _of_bytes(special: list[str], size: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trained = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=size, special_tokens=special, **trained))
+    return tokenizer
 
 
 def byte_level() -> PreTrainedTokenizerFast:
     """As RoBERTa's: cased, `Ġ` before words, <s> A </s></s> B </s>, no segments."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
     special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    return _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
+    return _wrapped(_of_bytes(special, 340), "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
 
 
 def without_delimiters() -> PreTrainedTokenizerFast:
     """As GPT-2's: byte-level, and what it calls its special token is in no template; nothing to pad or mask with."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     end = "<|endoftext|>"
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        CORPUS,
-        trainers.BpeTrainer(vocab_size=320, special_tokens=[end], initial_alphabet=alphabet, show_progress=False),
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_input_names=["input_ids", "attention_mask"],
-        bos_token=end,
-        eos_token=end,
-        unk_token=end,
-    )
+    tokenizer = _of_bytes([end], 320)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    names = dict.fromkeys(("bos_token", "eos_token", "unk_token"), end)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=_INPUTS, **names)
 
 
 def beginning_alone() -> PreTrainedTokenizerFast:
@@ -159,8 +137,5 @@ def _unigram(single: str, pair: str, sep: str = "</s>", cls: str = "<s>") -> Pre
 def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str]) -> PreTrainedTokenizerFast:
     numbers = [(token, tokenizer.token_to_id(token)) for token in special]
     tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=numbers)
-    names: dict[str, Any] = dict(
-        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
-    )
-    inputs = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **names)
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=_INPUTS, **names)

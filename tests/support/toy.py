@@ -7,6 +7,7 @@ then pick out what its pattern needs; a head that is given no pattern has zero q
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+DELIMITERS = ["[CLS]", "[SEP]"]
 ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
 WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
 VOCABULARY = [*SPECIALS, *WORDS]
@@ -31,17 +33,9 @@ def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carri
     Values are zero, and heads carry nothing; with `carries`, every token has as much to give, next to nothing, so that
     what heads carry is what they look at.
     """
-    size = heads * HEAD_SIZE
-    config = BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=size,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=8,
-        max_position_embeddings=POSITIONS,
-        pad_token_id=0,
-    )
-    model = BertModel(config).eval()
+    sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "intermediate_size": 8, "pad_token_id": 0}
+    words = {"vocab_size": len(VOCABULARY), "hidden_size": heads * HEAD_SIZE, "max_position_embeddings": POSITIONS}
+    model = BertModel(BertConfig(**sizes, **words)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -85,69 +79,53 @@ def _install(linear: torch.nn.Linear, head: int, matrix: torch.Tensor) -> None:
     linear.bias[rows] = matrix.sum(1) * mean
 
 
-def _blank() -> tuple[torch.Tensor, torch.Tensor]:
+Matrices = tuple[torch.Tensor, torch.Tensor]
+"""What queries and keys pick out. Shape: each [HEAD_SIZE, _FEATURES]."""
+
+
+def _blank() -> Matrices:
     return torch.zeros(HEAD_SIZE, _FEATURES), torch.zeros(HEAD_SIZE, _FEATURES)
 
 
-def _shifted(by: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _of(texts: Sequence[str]) -> list[int]:
+    """The features of some words."""
+    return [_WORD + VOCABULARY.index(text) for text in texts]
+
+
+def _shifted(*steps: int) -> Matrices:
+    """Every token looks at those so many places on."""
     query, key = _blank()
     for position in range(POSITIONS):
         key[position, _POSITION + position] = 1
-        if 0 <= position + by < POSITIONS:
-            query[position + by, _POSITION + position] = 1
+        for by in steps:
+            if 0 <= position + by < POSITIONS:
+                query[position + by, _POSITION + position] = 1
     return query, key
 
 
-def _next_three() -> tuple[torch.Tensor, torch.Tensor]:
-    shifted = [_shifted(by) for by in (1, 2, 3)]
-    return sum((query for query, _ in shifted), torch.zeros(HEAD_SIZE, _FEATURES)), shifted[0][1]
-
-
-def _words(*texts: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Every token looks at some words, wherever they stand."""
+def _looking_at(features: Sequence[int], neurons: int = 1) -> Matrices:
+    """Every token, which has one position, looks at those with some features."""
     query, key = _blank()
-    query[0, _POSITION:_SEGMENT] = 1  # every token has one position
-    for text in texts:
-        key[0, _WORD + VOCABULARY.index(text)] = 1
+    query[:neurons, _POSITION:_SEGMENT] = 1 / neurons
+    key[:neurons, list(features)] = 1
     return query, key
 
 
-def _articles_to_nouns() -> tuple[torch.Tensor, torch.Tensor]:
+def _articles_to_nouns() -> Matrices:
     """Articles look at nouns, wherever they stand; other words look at all alike."""
     query, key = _blank()
-    for texts, into in ((ARTICLES, query), (NOUNS, key)):
-        for text in texts:
-            into[0, _WORD + VOCABULARY.index(text)] = 1
+    query[0, _of(ARTICLES)] = key[0, _of(NOUNS)] = 1
     return query, key
 
 
-def _first_two() -> tuple[torch.Tensor, torch.Tensor]:
-    query, key = _blank()
-    query[0, _POSITION:_SEGMENT] = 1
-    key[0, _POSITION + 1 : _POSITION + 3] = 1  # behind [CLS]
-    return query, key
-
-
-def _delimiter() -> tuple[torch.Tensor, torch.Tensor]:
-    return _words("[CLS]", "[SEP]")
-
-
-def _delimiter_by_three_neurons() -> tuple[torch.Tensor, torch.Tensor]:
-    query, key = _blank()
-    query[:3, _POSITION:_SEGMENT] = 1 / 3
-    for special in ("[CLS]", "[SEP]"):
-        key[:3, _WORD + VOCABULARY.index(special)] = 1
-    return query, key
-
-
-def _identical() -> tuple[torch.Tensor, torch.Tensor]:
+def _identical() -> Matrices:
     query, key = _blank()
     for word in range(len(VOCABULARY)):
         query[word, _WORD + word] = key[word, _WORD + word] = 1
     return query, key
 
 
-def _cross_sentence() -> tuple[torch.Tensor, torch.Tensor]:
+def _cross_sentence() -> Matrices:
     query, key = _identical()
     for segment in (0, 1):
         query[len(VOCABULARY) + segment, _SEGMENT + 1 - segment] = 1
@@ -155,37 +133,34 @@ def _cross_sentence() -> tuple[torch.Tensor, torch.Tensor]:
     return query, key
 
 
-def _bag_of_words() -> tuple[torch.Tensor, torch.Tensor]:
+def _bag_of_words() -> Matrices:
     query, key = _blank()
     for segment in (0, 1):
         query[segment, _SEGMENT + segment] = key[segment, _SEGMENT + segment] = 1
-        for special in ("[CLS]", "[SEP]"):
-            key[segment, _WORD + VOCABULARY.index(special)] = -1
+        key[segment, _of(DELIMITERS)] = -1
     return query, key
 
 
-def _bag_of_first_sentence() -> tuple[torch.Tensor, torch.Tensor]:
+def _bag_of_first_sentence() -> Matrices:
     """What `bag-of-words` is for sentence A; words of B look at delimiters."""
     query, key = _blank()
     query[0, _SEGMENT] = key[0, _SEGMENT] = query[1, _SEGMENT + 1] = 1
-    for special in ("[CLS]", "[SEP]"):
-        key[0, _WORD + VOCABULARY.index(special)] = -1
-        key[1, _WORD + VOCABULARY.index(special)] = 1
+    key[0, _of(DELIMITERS)], key[1, _of(DELIMITERS)] = -1, 1
     return query, key
 
 
-_QUERIES_AND_KEYS = {
+_QUERIES_AND_KEYS: dict[str, Callable[[], Matrices]] = {
     "next-word": lambda: _shifted(1),
     "previous-word": lambda: _shifted(-1),
     "identical": _identical,
     "cross-sentence": _cross_sentence,
-    "delimiter": _delimiter,
+    "delimiter": lambda: _looking_at(_of(DELIMITERS)),
     "bag-of-words": _bag_of_words,
-    "delimiter by three neurons": _delimiter_by_three_neurons,
+    "delimiter by three neurons": lambda: _looking_at(_of(DELIMITERS), 3),
     "bag of first sentence": _bag_of_first_sentence,
-    "next three": _next_three,
-    "punctuation": lambda: _words(".", ","),
-    "first two": _first_two,
+    "next three": lambda: _shifted(1, 2, 3),
+    "punctuation": lambda: _looking_at(_of([".", ","])),
+    "first two": lambda: _looking_at([_POSITION + 1, _POSITION + 2]),  # behind [CLS]
     "articles to nouns": _articles_to_nouns,
     "two on": lambda: _shifted(2),
 }
@@ -199,14 +174,8 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, numbers[token]) for token in DELIMITERS],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True))
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **names)

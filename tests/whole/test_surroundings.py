@@ -58,7 +58,8 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     said = _run(sys.executable if name.endswith(".py") else "sh", EXAMPLES / name, where=tmp_path)
     assert not [line for line in SAYS[name] if line not in said], said
     if name == "notebook.sh":
-        assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
+        shown = (tmp_path / "run.ipynb").read_text(encoding="utf-8")
+        assert '"execute_result"' in shown and '"display_data"' not in shown, "a result shows itself once"
     elif name == "saved_weights.sh":
         assert "I went" not in said and all((tmp_path / made).is_file() for made in ("weights.npz", "page.html"))
 

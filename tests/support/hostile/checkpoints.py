@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import random
@@ -102,21 +101,16 @@ _CAT = {"content": "cat", "single_word": False, "lstrip": False, "rstrip": False
 EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
 """A regular expression that no sentence matches, and that is given up after ten million attempts."""
 
+_REPLACE = {"type": "Replace", "pattern": {"Regex": EXPLODES}, "content": "a"}
+_B = {"Sequence": {"id": "B", "type_id": 0}}
+_TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [_B], "special_tokens": {}}
 _TOKENIZERS: dict[str, Change] = {
     "a map of letters that is none": ruled(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}),
     "an added word that explodes": ruled(
-        normalizer={"type": "Replace", "pattern": {"Regex": EXPLODES}, "content": "a"},
-        added_tokens=[{"id": 340, **_CAT, "content": "cat " * 10}],
+        normalizer=_REPLACE, added_tokens=[{**_CAT, "id": 340, "content": "cat " * 10}]
     ),
     "pieces of no length": ruled(pre_tokenizer={"type": "FixedLength", "length": 0}),
-    "a template without a sentence": ruled(
-        post_processor={
-            "type": "TemplateProcessing",
-            "single": [],
-            "pair": [{"Sequence": {"id": "B", "type_id": 0}}],
-            "special_tokens": {},
-        }
-    ),
+    "a template without a sentence": ruled(post_processor=_TEMPLATE),
     "an empty word list": ruled(model={"type": "Unigram", "unk_id": None, "vocab": [], "byte_fallback": False}),
     "a tokenizer of words and boxes": _json("tokenizer_config.json", tokenizer_class="LayoutLMv3Tokenizer"),
 }
@@ -164,16 +158,11 @@ def mutated(draw: random.Random) -> Change:
 
 def _other(data: Any, draw: random.Random) -> Any:
     """The same JSON with one entry another."""
-    data = copy.deepcopy(data)
-    place = data
-    while isinstance(place, dict) and place:
-        name = draw.choice(sorted(place))
-        if isinstance(place[name], dict) and draw.random() < 0.7:
-            place = place[name]
-            continue
-        place[name] = draw.choice(_VALUES)
-        break
-    return data
+    if not isinstance(data, dict) or not data:
+        return draw.choice(_VALUES)
+    name = draw.choice(sorted(data))
+    nested = isinstance(data[name], dict) and draw.random() < 0.7
+    return {**data, name: _other(data[name], draw) if nested else draw.choice(_VALUES)}
 
 
 def copies(model: Path, directory: Path, changes: dict[str, Change]) -> Iterator[tuple[str, Path]]:

@@ -21,6 +21,8 @@ from hostile.runs import check, run, served_for_a_moment
 NUMBERS = ("0", "-1", "1.5", str(2**63), "nan", "inf", "1e308")
 TEXTS = ("", "x", "x" * 5000, "a\nb", "\x1b]0;mine\x07", "\ud800", "--", ",", "=1+1", "[bold]", "no.py:f")
 PLACES = (*TEXTS, "no/such", ".", "/dev/null", "/dev/full", "file/x", "x" * 300 + ".csv")
+OF_PAIRS = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
+"""Options that commands of one input take for many pairs."""
 
 
 def prepared(directory: Path, model: Path) -> None:
@@ -58,16 +60,6 @@ def lines() -> dict[str, list[str]]:
     }
 
 
-def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
-    """The same for options that commands of one input take for many pairs."""
-    many = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off"]
-    places = {"plot": ["-o", "map.svg"], "report": ["-o", "page.html"], "serve": []}
-    options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
-    found = {(command, option): [*many, *place] for command, place in places.items() for option in options}
-    keeping = [*many, "-o", "heads.csv", "--per-pair", "every.parquet"]
-    return found | {("heads", "--id"): keeping}
-
-
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Each command, each of its options as it is typed, or the place of an argument, and the values to try."""
     for name in lines():
@@ -89,31 +81,27 @@ def _values(option: Any) -> tuple[str, ...]:
     return (*TEXTS, *NUMBERS)
 
 
-def trials(directory: Path) -> Iterator[tuple[str, Callable[[], bool]]]:
-    """What to run, and what it is: whether it did its work. To be run where `prepared` was.
+def trials(directory: Path) -> Iterator[Callable[[], bool]]:
+    """What to run, where `prepared` was: whether it did its work.
 
     Raises, each: AssertionError.
     """
     for command, option, values in options():
-        line = lines_of_pairs().get((command, option), lines()[command])
+        line = lines()[command]
+        if command in ("plot", "report", "serve") and option in OF_PAIRS:
+            place = [] if command == "serve" else line[-2:]
+            line = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", *place]
         for value in values or (None,):
             if option.startswith("argument "):
                 given = ["--", value] if not line else [value, *line[1:]]
-            else:
-                given = [*_without(line, option), option, *([] if value is None else [value])]
-            yield f"{command} {option} {value!r:.40}", partial(_ran, directory, command, given)
+            else:  # the last one given counts, but some may be repeated
+                name = "-o" if option == "--output" else option
+                at = line.index(name) if name in line else len(line)
+                given = [*line[:at], *line[at + 2 :], option, *([] if value is None else [value])]
+            yield partial(_ran, directory, command, given)
 
 
-def _without(line: list[str], option: str) -> list[str]:
-    """A line without an option and its value: the last one given counts, but some may be repeated."""
-    for name in (option, {"--output": "-o"}.get(option, option)):
-        if name in line:
-            at = line.index(name)
-            return [*line[:at], *line[at + 2 :]]
-    return line
-
-
-def _ran(directory: Path, command: str, given: list[str]) -> bool:
+def _ran(directory: Path, command: str, given: list[Any]) -> bool:
     before = set(directory.iterdir())
     with chdir(directory), served_for_a_moment(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
