@@ -67,7 +67,7 @@ def qqp() -> DataSet:
         _tabs("was cut in two?", "", 0),
         _tabs(360472, 364011, 490273, *good[1].texts, 0),
     )
-    bad = ("train.tsv:3: its number of fields is 5, and in the first line 6", "train.tsv:4: its number of fields is 3")
+    bad = ("train.tsv:3: its number of fields is 5, where 6 are expected", "train.tsv:4: its number of fields is 3")
     return DataSet("QQP/train.tsv", content, good, bad=bad, rows=(1, 4))
 
 

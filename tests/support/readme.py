@@ -3,15 +3,7 @@
     python tests/support/readme.py
 
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
-shows it and its output.
-The gallery's pictures are those that `pictures.py` makes of each command (`<!-- gallery -->`).
-The patterns' table comes from `attnscan.scoring.patterns` itself, the families' table from the tests' `families`,
-tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
-(`<!-- shared options -->`) from the commands themselves, and what stands below `<!-- functions: NAMES -->`,
-`<!-- members of CLASS: NAMES -->` and, by name alone, below `<!-- api in brief: NAMES -->` from the public functions
-and classes of those names.
-
-A command above a picture is the one whose screen `pictures.py` draws.
+shows it and its output, or above the picture of its screen. Tables stand between comments that say what of (`_MADE`).
 """
 
 from __future__ import annotations
@@ -22,23 +14,13 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+import families
 from api_page import functions, members, named
 from command_line import command_named
-from families import (
-    AS,
-    NOT_CARRIED,
-    REFUSED,
-    TAPPED_DECODERS,
-    TAPPED_ENCODER_DECODERS,
-    TAPPED_ENCODERS,
-    UNTAPPED_DECODERS,
-    UNTAPPED_ENCODER_DECODERS,
-    UNTAPPED_ENCODERS,
-)
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
@@ -49,27 +31,21 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
-_FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
-_OPTIONS = re.compile(r"(<!-- options of (?P<name>\w+) -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
-_SHARED = re.compile(r"(<!-- shared options -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
-_PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
-_GALLERY = re.compile(r"(<!-- gallery -->\n).*?(<!-- end of gallery -->\n)", re.DOTALL)
-_NAMED = re.compile(r"(<!-- api in brief: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
-_FUNCTIONS = re.compile(r"(<!-- functions: (?P<names>[\w ]+) -->\n).*?(<!-- end of functions -->\n)", re.DOTALL)
-_MEMBERS = re.compile(r"(<!-- members of (?P<name>\w+): ([\w ]+) -->\n).*?(<!-- end of members -->\n)", re.DOTALL)
+_GENERATED = re.compile(r"(<!-- (?!\$|end of)([^\n]+) -->\n)(?:(?!<!-- ).)*(<!-- end of \w+ -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{output_of(m['command'])}```\n", text)
-    text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
-    text = _OPTIONS.sub(lambda m: m.group(1) + _own_options(m["name"]) + m.group(3), text)
-    text = _SHARED.sub(lambda m: m.group(1) + _shared_options() + m.group(2), text)
-    text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
-    text = _GALLERY.sub(lambda m: m.group(1) + _gallery() + m.group(2), text)
-    text = _FUNCTIONS.sub(lambda m: m.group(1) + functions(m["names"]) + m.group(3), text)
-    text = _MEMBERS.sub(lambda m: m.group(1) + members(m["name"], m.group(3)) + m.group(4), text)
-    return _NAMED.sub(lambda m: m.group(1) + named(m["names"]) + m.group(3), text)
+    return _GENERATED.sub(lambda m: m[1] + _generated(m[2]) + m[3], text)
+
+
+def _generated(asked: str) -> str:
+    """What stands below a comment."""
+    for pattern, make in _MADE.items():
+        if found := re.fullmatch(pattern, asked):
+            return make(*found.groups())
+    raise AssertionError(f"nothing makes what stands below {asked!r}")
 
 
 @cache  # the same command stands on several pages
@@ -87,18 +63,16 @@ def output_of(command: str, *, color: bool = False) -> str:
 
 
 @cache
-def _options() -> dict[str, dict[str, dict[str, tuple[str, str]]]]:
-    """For each command and heading of its help: the options by their names, as they are typed, and what they do."""
-    every: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
+def _options() -> dict[str, dict[str, tuple[str, str]]]:
+    """Each command's arguments and options, in the order of its help: how they are typed, and what they do."""
+    every = {}
     for command in COMMANDS:
         context = command_named(command).make_context(command, [], resilient_parsing=True)
-        params = {param.name: param for param in context.command.params if not getattr(param, "hidden", False)}
-        records = {str(name): param.get_help_record(context) for name, param in params.items()}
-        names = [str(name) for name, param in params.items() if param.param_type_name == "option"]
-        groups = grouped(names).items()
-        every[command] = {heading: {name: _cells(*records[name]) for name in group} for heading, group in groups}
-        arguments = {name: _cells(*record) for name, record in records.items() if name not in names}
-        every[command] = {"Arguments": arguments, **every[command]} if arguments else every[command]
+        params = {str(param.name): param for param in context.command.params if not getattr(param, "hidden", False)}
+        options = [name for name, param in params.items() if param.param_type_name == "option"]
+        ordered = [name for name in params if name not in options]
+        ordered += [name for group in grouped(options).values() for name in group]
+        every[command] = {name: _cells(*params[name].get_help_record(context)) for name in ordered}
     return every
 
 
@@ -108,77 +82,89 @@ def _cells(typed: str, about: str) -> tuple[str, str]:
     return f"`{typed}`", about.replace("<", r"\<")
 
 
+def _with(name: str) -> list[str]:
+    """The commands that have an option."""
+    return [command for command, options in _options().items() if name in options]
+
+
 def _is_shared(name: str) -> bool:
     """Whether an option stands on the page of those that commands share: two commands have it, in one meaning."""
-    has = [command for command, groups in _options().items() if any(name in group for group in groups.values())]
-    return len(has) > 1 and name in {*USUAL, *(name for group in GROUPS.values() for name in group)}
+    return len(_with(name)) > 1 and name in {*USUAL, *(name for group in GROUPS.values() for name in group)}
 
 
 def _own_options(command: str) -> str:
-    groups = _options()[command].values()
-    rows = [cells for group in groups for name, cells in group.items() if not _is_shared(name) and name not in "ab"]
-    return "| option | what it does |\n| --- | --- |\n" + "".join(f"| {typed} | {about} |\n" for typed, about in rows)
+    own = {name: cells for name, cells in _options()[command].items() if not _is_shared(name) and name not in "ab"}
+    rows = "".join(f"| {typed} | {about} |\n" for typed, about in own.values())
+    return f"| option | what it does |\n| --- | --- |\n{rows}"
 
 
 def _shared_options() -> str:
     """A list for each heading of help, below the commands that have most of it; an option says if others have it."""
     listed = ""
     for heading, names in {"Most used": USUAL, **GROUPS}.items():
-        rows = [(_whose(name), name) for name in names if _is_shared(name)]
-        if rows:
-            most = Counter(which for which, _ in rows).most_common(1)[0][0]
-            cells = "".join(_shared_row(name, "" if which == most else f" ({which})") for which, name in rows)
-            listed += f"### {heading}\n\nCommands: {most}.\n\n{cells}\n"
+        whose = {name: _whose(name) for name in names if _is_shared(name)}
+        if whose:
+            most = Counter(whose.values()).most_common(1)[0][0]
+            listed += f"### {heading}\n\nCommands: {most}.\n\n"
+            for name, commands in whose.items():
+                typed, about = _options()[_with(name)[0]][name]
+                listed += f"- {typed}: {about}{'' if commands == most else f' ({commands})'}\n".replace(r"\|", "|")
+            listed += "\n"
     return listed
 
 
 def _whose(name: str) -> str:
     """The commands that have an option, in the shorter way; all but `patterns` and `models` read a model."""
-    has = [command for command, groups in _options().items() if any(name in group for group in groups.values())]
+    has = _with(name)
     lacks = [command for command in COMMANDS if command not in (*has, "patterns", "models")]
     all_but = f"all but {', '.join(lacks)}" if lacks else "all"
     return all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
 
 
-def _shared_row(name: str, whose: str) -> str:
-    options = (group for groups in _options().values() for group in groups.values() if name in group)
-    typed, about = next(options)[name]
-    return f"- {typed}: {about}{whose}\n".replace(r"\|", "|")
-
-
 def _gallery() -> str:
     from pictures import of_command
 
-    shown = {
-        command: "\n\n".join(f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command))
-        for command in COMMANDS
-    }
-    return "".join(f"## {command}\n\n{files}\n\n" for command, files in shown.items())
+    shown = ""
+    for command in COMMANDS:
+        files = (f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command))
+        shown += f"## {command}\n\n" + "\n\n".join(files) + "\n\n"
+    return shown
 
 
 def _patterns() -> str:
-    rows = [f"| {p.letter} | `{p.id}` | {p.counts} |\n" for p in PATTERNS]
-    return "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
+    rows = "".join(f"| {p.letter} | `{p.id}` | {p.counts} |\n" for p in PATTERNS)
+    return f"| | pattern | what the score counts |\n| --- | --- | --- |\n{rows}"
 
 
 def _families() -> str:
     """A row for each way to read and kind of model."""
     tap, other = "our attention function", "the watch"
     rows: list[tuple[str, str, Iterable[str]]] = [
-        (tap, "encoders", TAPPED_ENCODERS),
-        (tap, "encoders with a decoder beside", TAPPED_ENCODER_DECODERS),
-        (tap, "decoders", TAPPED_DECODERS),
-        (other, "encoders", UNTAPPED_ENCODERS),
-        (other, "encoders with a decoder beside", UNTAPPED_ENCODER_DECODERS),
-        (other, "decoders", UNTAPPED_DECODERS),
-        ("refused", "", REFUSED),
+        (tap, "encoders", families.TAPPED_ENCODERS),
+        (tap, "encoders with a decoder beside", families.TAPPED_ENCODER_DECODERS),
+        (tap, "decoders", families.TAPPED_DECODERS),
+        (other, "encoders", families.UNTAPPED_ENCODERS),
+        (other, "encoders with a decoder beside", families.UNTAPPED_ENCODER_DECODERS),
+        (other, "decoders", families.UNTAPPED_DECODERS),
+        ("refused", "", families.REFUSED),
     ]
-    table = "| read by | | families |\n| --- | --- | --- |\n"
-    for how, kind, families in rows:
-        names = [name + f" ({AS.get(name)})" * (name in AS) + "¹" * (name in NOT_CARRIED) for name in families]
+    table, notes = "| read by | | families |\n| --- | --- | --- |\n", families.AS
+    for how, kind, several in rows:
+        names = [f + f" ({notes.get(f)})" * (f in notes) + "¹" * (f in families.NOT_CARRIED) for f in several]
         table += f"| {how} | {kind} | {', '.join(names)} |\n"
     return table
 
+
+_MADE: dict[str, Callable[..., str]] = {
+    "families": _families,
+    "patterns": _patterns,
+    "gallery": _gallery,
+    "shared options": _shared_options,
+    r"options of (\w+)": _own_options,
+    "functions: (.+)": functions,
+    r"members of (\w+): (.+)": members,
+    "api in brief: (.+)": named,
+}
 
 if __name__ == "__main__":
     for page in PAGES:

@@ -115,20 +115,6 @@ class TestGroundTruth:
         table = result.scores.every_key
         assert table.score[:, 2, result.scores.patterns.index("previous-word")].min() > 0.95
 
-    def test_what_is_stated_of_a_decoders_head_is_what_its_weights_say(self) -> None:
-        """d1-0 looks at the word itself, of all words that it sees."""
-        pairs = [pair[:2] for pair in translator.pairs(30)]
-        options: dict[str, Any] = {"by": "weight", "special": "out", "attention": "decoder"}
-        table = attnscan.heads(pairs, model=TRANSLATOR, **options).to_frame()
-        assert list(table["among_words"][table["among_words"] == "itself"].index) == [4]
-        shares = []
-        for pair in pairs:
-            rows = np.array(torch.cat(translator.eager(TRANSLATOR, *pair).decoder_attentions))[:, :, 1:, 1:]
-            shares.append((rows / rows.sum(-1, keepdims=True)).diagonal(axis1=2, axis2=3))
-        itself = np.concatenate(shares, -1).mean(-1)
-        assert_allclose(table["share"][4], itself[1, 0], atol=1e-6)
-        assert_allclose(table["average"][4], itself.mean(), atol=1e-6)
-
 
 def test_the_model_writes_a_target_that_is_missing() -> None:
     source, target, _ = translator.pairs(1)[0]
@@ -218,19 +204,6 @@ def test_a_model_without_that_attention_is_refused_by_name(
     assert said in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
-def test_kept_attention_knows_its_heads_and_which_tokens_ask(unit: str, random: Path) -> None:
-    result = attnscan.classify(*PIECES[0][:2], model=random, attention="cross", unit=unit, related=False)
-    whole = result.kept_attention()
-    asked = np.arange(len(whole.tokens)) >= whole.source
-    assert [*map(int, asked)] == list(whole.segments) and 0 < whole.source < len(whole.tokens)
-    assert_allclose(whole.weights.sum(-1), np.broadcast_to(asked, whole.weights.shape[:-1]), atol=1e-6)
-    own = result.shown_attention
-    assert own.grid == result.scores.grid and own.place("c1-3") == (1, 3)
-    assert own.tokens[own.source - 1] == "</s>" and own.tokens[-1] == "</s>"
-    assert not own.weights[:, :, : own.source].any() and not own.weights[..., own.source :].any()
-
-
 class TestStudies:
     """Heads alike, and two translators side by side."""
 
@@ -253,21 +226,6 @@ class TestStudies:
                 expected[one, other] += sum(parts) / 2 / len(rows)
         assert_allclose(result.divergence, expected, atol=1e-6)
         assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {attention[0]}
-
-    @pytest.mark.parametrize("attention", ["decoder", "cross"])
-    def test_two_translators_differ_as_their_own_tables_do(self, attention: str, tmp_path: Path) -> None:
-        pairs, untrained = translator.pairs(8), translator.save(translator.untrained(), tmp_path / "untrained")
-        texts, links = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
-        options: dict[str, Any] = {"attention": attention, "related": False}
-        options |= {"alignments": links} if attention == "cross" else {}
-        alone = [attnscan.heads(texts, model=model, **options).scores for model in (TRANSLATOR, untrained)]
-        result = attnscan.compare(TRANSLATOR, untrained, texts, **options)
-        for labels, theirs in zip(result.of_models, alone, strict=True):
-            places = [theirs.patterns.index(name) for name in result.patterns]
-            assert_allclose(labels.scores.every_key.score, theirs.every_key.score[..., places], atol=1e-9)
-        nearest = attnscan.compare(TRANSLATOR, TRANSLATOR, texts, match="nearest", **options)
-        assert all(tuple(nearest.matched[head.place]) == head.place for head in nearest.grid)
-        assert_allclose(nearest.divergence, 0, atol=1e-6)
 
     def test_commands_name_heads_by_their_letters(self, tmp_path: Path) -> None:
         pairs, links = translator.write(tmp_path, 6)

@@ -122,15 +122,6 @@ def test_the_strongest_heads_of_the_first_screen(told: Told) -> None:
         assert (asked == "?") == labels.unsure[place]
 
 
-def test_the_list_of_the_best_heads(told: Told) -> None:
-    screen = run("heads", *told.asked, "--predictive", "off", "--pattern", "previous-word").stdout
-    shown = re.findall(r"^(\d-\d+) +(\d\.\d{3}) ", screen, flags=re.MULTILINE)
-    for name, score in shown:
-        place = told.ranking.scores.grid.head(name).place
-        assert float(score) == pytest.approx(told.ranking.table.score[*place, 1], abs=0.0005)
-    assert len(shown) == 10
-
-
 def test_a_card(told: Told) -> None:
     labels = told.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from torch import Tensor
 
 import attnscan
@@ -20,7 +18,6 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 A, B = "i went to the store .", "the cat , i bought straw##berries ."
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def two_back(batch: attnscan.EncodedBatch) -> Tensor:
@@ -134,19 +131,3 @@ def test_heads_are_explained(toy: str) -> None:
     assert predicting[0, 2].n > 0
     with pytest.raises(SelectionError):
         attnscan.explain([(9, 0)], A, model=toy)
-
-
-def test_the_example_of_a_verb_and_its_subject(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["own_pattern.py"])
-    example = runpy.run_path(str(EXAMPLES / "own_pattern.py"))
-    (text, subjects), *_ = example["PARSES"]
-    with Scanner(ScanOptions(model="bundled")) as scanner:
-        batch = scanner.collate([scanner.encode(Pair(text))])
-    units, target = batch.inputs[0].units, example["subject_verb"](batch)[0]
-    found = {(units[int(q)], units[int(k)]) for q, k in torch.nonzero(target)}
-    assert subjects == {8: 1, 5: 4} and found == {("barking", "dogs")}
-    example["main"]()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and lines[1].split()[:3] == ["subject-verb", "3", "1"]

@@ -96,15 +96,6 @@ def test_a_page_of_a_file_has_every_kind_that_is_asked_for(model: Path, file: Pa
             assert tuple(dict.fromkeys(held)) == letters
 
 
-def test_the_kinds_of_a_file_are_those_of_one_run(model: Path, file: Path) -> None:
-    """Of `all` the encoder's attention is of the source, too, whether it is shown or saved."""
-    options = ("--attention", "all", "--csv", "--no-related", "--predictive", "off", "-p", "delimiter")
-    ours = run("classify", "--weights", str(file), *options).stdout.splitlines()
-    theirs = run("classify", *PAIR, "--model", str(model), *options).stdout.splitlines()
-    scores = [[line.split(",")[1:4] + line.split(",")[7:8] for line in lines] for lines in (ours, theirs)]
-    assert scores[0] == scores[1] and len(ours) == 1 + 3 * 4 + 2 * 4 + 2 * 4
-
-
 def test_heads_of_a_file_are_shown_and_drawn_by_their_letters(file: Path, tmp_path: Path) -> None:
     for head in ("c1-0", "d1-0"):
         assert head in run("show", head, "--weights", str(file)).stdout
