@@ -75,12 +75,12 @@ class Checkpoint:
             pieces=pieces,
         )
 
-    def run(self, inputs: Mapping[str, Sequence[object]]) -> object:
+    def run(self, inputs: Mapping[str, Sequence[object]], **asked: bool) -> object:
         """The network's output, of one input or of several of one length."""
         tensors = {name: torch.tensor(values) for name, values in inputs.items()}
         tensors = {name: values[None] if values.ndim == 1 else values for name, values in tensors.items()}
         with torch.inference_mode():
-            return self.network(**tensors, output_attentions=True)
+            return self.network(**tensors, output_attentions=True, **asked)
 
     def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
         """By layer, head, query and key; `changed` takes the place of inputs.
@@ -116,8 +116,8 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
             if query in alone:
                 raw[query, key] = float((alone[query] - state[query]).norm())
     mean = sum(raw.values()) / len(raw)
-    row = {i: _mean([value for (query, _), value in raw.items() if query == i]) for i in queries}
-    column = {j: _mean([value for (_, key), value in raw.items() if key == j]) for j in words}
+    row = {i: mean_of([value for (query, _), value in raw.items() if query == i]) for i in queries}
+    column = {j: mean_of([value for (_, key), value in raw.items() if key == j]) for j in words}
     corrected = {(i, j): max(0.0, value - row[i] * column[j] / mean) for (i, j), value in raw.items()}
     return {i: {j: value for (query, j), value in corrected.items() if query == i} for i in queries}
 
@@ -353,5 +353,10 @@ def every_head(
     return found
 
 
-def _mean(values: Sequence[float]) -> float:
+def entropy(weights: Sequence[float]) -> float:
+    """In nats."""
+    return -sum(w * math.log(w) for w in weights if w > 0)
+
+
+def mean_of(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else NAN

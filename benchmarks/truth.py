@@ -27,18 +27,18 @@ from by_loops import (
     PATTERNS,
     Checkpoint,
     Head,
-    Input,
     Measured,
     Score,
     added,
     by_query,
+    entropy,
     every_head,
     helps,
+    mean_of,
     related,
     targets,
 )
 from transformers.utils import logging
-from truth_of_explain import explain
 from truth_of_labels import labels
 from truth_of_syntax import syntax
 from written import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
@@ -63,18 +63,13 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
             tally.same(f"{what} name", row["name"], f"L{layer}H{head}")
             for pattern in PATTERNS:
                 tally.compare(f"{what} {pattern}", row[pattern], Score([expected[layer, head][pattern]]).mean())
-            tally.row(row, what, entropy=_entropy(one, matrices[layer][head]))
+            tally.row(row, what, entropy=mean_of([entropy(matrices[layer][head][i]) for i in one.words]))
         yield tally
 
 
 def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Options: the model, and hidden states to tell by what helps to predict, also where a head could."""
     return ("--model", checkpoint.name, "--predictive", "distance")
-
-
-def _entropy(one: Input, matrix: Sequence[Sequence[float]]) -> float:
-    """Of a word's row on average, in nats."""
-    return sum(-w * math.log(w) for i in one.words for w in matrix[i] if w > 0) / len(one.words)
 
 
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -194,7 +189,7 @@ TABLES = {
     "similar": studies.similar,
     "compare": studies.compare,
     "ablate": studies.ablate,
-    "explain": explain,
+    "explain": studies.explain,
 }
 
 

@@ -109,19 +109,17 @@ def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
     return frozenset(whole_words(checkpoint)[0][:100])
 
 
+@torch.inference_mode()
 def carried(checkpoint: Checkpoint, one: Input) -> Matrices:
     """The weight times how long the key's value is once it is projected; and that length."""
-    tensors, found = {name: torch.tensor([values]) for name, values in one.inputs.items()}, {}
-    with torch.inference_mode():
-        told = checkpoint.network(**tensors, output_attentions=True, output_hidden_states=True)
-        layers = zip(checkpoint.network.encoder.layer, told.attentions, told.hidden_states, strict=False)
-        for number, (layer, weights, states) in enumerate(layers):
-            size = layer.attention.self.attention_head_size
-            values = layer.attention.self.value(states[0])
-            for head in range(weights.shape[1]):
-                own = slice(head * size, (head + 1) * size)
-                length = (values[:, own] @ layer.attention.output.dense.weight[:, own].T).norm(dim=-1)
-                found[number, head] = (weights[0, head] * length).tolist(), length.tolist()
+    told, found = checkpoint.run(one.inputs, output_hidden_states=True), {}
+    layers = zip(checkpoint.network.encoder.layer, told.attentions, told.hidden_states, strict=False)
+    for number, (layer, weights, states) in enumerate(layers):
+        size, values = layer.attention.self.attention_head_size, layer.attention.self.value(states[0])
+        for head in range(weights.shape[1]):
+            own = slice(head * size, (head + 1) * size)
+            length = (values[:, own] @ layer.attention.output.dense.weight[:, own].T).norm(dim=-1)
+            found[number, head] = (weights[0, head] * length).tolist(), length.tolist()
     return found
 
 
@@ -235,21 +233,20 @@ def _sure(units: Sequence[Unit], means: Means, head: Head, c: int) -> bool:
     """The test over pairs, at a level that counts all heads and candidates."""
     heads, k, n = list(units[0].on), len(units), sum(u.n for u in units)
     q = float(student.ppf(1 - 0.025 / (len(heads) * len(means.names)), k - 1))
-    own = [(u.on[head][c] - means.share[head][c] * u.n) / n for u in units]
-    average = [sum((u.on[h][c] - means.share[h][c] * u.n) / n for h in heads) / len(heads) for u in units]
-    even = [(u.even[head][c] - means.chance[head][c] * u.n) / n for u in units]
-    pairs = [
-        (means.share[head][c] - means.average[c], average),
-        (means.share[head][c] - means.chance[head][c], even),
-    ]
+
+    def off(of: str, head: Head, c: int, mean: float) -> list[float]:
+        return [(getattr(u, of)[head][c] - mean * u.n) / n for u in units]
+
+    m, own = means.share[head][c], off("on", head, c, means.share[head][c])
+    of_heads = [off("on", other, c, means.share[other][c]) for other in heads]
+    average = [sum(values) / len(heads) for values in zip(*of_heads, strict=True)]
+    pairs = [(means.average[c], average), (means.chance[head][c], off("even", head, c, means.chance[head][c]))]
     if means.names[c] == "same-keys":
         e = means.names.index("even")
-        spread = [(u.on[head][e] - means.share[head][e] * u.n) / n for u in units]
-        pairs.append((means.share[head][c] - means.share[head][e], spread))
-    return all(
-        difference - q * math.sqrt(k / (k - 1) * sum((a - b) ** 2 for a, b in zip(own, other, strict=True))) > MARGIN
-        for difference, other in pairs
-    )
+        pairs.append((means.share[head][e], off("on", head, e, means.share[head][e])))
+    spreads = [sum((a - b) ** 2 for a, b in zip(own, other, strict=True)) for _, other in pairs]
+    errors = [math.sqrt(k / (k - 1) * spread) for spread in spreads]
+    return all(m - other - q * error > MARGIN for (other, _), error in zip(pairs, errors, strict=True))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What `truth.py` does, for the tables that say more than scores: similar, compare and ablate."""
+"""What `truth.py` does, for the tables that say more than scores: similar, compare, ablate and explain."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,9 +17,13 @@ from by_loops import (
     Head,
     Input,
     Measured,
+    Rows,
     Score,
+    added,
+    entropy,
     every_head,
     false_discovery_rates,
+    mean_of,
     targets,
 )
 from scipy.stats import t as student
@@ -27,16 +32,13 @@ from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
-CONTROLS = 8
+CONTROLS = SHUFFLES = 8
 
 
 def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, dict[str, Score]]:
     """Every head's scores among words; `predictive` is not asked for."""
-    of_pairs = []
-    for pair in pairs:
-        one = checkpoint.read(pair)
-        of_pairs.append(every_head(one, checkpoint.weights(one), targets(one)))
-    return scores_over(of_pairs)
+    inputs = [checkpoint.read(pair) for pair in pairs]
+    return scores_over([every_head(one, checkpoint.weights(one), targets(one)) for one in inputs])
 
 
 def scores_over(of_pairs: Sequence[Mapping[Head, Mapping[str, Measured]]]) -> dict[Head, dict[str, Score]]:
@@ -82,10 +84,10 @@ def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> di
             for layer, matrices in enumerate(checkpoint.weights(one))
             for head, matrix in enumerate(matrices)
         }
-        own = {head: [_entropy(row) for row in of_head] for head, of_head in rows.items()}
+        own = {head: [entropy(row) for row in of_head] for head, of_head in rows.items()}
         for a, b in itertools.combinations(sorted(rows), 2):
             both = zip(rows[a], rows[b], own[a], own[b], strict=True)
-            total = sum(_entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both)
+            total = sum(entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both)
             found.setdefault((a, b), []).append(Measured(total, len(one.words)))
     return {both: Score(of_pairs) for both, of_pairs in found.items()}
 
@@ -94,10 +96,6 @@ def _among(row: Sequence[float], words: Sequence[int]) -> list[float]:
     """A row's weights on words, renormalised."""
     total = sum(row[j] for j in words)
     return [row[j] / total for j in words]
-
-
-def _entropy(weights: Sequence[float]) -> float:
-    return -sum(w * math.log(w) for w in weights if w > 0)
 
 
 def _grouped(between: Sequence[Sequence[float]], within: float) -> list[list[int]]:
@@ -144,14 +142,10 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
         head, pattern = head_of(row), row["pattern"]
         a, b = ours[head][pattern], theirs[head][pattern]
         expected = {"score_a": a.mean(), "score_b": b.mean(), "difference": b.mean() - a.mean()}
-        expected |= {"se": a.se_beside(b), "n": a.n, "pairs": a.pairs}
-        if "p" in row:
-            expected |= {"p": p[place], "fdr": rates[place]}
+        expected |= {"se": a.se_beside(b), "n": a.n, "pairs": a.pairs, "p": p[place], "fdr": rates[place]}
         tally.row(row, f"{head} {pattern}", **expected)
         tally.same(f"{head} label_a", row["label_a"], labels_a[head])
         tally.same(f"{head} label_b", row["label_b"], labels_b[head])
-    if "p" not in rows[0]:
-        tally.table += " (without p, fdr)"
     yield tally
 
 
@@ -185,14 +179,12 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
         Measured(own - sum(turned[off][k] for off in controls) / CONTROLS, 1.0)
         for k, own in enumerate(turned[SWITCHED_OFF])
     ]
-    effect, drawn_of = Score(by_pair), 11 * 11
-    by_draw = variance / CONTROLS * (1 - CONTROLS / drawn_of if "controls" in row else 1.0)
-    ablated = sum(turned[SWITCHED_OFF]) / len(pairs)
-    expected = {"intact": 0.0, "ablated": ablated, "control": mean, "effect": effect.mean()}
-    expected |= {"se": math.sqrt(effect.se**2 + by_draw), "n": len(pairs), "pairs": len(pairs), "overlap": 0.0}
-    if "controls" in row:
-        rank = 1 + sum(value >= ablated for value in others)
-        expected |= {"controls": CONTROLS, "spread": math.sqrt(variance), "rank": rank, "p": rank / (CONTROLS + 1)}
+    effect, ablated = Score(by_pair), sum(turned[SWITCHED_OFF]) / len(pairs)
+    by_draw = variance / CONTROLS * (1 - CONTROLS / 11**2)  # of so many sets that could be drawn
+    rank = 1 + sum(value >= ablated for value in others)
+    expected = {"intact": 0.0, "ablated": ablated, "control": mean, "effect": effect.mean(), "overlap": 0.0}
+    expected |= {"se": math.sqrt(effect.se**2 + by_draw), "n": len(pairs), "pairs": len(pairs)}
+    expected |= {"controls": CONTROLS, "spread": math.sqrt(variance), "rank": rank, "p": rank / (CONTROLS + 1)}
     tally.row(row, named, **expected)
     yield tally
 
@@ -200,13 +192,12 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
 def _controls() -> list[tuple[Head, ...]]:
     """The sets that attnscan draws: numpy's generator, seeded with the seed and the heads' numbers; all distinct."""
     generator = np.random.default_rng([0, *itertools.chain.from_iterable(SWITCHED_OFF)])
-    found: list[tuple[Head, ...]] = []
-    for _ in range(CONTROLS):
-        drawn = []
-        for layer, own in SWITCHED_OFF:
-            others = [head for head in range(12) if head != own]
-            drawn.append((layer, others[generator.permutation(len(others))[0]]))
-        found.append(tuple(drawn))
+
+    def drawn(layer: int, own: int) -> Head:
+        others = [head for head in range(12) if head != own]
+        return layer, others[generator.permutation(len(others))[0]]
+
+    found = [tuple(drawn(*head) for head in SWITCHED_OFF) for _ in range(CONTROLS)]
     assert len(set(found)) == CONTROLS, "take another number of draws: attnscan draws again what it has drawn before"
     return found
 
@@ -214,26 +205,120 @@ def _controls() -> list[tuple[Head, ...]]:
 def _vector(checkpoint: Checkpoint, one: Input, off: Sequence[Head]) -> list[float]:
     """The last hidden state at [CLS], the outputs of some heads set to zero before the output projection."""
 
-    def hook(own: Sequence[int]) -> Callable[..., object]:
-        def switch(_: object, given: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-            changed = given[0].clone()
-            for head in own:
-                changed[..., head * 32 : (head + 1) * 32] = 0
-            return (changed,)
+    def silence(_: object, given: tuple[torch.Tensor], *, head: int) -> tuple[torch.Tensor]:
+        changed = given[0].clone()
+        changed[..., head * 32 : (head + 1) * 32] = 0
+        return (changed,)
 
-        return switch
-
+    layers = checkpoint.network.encoder.layer
     handles = [
-        layer.attention.output.dense.register_forward_pre_hook(hook([head for at, head in off if at == number]))
-        for number, layer in enumerate(checkpoint.network.encoder.layer)
+        layers[layer].attention.output.dense.register_forward_pre_hook(partial(silence, head=head))
+        for layer, head in off
     ]
-    try:
-        return checkpoint.run(one.inputs).last_hidden_state[0, 0].tolist()
-    finally:
-        for handle in handles:
-            handle.remove()
+    vector: list[float] = checkpoint.run(one.inputs).last_hidden_state[0, 0].tolist()
+    for handle in handles:
+        handle.remove()
+    return vector
 
 
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
     length = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / length
+
+
+Vectors = list[list[float]]
+Change = Callable[[Input], list[dict[str, list[int]]]]
+
+
+def _shuffled(one: Input, number: int, seed: int = 0) -> list[int]:
+    """The words' positions among themselves, as attnscan draws them: by seed, number and the input's token ids."""
+    drawn = np.random.default_rng([seed, number, *one.inputs["input_ids"]]).permutation(one.words).tolist()
+    return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
+
+
+CHANGES: dict[str, Change] = {
+    "positions_shuffled": lambda one: [{"position_ids": _shuffled(one, number)} for number in range(SHUFFLES)],
+    "segments_zeroed": lambda one: [{"token_type_ids": [0] * len(one.text)}],
+    "segments_swapped": lambda one: [{"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}],
+}
+"""What the model reads in place of what it would, by the column that says so; several times where it is drawn."""
+
+
+def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """Neurons, and the score again with positions shuffled and segments changed, of every head."""
+    pairs, tally = shipped(PAIRS), Tally("explain")
+    rows = over(pairs, "explain", "all", "--model", checkpoint.name)
+    inputs = [checkpoint.read(pair) for pair in pairs]
+    target = [targets(one) for one in inputs]
+    scores = scores_over(
+        [every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)]
+    )
+    called = label_of(checkpoint, pairs)
+    again = {name: _changed(checkpoint, inputs, target, change) for name, change in CHANGES.items()}
+    seen = [_queries_and_keys(checkpoint, one) for one in inputs]
+    tally.same("heads", [head_of(row) for row in rows], sorted(scores))
+    for row in rows:
+        head, pattern = head_of(row), row["pattern"]
+        score, label = scores[head][pattern], called[head]
+        tally.same(f"{head} label", row["label"], label)
+        nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
+        tally.same(f"{head} pattern", pattern, label if label in PATTERNS else nearest)
+        expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
+        expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
+        for name in CHANGES:
+            changed = again[name][head][pattern]
+            expected |= {name: changed.mean(), f"{name}_se": changed.se, f"{name}_fall_se": score.se_beside(changed)}
+        rows_of = [own[pattern] for own in target]
+        expected |= _neurons(inputs, rows_of, [own[head] for own in seen])
+        tally.row(row, f"{head} {pattern}", **expected)
+    yield tally
+
+
+def _changed(
+    checkpoint: Checkpoint, inputs: Sequence[Input], target: Sequence[Rows], change: Change
+) -> dict[Head, dict[str, Score]]:
+    """The scores again; of a change that is drawn, a pair counts once, by its mean over the draws."""
+    kept = []
+    for one, own in zip(inputs, target, strict=True):
+        drawn = [every_head(one, checkpoint.weights(one, **changed), own) for changed in change(one)]
+        times = [1 / len(drawn)] * len(drawn)
+        kept.append({head: {p: added([each[head][p] for each in drawn], times) for p in PATTERNS} for head in drawn[0]})
+    return scores_over(kept)
+
+
+def _queries_and_keys(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[Vectors, Vectors]]:
+    """Every head's, by token and neuron, from the states that its layer reads."""
+    found = {}
+    with torch.inference_mode():
+        states = checkpoint.run(one.inputs, output_hidden_states=True).hidden_states
+        for at, layer in enumerate(checkpoint.network.encoder.layer):
+            both = (getattr(layer.attention.self, name)(states[at][0]) for name in ("query", "key"))
+            query, key = (part.view(len(part), 12, -1).transpose(0, 1).tolist() for part in both)
+            found |= {(at, head): (query[head], key[head]) for head in range(12)}
+    return found
+
+
+def _neurons(
+    inputs: Sequence[Input], rows: Sequence[Mapping[int, Mapping[int, float]]], seen: Sequence[tuple[Vectors, Vectors]]
+) -> dict[str, float]:
+    """Effective neurons, stability and sign agreement of one head on one pattern."""
+    effective, overlaps, agree = list[float](), list[float](), list[bool]()
+    for one, of_query, (queries, keys) in zip(inputs, rows, seen, strict=True):
+        strongest = {}
+        for i, target in of_query.items():
+            others = [j for j in range(len(one.text)) if j not in target]
+            q, on_target, elsewhere = queries[i], _mean_key(keys, target), _mean_key(keys, others)
+            contrast = [x * (a - b) / math.sqrt(len(q)) for x, a, b in zip(q, on_target, elsewhere, strict=True)]
+            effective.append(sum(map(abs, contrast)) ** 2 / sum(c * c for c in contrast))
+            strongest[i] = set(sorted(range(len(q)), key=lambda n: -abs(contrast[n]))[:4])
+            own, other = ([j for j in one.words if (one.sentence[j] == one.sentence[i]) is it] for it in (True, False))
+            if other:
+                inside, across = _mean_key(keys, own), _mean_key(keys, other)
+                products = [sum(q[n] * key[n] for n in strongest[i]) for key in (inside, across)]
+                agree.append(products[0] > 0 > products[1])
+        overlaps += [len(a & b) / len(a | b) for a, b in itertools.combinations(strongest.values(), 2)]
+    return {"effective_neurons": mean_of(effective), "stability": mean_of(overlaps), "sign_agreement": mean_of(agree)}
+
+
+def _mean_key(keys: Vectors, places: object) -> list[float]:
+    return [mean_of(values) for values in zip(*(keys[j] for j in places), strict=True)]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from by_loops import Checkpoint, _mean
+from by_loops import Checkpoint, mean_of
 from written import ROOT, Tally, command, hash_of, head_of
 
 TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
@@ -112,7 +112,7 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     even = [[1 / len(owner)] * len(owner)] * len(owner)
 
     def merged(matrix: list[list[float]]) -> list[list[float]]:
-        return [[_mean([sum(matrix[i][j] for j in to) for i in of]) for to in pieces] for of in pieces]
+        return [[mean_of([sum(matrix[i][j] for j in to) for i in of]) for to in pieces] for of in pieces]
 
     return merged(even), [[merged(matrix) for matrix in layer] for layer in layers]
 
