@@ -62,7 +62,7 @@ def test_nothing_that_a_terminal_obeys_comes_out(nasty: str, tiny: Path, tmp_pat
     """Names of files and columns, tokens of saved weights, strings of a config."""
     name = nasty.replace("/", "")
     columns = {"sentence_a": ["the cat", ""], f"more{nasty}": [nasty, nasty]}
-    pd.DataFrame(columns).to_csv(pairs := tmp_path / f"{name}.csv", index=False)
+    pd.DataFrame(columns).to_csv(pairs := tmp_path / f"{name}.tsv", index=False, sep="\t")
     weights = np.random.default_rng(0).dirichlet(np.ones(4), (2, 2, 4))
     tokens = np.array(["[CLS]", f"the{nasty}", nasty, "[SEP]"])
     np.savez(saved := tmp_path / f"{name}.npz", attention=weights, tokens=tokens, segments=np.zeros(4, int))
