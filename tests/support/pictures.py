@@ -3,7 +3,7 @@
     python tests/support/pictures.py [TREEBANK.conllu]
 
 The treebank of the pictures of `syntax` does not ship: they are made only where the file is named.
-`test_pictures.py` holds the two together.
+`test_docs.py` holds the two together.
 """
 
 from __future__ import annotations

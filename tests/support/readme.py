@@ -1,4 +1,4 @@
-"""Pastes real output into the README and docs/, so that it cannot go stale; `test_readme.py` holds the two together.
+"""Pastes real output into the README and docs/, so that it cannot go stale; `test_docs.py` holds the two together.
 
     python tests/support/readme.py
 

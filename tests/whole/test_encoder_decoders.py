@@ -1,19 +1,22 @@
-"""Encoder-decoders from texts to tables: plain loops, a translator of known links, and what is refused."""
+"""Encoder-decoders from texts to tables: plain loops, a translator of known links, many pairs, and what is refused."""
 
 from __future__ import annotations
 
 import csv
+import pickle
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import rectangles
 import reference
 import torch
 import translator
 from command_line import run
+from families import BART, tiny_writer
 from numpy.testing import assert_allclose
 from pandas import read_csv
 from pandas.testing import assert_frame_equal
@@ -21,6 +24,8 @@ from reference import Written
 from tokenizers_of_kinds import ending
 from transformers import (
     AutoTokenizer,
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertModel,
     WhisperConfig,
@@ -30,7 +35,10 @@ from translator import TRANSLATOR
 from typer.testing import CliRunner
 
 import attnscan
+from attnscan.api import many_pairs as ranking_runs
 from attnscan.cli.app import app
+from attnscan.errors import EngineError, InputError, PairsError, TooLongError
+from attnscan.scan import local, stored
 
 pytestmark = pytest.mark.usefixtures("quiet")
 PIECES = [
@@ -264,3 +272,173 @@ class TestAllKinds:
         unlinked = attnscan.classify(source, target, model=TRANSLATOR, attention="all").to_frame()
         written = written.fillna({"label": "", "among_words": ""}).astype({"model": str})
         assert_frame_equal(unlinked.astype({"model": str}), written, check_dtype=False, atol=1e-6)
+
+
+PAIRS = translator.pairs(24)
+TEXTS, LINKS = [pair[:2] for pair in PAIRS], [links for *_, links in PAIRS]
+KINDS = pytest.mark.parametrize("attention", ["decoder", "cross"])
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing of the run goes on."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    return translator.write(tmp_path, len(PAIRS))
+
+
+def _options(attention: str, part: slice = slice(None)) -> dict[str, Any]:
+    links = {"alignments": LINKS[part]} if attention == "cross" else {}
+    return {"model": TRANSLATOR, "attention": attention, **links}
+
+
+def _command(attention: str, files: tuple[str, str], *more: str) -> list[str]:
+    links = ["--alignments", files[1]] if attention == "cross" else []
+    return ["heads", "--pairs", files[0], "--model", str(TRANSLATOR), "--attention", attention, *links, *more]
+
+
+@KINDS
+def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
+    attention: str, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(*_command(attention, files, "--csv")).stdout
+    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 60)
+    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (0, 16))
+    monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
+    save, seen = stored.save_state, list[int]()
+
+    def dying(path: Any, state: Any, scanner: Any) -> None:
+        save(path, state, scanner)
+        seen.append(state.seen.read)
+        if len(seen) == 2:
+            raise Killed
+
+    monkeypatch.setattr(stored, "save_state", dying)
+    command = _command(attention, files, "--csv", "--state", str(tmp_path / "state"))
+    with pytest.raises(Killed):
+        run(*command)
+    assert 0 < seen[-1] < len(PAIRS)
+    assert run(*command).stdout == whole and seen[-1] == len(PAIRS)
+
+
+def test_a_state_of_another_kind_side_of_queries_or_links_is_refused(files: tuple[str, str], tmp_path: Path) -> None:
+    state = ["--state", str(tmp_path / "state"), "--csv"]
+    run(*_command("cross", files, *state))
+    (tmp_path / "none").write_text("\n" * len(PAIRS))
+    for other, said in (
+        (_command("cross", files, "--query", "reads", *state), "its query is predicts, and here it is reads"),
+        (_command("decoder", files, *state), "its attention is cross, and here it is decoder"),
+        (_command("cross", files, "--max-target-tokens", "9", *state), "its max_target_tokens is 64, and here it is 9"),
+        (_command("cross", (files[0], str(tmp_path / "none")), *state), "the state belongs to other pairs than these"),
+    ):
+        result = CliRunner().invoke(app, other)
+        assert result.exit_code == 1 and said in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+@KINDS
+def test_pairs_own_scores_say_the_kind(attention: str, files: tuple[str, str], tmp_path: Path) -> None:
+    name = "same-place" if attention == "cross" else "previous-word"
+    run(*_command(attention, files, "--pattern", name, "--csv", "--per-pair", rows := str(tmp_path / "rows.parquet")))
+    table = pd.read_parquet(rows)
+    assert list(table.columns)[:6] == ["file", "pair", "kind", "layer", "head", "pattern"]
+    assert set(table["kind"]) == {attention}
+
+
+@KINDS
+def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
+    cuts = [slice(0, 7), slice(7, 8), slice(8, None)]
+    shards = [pickle.loads(pickle.dumps(attnscan.shard(TEXTS[cut], **_options(attention, cut)))) for cut in cuts]
+    added, expected = attnscan.finish(sum(shards[::-1])), attnscan.heads(TEXTS, **_options(attention))
+    pd.testing.assert_frame_equal(added.to_frame(), expected.to_frame(), rtol=1e-6)
+    assert added.signature.input_hash == expected.signature.input_hash
+    with pytest.raises(EngineError, match=r"parts of one scan differ: .*attention (decoder|cross) and encoder"):
+        _ = shards[0] + attnscan.shard(TEXTS[:1], model=TRANSLATOR)
+
+
+def test_links_are_of_one_file_of_pairs_and_none_is_left_over(files: tuple[str, str], tmp_path: Path) -> None:
+    """A second file has as many lines, which would be other pairs' links; a pair that is skipped may have a line."""
+    (again := tmp_path / "again.tsv").write_text(Path(files[0]).read_text())
+    with pytest.raises(PairsError, match="24 lines, and the pairs are in several files"):
+        attnscan.heads([files[0], str(again)], model=TRANSLATOR, attention="cross", alignments=files[1])
+    again.write_text(f"source\ttarget\n{chr(9).join(TEXTS[0])}\n\t\n")
+    options, skipped = {**_options("cross"), "alignments": [LINKS[0], ""]}, list[Any]()
+    assert attnscan.heads(str(again), **options, on_bad=skipped.append).signature.pairs_read == 1 == len(skipped)
+
+
+POSITIONS = 24
+LONG = "the cat sat on the mat . " * 10
+
+
+def _bart(directory: Path, writes: str | None = None) -> Path:
+    """A random BART; one that `writes` a token writes no other."""
+    torch.manual_seed(0)
+    tokenizer, ends = ending(), {"bos_token_id": 2, "decoder_start_token_id": 2, "eos_token_id": 3}
+    sizes = BART | {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": POSITIONS,
+        **ends,
+    }
+    model = BartForConditionalGeneration(BartConfig(**sizes, forced_eos_token_id=None))
+    if writes is not None:
+        model.final_logits_bias[:] = -1e4
+        model.final_logits_bias[0, tokenizer.convert_tokens_to_ids(writes)] = 1e4
+    return translator.save(model, directory, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return {"model": _bart(tmp_path_factory.mktemp("bart")), "attention": "cross", "related": False}
+
+
+@pytest.mark.parametrize("pair", [(LONG, "the cat"), ("the cat", LONG), (LONG, LONG), (LONG,)])
+def test_what_is_too_long_is_one_line_or_cut(pair: tuple[str, ...], options: dict[str, Any]) -> None:
+    with pytest.raises(TooLongError, match=f"tokens long and the model reads at most {POSITIONS}"):
+        attnscan.classify(*pair, **options)
+    cut = attnscan.classify(*pair, on_long="truncate", **options)
+    attention = cut.kept_attention()
+    assert cut.signature.pairs_truncated == 1
+    assert max(attention.source, len(attention.tokens) - attention.source) <= POSITIONS
+
+
+def test_pairs_are_cut_skipped_or_refused(options: dict[str, Any]) -> None:
+    pairs = [("the cat", "the dog"), (LONG, "the cat"), ("the cat", LONG)]
+    cut, skipped = (attnscan.heads(pairs, on_long=how, **options).signature for how in ("truncate", "skip"))
+    assert (cut.pairs_read, cut.pairs_truncated, skipped.pairs_skipped) == (3, 2, 2)
+    with pytest.raises(TooLongError, match=r"row 2: .* pass on_long='truncate' or skip"):
+        attnscan.heads(pairs, on_long="error", **options)
+
+
+def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path: Path) -> None:
+    model = _bart(tmp_path, writes="▁cat")
+    result = attnscan.classify("the cat", max_target_tokens=500, **options | {"model": model})
+    assert result.units[result.kept_attention().source :] == ("▁cat",) * (POSITIONS - 2) + ("</s>",)
+
+
+def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(options: dict[str, Any], tmp_path: Path) -> None:
+    silent, bad = options | {"model": _bart(tmp_path, writes="</s>")}, list[Any]()
+    with pytest.raises(InputError, match="writes no word as the target; give the target as sentence B"):
+        attnscan.classify("the cat", **silent)
+    result = attnscan.heads([("the cat",), ("a cat", "a dog")], on_bad=bad.append, **silent)
+    assert result.signature.pairs_skipped == 1 and "row 1: the model writes no word" in str(bad[0])
+    with pytest.raises(InputError, match="sentence B is empty"):
+        attnscan.classify("the cat", "", **options)
+
+
+@pytest.mark.parametrize("attention", ["decoder", "cross"])
+def test_a_special_token_that_is_typed_as_the_target_is_its_word(attention: Any, options: dict[str, Any]) -> None:
+    result = attnscan.classify("the cat", "</s>", **options | {"attention": attention})
+    assert result.sentence.count(1) == 1 and result.scores.every_key.n.max() == 1
+
+
+@pytest.mark.parametrize("family", ["mvp", "led", "fsmt"])
+def test_families_that_do_not_call_the_tap_are_read_and_saved(family: str, tmp_path: Path) -> None:
+    """LED's and FSMT's encoders cannot be read, and are left out of a file."""
+    model = translator.save(tiny_writer(family), tmp_path, ending())
+    asked: Any = {"model": model, "attention": "cross", "related": False}
+    theirs = attnscan.classify("it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **asked)
+    ours = attnscan.classify(weights=path, attention="cross")
+    assert_allclose(ours.scores.every_key.score, theirs.scores.every_key.score, atol=1e-6)

@@ -1,17 +1,23 @@
-"""Patterns of one's own, and what the library takes by name: functions in, errors in a line."""
+"""Patterns, words and tags of one's own, and what the library takes by name: functions in, errors in a line."""
 
 from __future__ import annotations
 
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from numpy.testing import assert_allclose
 from torch import Tensor
+from toy import save_toy_bert
 
 import attnscan
-from attnscan.errors import InputError, OptionError, SelectionError, WeightsError
+from attnscan import Sentence
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, WeightsError
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -131,3 +137,107 @@ def test_heads_are_explained(toy: str) -> None:
     assert predicting[0, 2].n > 0
     with pytest.raises(SelectionError):
         attnscan.explain([(9, 0)], A, model=toy)
+
+
+TEXTS = ["the cat sat on the mat .", "i bought a dog , i went to the store .", "a dog ran to the cat ."]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> attnscan.LoadedModel:
+    """A model whose head 1-1 looks two words on, and whose head 0-2 looks at the next word."""
+    plan = {(1, 1): "two on", (0, 2): "next-word"}
+    return attnscan.load(str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, plan)))
+
+
+def parsed(text: str, on: int = 2, words: str = r"\S+") -> Sentence:
+    """A sentence in which every word's head is some words on, and the last ones have none."""
+    spans = [match.span() for match in re.finditer(words, text)]
+    heads = [number + on if 0 <= number + on < len(spans) else None for number in range(len(spans))]
+    return Sentence(text, spans, {"head": heads})
+
+
+def governor(batch: attnscan.EncodedBatch) -> Tensor:
+    """Each word looks at its head."""
+    heads = torch.tensor([[-2 if head is None else int(head) for head in row] for row in batch.tags("head")])
+    return batch.same_sentence & (heads[:, :, None] == batch.word_number[:, None, :])
+
+
+PARSED: dict[str, Any] = {"pattern": governor, "predictive": "off"}
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("b", [None, TEXTS[1]])
+def test_a_relation_finds_the_planted_head(planted: attnscan.LoadedModel, b: str | None, unit: Any) -> None:
+    pair = parsed(TEXTS[0]), b and parsed(b)
+    result = attnscan.classify(*pair, model=planted, unit=unit, **PARSED)
+    scores = result.to_frame().set_index(["layer", "head"])["governor"]
+    assert scores[1, 1] == pytest.approx(1, abs=1e-6) and scores.drop((1, 1)).max() < 0.2
+    assert (result.label == "governor").nonzero() == ([1], [1])
+    wrong = parsed(TEXTS[0], 3), b and parsed(b, 3)
+    scores = attnscan.classify(*wrong, model=planted, unit=unit, **PARSED).to_frame()["governor"]
+    assert scores.max() < 0.2  # the tags decide, and no longer fit
+
+
+def test_given_words_are_scored_as_units(planted: attnscan.LoadedModel) -> None:
+    """Of "the cat" as a word, half of the attention to the next word is the attention of "the" to "cat"."""
+    sentence = parsed("the cat sat .", words=r"the cat|\S+")
+    result = attnscan.classify(sentence, model=planted, unit="word", predictive="off")
+    assert result.units == ("[CLS]", "the cat", "sat", ".", "[SEP]")
+    scores = result.to_frame().set_index(["layer", "head"])["next-word"]
+    assert scores[0, 2] == pytest.approx((0.5 + 1) / 2, abs=1e-6)
+
+
+def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
+    """Through lists, rows and shards; what was read is told apart from the plain texts."""
+    pairs = [(parsed(a), parsed(b)) for a in TEXTS for b in TEXTS]
+    parts = [pickle.loads(pickle.dumps(attnscan.shard(pairs[i::2], model=planted, **PARSED))) for i in range(2)]
+    expected = attnscan.finish(parts[0] + parts[1])
+    assert expected.scores.every_key.score[1, 1, -1] == pytest.approx(1, abs=1e-6)
+    for given in (pairs, [{"sentence_a": a, "sentence_b": b} for a, b in pairs]):
+        single = attnscan.finish(attnscan.shard(given, model=planted, **PARSED))
+        assert_allclose(single.scores.every_key.score, expected.scores.every_key.score, rtol=1e-12)
+        assert single.signature.input_hash == expected.signature.input_hash
+    plain = attnscan.shard([(a.text, b.text) for a, b in pairs], model=planted, predictive="off")
+    assert attnscan.finish(plain).signature.input_hash != expected.signature.input_hash
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([parsed(TEXTS[0]), TEXTS[1]], r"sentence A of pair 2 has no tag 'head'; give Sentence\("),
+        ([Sentence(TEXTS[0], [(0, 3)], {"heads": [None]})], r"sentence A of pair 1 has no tag 'head'; did you mean 'h"),
+        ([(parsed(TEXTS[0]), TEXTS[1])], "sentence B of pair 1 has no tag 'head'"),
+        (parsed(TEXTS[0]), "pairs is of the class Sentence, which holds no pairs"),
+    ],
+)
+def test_a_tag_that_a_pattern_asks_for_must_be_there(planted: attnscan.LoadedModel, pairs: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        attnscan.shard(pairs, model=planted, **PARSED)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_reads_no_text_has_no_tags(planted: attnscan.LoadedModel) -> None:
+    saved = attnscan.classify(TEXTS[0], model=planted, predictive="off").kept_attention().saved()
+    arrays = {name: getattr(saved, name) for name in ("attention", "tokens", "segments", "special")}
+    with pytest.raises(AttnscanError, match="sentence A has no tag 'head'"):
+        attnscan.classify(weights=arrays, pattern=governor)
+
+
+def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.LoadedModel, tmp_path: Path) -> None:
+    a, b = parsed("the cat sat on the mat .", words=r"the cat|\S+"), parsed(TEXTS[1])
+    of_one: Any = {"model": planted, "predictive": "off", "unit": "word"}
+    pairs, of_many = [(a, b), (b, a), a], {"model": planted, "predictive": "off"}
+    assert "the cat" in attnscan.predictive(a, b, model=planted, unit="word").units
+    assert [result.units[1] for result in attnscan.classify(pairs=pairs, **of_one)] == ["the cat", "i", "the cat"]
+    assert attnscan.show("0-2", a, model=planted).result.units[1:3] == ("the", "cat")
+    assert attnscan.explain("0-2", a, b, model=planted).to_frame().shape[0] == 1
+    assert b"</svg>" in attnscan.plot(a, b, **of_one) and "the cat" in attnscan.report(a, b, **of_one).html
+    assert attnscan.profile(a, b, model=planted, unit="word").classes
+    words, tokens = (attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many) for unit in ("word", "token"))
+    assert words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3  # "the cat" has one word less
+    for of_pairs in (attnscan.explain(pairs=pairs, model=planted), attnscan.similar(pairs, model=planted)):
+        assert of_pairs.signature.pairs_read == 3
+    assert attnscan.compare(planted, planted, pairs).to_frame().shape[0]
+    state = tmp_path / "state.json"
+    runs = [attnscan.heads(pairs, state=state, **of_many).signature.input_hash for _ in range(2)]
+    assert runs == [attnscan.heads(pairs, **of_many).signature.input_hash] * 2

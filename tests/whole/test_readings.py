@@ -1,27 +1,208 @@
-"""`--by` and `--special` through every command: what is scored, shown and drawn is of the rows that were asked for."""
+"""`--by`, `--special` and `--dtype` through every command, against plain arithmetic on what modules put out."""
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from command_line import run
+from command_line import A, B, run
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from reference import PATTERNS, Written, entropy, scores
 from tiny_checkpoints import SMALL, save
-from transformers import BertConfig, BertForMaskedLM
+from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
+from attnscan.model.sources import choose
 from attnscan.results.behaviour import WORD_CLASSES
 from attnscan.results.signature import Reading
 
-A, B = "the cat sat on the mat .", "the cat sat ."
-PAIRS = [(A, B), (B, A), (A, A), (B, "the mat sat on the cat .")]
+INPUTS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
+TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
+ByHand = tuple[Written, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""An input, what heads carry of it and would by even attention [layer, head, query, key], and outputs' shares."""
+
+
+def _refused(*arguments: str) -> str:
+    outcome = CliRunner().invoke(app, list(arguments))
+    assert outcome.exit_code != 0
+    return " ".join(outcome.output.split())
+
+
+def _table(*arguments: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
+
+
+def _carried(a: str, b: str | None) -> ByHand:
+    """By the bundled model's modules alone."""
+    place = choose("bundled").location
+    tokenizer, model = AutoTokenizer.from_pretrained(place), BertModel.from_pretrained(place).eval()
+    model.set_attn_implementation("eager")
+    encoded = tokenizer(a, b, return_tensors="pt")
+    with torch.no_grad():
+        told = model(**encoded, output_attentions=True, output_hidden_states=True)
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
+    sentence = [-1 if number is None else number for number in encoded.sequence_ids(0)]
+    words = [i for i, each in enumerate(sentence) if each >= 0]
+    carried, even, output = ([[] for _ in model.encoder.layer] for _ in range(3))
+    for number, (layer, alpha) in enumerate(zip(model.encoder.layer, told.attentions, strict=True)):
+        value = layer.attention.self.value(told.hidden_states[number][0]).detach().double()
+        projection = layer.attention.output.dense.weight.detach().double()  # [hidden, heads x value]
+        for head, matrix in enumerate(alpha[0].double()):
+            part = slice(head * 32, (head + 1) * 32)
+            taken = value[:, part] @ projection[:, part].T
+            row, shares = matrix * taken.norm(dim=-1), taken.norm(dim=-1) / taken.norm(dim=-1).sum()
+            carried[number].append((row / row.sum(-1, keepdim=True)).numpy())
+            even[number].append(shares.expand(len(tokens), -1).numpy())
+            output[number].append(float((matrix @ taken).norm(dim=-1)[words].mean()))
+    shares_of_output = np.array(output) / np.array(output).sum(1, keepdims=True)
+    return Written(tokens, sentence), np.array(carried), np.array(even), shares_of_output
+
+
+@pytest.fixture(scope="module")
+def by_hand() -> list[ByHand]:
+    return [_carried(a, b) for a, b in INPUTS]
+
+
+def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[ByHand]) -> None:
+    pairs: Any = [(a, b) if b else a for a, b in INPUTS]
+    ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", by="carried")
+    inputs = [written for written, *_ in by_hand]
+    for layer, head in np.ndindex(6, 12):
+        carried, even = ([of_pair[which][layer, head] for of_pair in by_hand] for which in (1, 2))
+        assert ranking.scores.entropy[layer, head] == pytest.approx(entropy(inputs, carried), abs=1e-5)
+        for words_only in (False, True):
+            table = ranking.scores.table(words_only)
+            expected, by_chance = (scores(inputs, rows, words_only=words_only) for rows in (carried, even))
+            for pattern in PATTERNS:
+                place = layer, head, ranking.scores.patterns.index(pattern)
+                found = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+                score, _, *rest, _ = expected[pattern]
+                wanted = [score, by_chance[pattern][0], *rest]
+                assert_allclose(found, wanted, atol=2e-6, err_msg=f"{layer}-{head} {pattern}")
+
+
+def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[ByHand]) -> None:
+    asked: Any = {"model": "bundled", "related": False, "predictive": "off"}
+    by_weight, by_norm = (attnscan.classify(A, B, by=by, **asked) for by in ("weight", "carried"))
+    _, carried, _, output = by_hand[0]
+    assert_allclose(by_weight.output, output, atol=1e-6)
+    assert_allclose(by_weight.output.sum(1), 1)
+    assert_allclose(by_weight.kept_attention().carried.weights, carried, atol=1e-6)
+    assert (by_weight.with_reading("carried").label == by_norm.label).all()
+    assert not (by_weight.label == by_norm.label).all()
+    assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
+
+
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose one head looks at delimiters, which have no value, and a little at the previous word."""
+    directory = save_toy_bert(tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"})
+    model = BertModel.from_pretrained(directory)
+    attention, size = model.encoder.layer[0].attention, 2 * HEAD_SIZE
+    mean = 3 / size
+    spread = (mean - mean**2) ** 0.5
+    with torch.no_grad():
+        attention.self.query.weight[:HEAD_SIZE] *= 37 / 40  # the previous word's logit is 37
+        attention.self.query.bias[:HEAD_SIZE] *= 37 / 40
+        attention.self.query.bias[HEAD_SIZE - 1] = 40 * HEAD_SIZE**0.5  # and a delimiter's 40
+        for word, token in enumerate(VOCABULARY):  # the words come first in what a layer reads
+            special = token in ("[CLS]", "[SEP]")
+            neuron = HEAD_SIZE - 1 if special else word
+            to = attention.self.key if special else attention.self.value
+            to.weight[neuron, word] = spread
+            to.bias[neuron] += mean
+        attention.self.key.bias[HEAD_SIZE - 1] = 2 * mean - mean  # two words share the neuron, and one is there
+        attention.output.dense.weight.copy_(torch.eye(size))
+    model.save_pretrained(directory)
+    return directory
+
+
+def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
+    found = attnscan.classify(*TEXT, model=str(resting), related=False, predictive="off")
+    assert found.label[0, 0] == "delimiter" and found.among_words[0, 0] == "previous-word"
+    assert found.with_reading("carried").label[0, 0] == "previous-word"
+    ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", by="carried")
+    by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
+    assert by_pattern["previous-word"] > 0.99 and by_pattern["delimiter"] < 0.1
+    assert found.scores.every_key.score[0, 0, ranked.scores.patterns.index("delimiter")] > 0.9
+
+
+def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None:
+    """The second head of the planted layer has no values at all."""
+    found = attnscan.classify("the cat sat .", model=str(resting), predictive="off")
+    carried = found.with_reading("carried")
+    assert (carried.scores.every_key.n[0, 1] == 0).all() and carried.label[0, 1] == ""
+    assert np.isnan(carried.scores.entropy[0, 1]) and found.output[0].tolist() == [1, 0]
+    assert (found.kept_attention().carried.weights[0, 1] == 0).all()
+    for command in (("classify", "--csv"), ("show", "0-1")):
+        shown = run(*command, "the cat sat .", "--model", str(resting), "--by=carried").stdout
+        assert "nan" not in shown.lower()
+
+
+class TestCommands:
+    @pytest.fixture
+    def one(self, resting: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+        monkeypatch.chdir(resting.parent)  # so that screens have room for the model's name
+        return (*TEXT, "--model", resting.name)
+
+    @pytest.fixture
+    def over(self, one: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
+        pairs = tmp_path / "pairs.tsv"
+        pairs.write_text("sentence_a\tsentence_b\n" + "\t".join(TEXT) + "\nthe cat sat .\tthe cat ran .\n")
+        return ("--pairs", str(pairs), *one[2:])
+
+    def test_the_line_that_names_the_model_says_which(self, one: tuple[str, ...], over: tuple[str, ...]) -> None:
+        for command in (
+            ("classify", *one),
+            ("show", "0-0", *one),
+            ("heads", *over, "--predictive", "off"),
+            ("similar", *over),
+            ("compare", one[-1], one[-1], *over[:2]),
+        ):
+            for norm in ("--by=carried",), ():
+                first = " ".join(run(*command, *norm).stdout.splitlines()[:4])  # below what the screen is of
+                assert ("by what heads carry" in first) == bool(norm), command
+        told = json.loads(run("classify", *one, "--format", "json", "--by=carried").stdout)
+        assert told["signature"]["by"] == "carried"
+
+    def test_what_is_shown_and_drawn_is_what_it_carries(self, one: tuple[str, ...], tmp_path: Path) -> None:
+        attention = attnscan.classify(*TEXT, model=one[-1], predictive="off").kept_attention()
+        shown = _table("show", "0-0", *one, "--by=carried")["weight"].to_numpy().reshape(attention.weights.shape[2:])
+        assert_allclose(shown, attention.carried.weights[0, 0], atol=1e-6)
+        for kind in (["scores"], ["layers"], ["head", "--heads", "0-0"]):
+            for name, norm in (("a", ()), ("b", ("--by=carried",))):
+                run("plot", *one, "--kind", *kind, "-o", str(tmp_path / f"{name}.svg"), *norm)
+            assert (tmp_path / "a.svg").read_bytes() != (tmp_path / "b.svg").read_bytes(), kind
+
+    def test_similar_and_compare_are_of_what_is_carried(self, resting: Path) -> None:
+        model: Any = str(resting)
+        for by, least, most in (("weight", 0.8, 1.0), ("carried", 0.0, 0.2)):
+            frame = attnscan.compare(model, model, [TEXT], by=by).to_frame()
+            assert least <= frame[frame["pattern"] == "delimiter"]["score_a"].max() <= most
+        plain, normed = (attnscan.similar([TEXT], model=model, by=by).divergence[0, 1] for by in ("weight", "carried"))
+        assert abs(plain - normed) > 0.05
+
+    def test_saved_weights_do_not_tell_it(self, one: tuple[str, ...], tmp_path: Path) -> None:
+        path = str(tmp_path / "weights.npz")
+        run("classify", *one, "--save-weights", path, "--csv")
+        for command in (("classify",), ("show", "0-0")):
+            assert "saved weights do not hold what heads carry" in _refused(*command, "--weights", path, "--by=carried")
+
+
+LONG, SHORT = "the cat sat on the mat .", "the cat sat ."
+PAIRS = [(LONG, SHORT), (SHORT, LONG), (LONG, LONG), (SHORT, "the mat sat on the cat .")]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +217,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def among_words(asked: dict[str, Any]) -> dict[str, Any]:
     """Weights with special tokens removed and rows renormalised, by plain arithmetic, as saved weights hold them."""
-    attention = attnscan.classify(A, B, predictive="off", **asked).kept_attention()
+    attention = attnscan.classify(LONG, SHORT, predictive="off", **asked).kept_attention()
     is_word = np.array(attention.sentence) >= 0
     weights = attention.weights * is_word
     weights = weights / weights.sum(-1, keepdims=True)
@@ -44,19 +225,19 @@ def among_words(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_shown_weights_are_renormalised_over_words(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    shown = attnscan.show("1-0", A, B, model=asked["model"], special="out").to_frame()["weight"].to_numpy()
+    shown = attnscan.show("1-0", LONG, SHORT, model=asked["model"], special="out").to_frame()["weight"].to_numpy()
     assert_allclose(shown, among_words["attention"][1, 0].ravel(), atol=1e-6)
 
 
 def test_a_profile_is_that_of_the_renormalised_rows(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    profile, whole = (attnscan.profile(A, B, special=special, **asked).share for special in ("out", "in"))
+    profile, whole = (attnscan.profile(LONG, SHORT, special=special, **asked).share for special in ("out", "in"))
     words = len(WORD_CLASSES)
     assert_allclose(profile[..., :words], attnscan.profile(weights=among_words).share[..., :words], atol=1e-4)
     assert_allclose(profile[..., words:], whole[..., words:], atol=1e-6)
 
 
 def test_divergences_are_of_the_renormalised_rows(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    found = attnscan.similar([(A, B)], model=asked["model"], special="out", queries=100)
+    found = attnscan.similar([(LONG, SHORT)], model=asked["model"], special="out", queries=100)
     is_word = ~np.asarray(among_words["special"])
     rows = among_words["attention"][..., is_word, :][..., is_word].reshape(-1, is_word.sum(), is_word.sum())
 
@@ -83,7 +264,7 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(asked: dict[str,
 @pytest.mark.parametrize(("by", "special"), product(("weight", "carried"), ("out", "in")))
 def test_labels_are_of_the_reading(asked: dict[str, Any], by: Any, special: Any) -> None:
     options: dict[str, Any] = {"predictive": "off", "by": by, "special": special, **asked}
-    one, many = attnscan.classify(A, B, **options), attnscan.heads(PAIRS, **options)
+    one, many = attnscan.classify(LONG, SHORT, **options), attnscan.heads(PAIRS, **options)
     for result in (one, many):
         assert result.reading == result.labels.reading == Reading(by, special)
         assert ("delimiter" in result.labels.statements.names) is (special == "in")
@@ -95,7 +276,7 @@ def test_labels_are_of_the_reading(asked: dict[str, Any], by: Any, special: Any)
 
 def test_statements_by_weight_are_those_of_saved_weights(asked: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "weights.npz"
-    found = attnscan.classify(A, B, by="weight", save_weights=file, predictive="off", **asked)
+    found = attnscan.classify(LONG, SHORT, by="weight", save_weights=file, predictive="off", **asked)
     ours, theirs = found.labels.statements, attnscan.classify(weights=file).labels.statements
     frequent = [ours.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
     known = np.delete(np.arange(len(ours.names)), frequent)
@@ -104,8 +285,73 @@ def test_statements_by_weight_are_those_of_saved_weights(asked: dict[str, Any], 
 
 def test_a_state_of_another_reading_is_refused(asked: dict[str, Any], tmp_path: Path) -> None:
     pairs, state = tmp_path / "pairs.txt", str(tmp_path / "state")
-    pairs.write_text(f"{A}\n{B}\n")
+    pairs.write_text(f"{LONG}\n{SHORT}\n")
     options = ["heads", "--model", asked["model"], "--pairs", str(pairs), "--predictive", "off", "--state", state]
     run(*options)
     refused = CliRunner().invoke(app, [*options, "--special", "in"])
     assert refused.exit_code == 1 and "its special is out, and here it is in" in refused.stderr
+
+
+FEW = [("the cat sat on the mat .", "the mat sat ."), ("the cats", "on the mat ."), ("cat on mat", "the cat .")]
+MOST = 0.01  # how far a score may move; 0.0036 was seen over 447 pairs, on all heads
+NEAR = 1e-5  # between two runs of float32, however a processor multiplies; scores of bfloat16 differ by more
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A masked LM with random weights, so large that heads look at some words more than at others."""
+    config = BertConfig(**SMALL | {"num_hidden_layers": 2, "initializer_range": 0.5}, pad_token_id=0)
+    torch.manual_seed(0)
+    return str(save(tmp_path_factory.mktemp("small"), BertForMaskedLM(config)))
+
+
+@pytest.fixture
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors that do not multiply in bfloat16 do it more slowly, and as well."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+
+
+def _both(function: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
+    return [function(*given, dtype=dtype, **named) for dtype in ("float32", "bfloat16")]
+
+
+@pytest.mark.usefixtures("able")
+@pytest.mark.parametrize("by", ["weight", "carried"])
+@pytest.mark.parametrize(("function", "given"), [(attnscan.classify, FEW[0]), (attnscan.heads, (FEW,))])
+def test_scores_move_by_little(small: str, by: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    exact, rounded = _both(function, *given, model=small, by=by, predictive="off")
+    assert (exact.signature.dtype, rounded.signature.dtype) == ("float32", "bfloat16")
+    off = np.abs(rounded.scores.every_key.score - exact.scores.every_key.score)
+    assert 10 * NEAR < np.nanmax(off) < MOST
+
+
+@pytest.mark.usefixtures("able")
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (attnscan.predictive, FEW[0]),
+        (attnscan.explain, ("all", *FEW[0])),
+        (lambda pairs, **named: attnscan.explain(pairs=pairs, **named), (FEW[:2],)),
+        (attnscan.similar, (FEW,)),
+        (lambda *given, **named: attnscan.ablate(*given, heads=["1-1"], **named), (FEW,)),
+        (lambda pairs, model, **named: attnscan.compare(model, model, pairs, **named), (FEW,)),
+    ],
+)
+def test_studies_are_those_of_float32(small: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    exact, rounded = _both(function, *given, model=small)
+    pd.testing.assert_frame_equal(rounded.to_frame(), exact.to_frame(), rtol=NEAR, atol=NEAR)
+
+
+@pytest.mark.usefixtures("able")
+def test_a_model_that_was_loaded_once_serves_both(small: str) -> None:
+    model = attnscan.load(small, device="cpu", dtype="bfloat16")
+    assert attnscan.classify(*FEW[0], model=model, predictive="off").signature.dtype == "bfloat16"
+    assert attnscan.similar(FEW, model=model).signature.dtype == "float32"
+
+
+@pytest.mark.usefixtures("able")
+def test_the_command_says_what_it_computed_in(small: str) -> None:
+    outcome = CliRunner().invoke(app, ["predictive", *FEW[0], "--model", small, "--dtype", "bfloat16"])
+    assert outcome.exit_code == 0
+    assert "attnscan: computed in float32: on a CPU, bfloat16 is for scores alone" in outcome.stderr.splitlines()
+    assert "cpu float32" in outcome.stdout

@@ -1,0 +1,265 @@
+"""Checkpoints as they are found: with task heads, in parts, resized, wrapped, with attention in some layers alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from checkpoints_of_kinds import CASES, saved
+from families import GROUPED, TAPPED, UNTAPPED, Collected, tiny_inputs
+from safetensors.torch import load_file, save_file
+from tiny_checkpoints import SIZE, SMALL, refusal, save
+from tokenizers_of_kinds import wordpiece
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    JambaConfig,
+    JambaModel,
+)
+from treebanks import line
+
+import attnscan
+from attnscan.errors import AttnscanError, ModelError, SelectionError
+from attnscan.inputs.sentence import Pair
+from attnscan.model.loading import load
+from attnscan.model.sources import choose
+from attnscan.model.tap import Tap
+from attnscan.results.change import Change
+from attnscan.results.grid import Grid
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.trial import _switch_off
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def _save(directory: Path, model: Any) -> Path:
+    model.save_pretrained(directory)
+    wordpiece().save_pretrained(directory)
+    return directory
+
+
+def _make(kind: str, family: str) -> Any:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": 100, "pad_token_id": 0})
+    return getattr(transformers, kind)(config).eval()
+
+
+def _weights(model: Any) -> list[torch.Tensor]:
+    collected = Collected()
+    with Tap(model) as tap:
+        tap.run(tiny_inputs(), collected)
+    return [collected.layer(layer) for layer in sorted(collected.blocks)]
+
+
+HEADS = [
+    ("BertForSequenceClassification", "bert", "BertModel"),
+    ("BertForPreTraining", "bert", "BertModel"),
+    ("DistilBertForQuestionAnswering", "distilbert", "DistilBertModel"),
+    ("ModernBertForSequenceClassification", "modernbert", "ModernBertModel"),
+    ("DebertaV2ForSequenceClassification", "deberta-v2", "DebertaV2Model"),
+    ("XLNetForSequenceClassification", "xlnet", "XLNetModel"),
+    ("LlamaForCausalLM", "llama", "LlamaModel"),
+    ("BartForConditionalGeneration", "bart", "BartEncoder"),
+    ("T5ForConditionalGeneration", "t5", "T5Stack"),
+    ("T5EncoderModel", "t5", "T5Stack"),
+]
+
+
+def _same(found: Any, expected: Any) -> None:
+    """The same attention weights of the same inputs."""
+    for ours, theirs in zip(_weights(found), _weights(expected), strict=True):
+        assert ours.shape[:2] == (2, 4)
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("kind", "family", "encoder"), HEADS)
+def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family: str, encoder: str) -> None:
+    """A trained masked-LM head is found with it, and an untrained one not made up."""
+    whole = _make(kind, family)
+    inside = whole.get_encoder() if family in ("bart", "t5") else whole.base_model
+    found = load(choose(str(_save(tmp_path, whole))))
+    assert type(found.model).__name__ == encoder == type(inside).__name__
+    _same(found.model, inside)
+    if family == "bert":
+        assert (found.masked_lm is not None) is (kind != "BertForSequenceClassification")
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("BertForPreTraining", "bert"),
+        ("DebertaV2ForMaskedLM", "deberta-v2"),
+        ("BartForConditionalGeneration", "bart"),
+    ],
+)
+@pytest.mark.loads_anew
+def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
+    directory, ran = _save(tmp_path, _make(kind, family)), []
+    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+        whole, _ = scanner.loaded.masked_lm or scanner.loaded.model, scanner.grid()  # found by a run to the end
+        for name, module in whole.named_modules():
+            module.register_forward_hook(lambda *_, name=name: ran.append(name))
+        scanner.score([scanner.encode(Pair("the cat sat", "a mat"))])
+    assert any("attention" in name or "attn" in name for name in ran)
+    assert not [name for name in ran if name.split(".")[0] in ("cls", "classifier", "lm_head", "decoder", "")]
+
+
+def test_a_sentence_transformers_directory(tmp_path: Path) -> None:
+    _save(tmp_path, whole := _make("BertModel", "bert"))
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    _same(load(choose(str(tmp_path))).model, whole)
+
+
+def test_what_cannot_change_its_attention_later_is_loaded_with_eager_attention(tmp_path: Path) -> None:
+    """Falcon under sdpa adds a mask of true and false to its logits when it is asked for weights."""
+    for layer in _weights(load(choose(str(saved(CASES["decoder that was sdpa"], tmp_path)))).model):
+        assert (layer[0].triu(1) == 0).all()
+
+
+def test_an_encoder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+    config = transformers.FSMTConfig(src_vocab_size=100, tgt_vocab_size=100, decoder_attention_heads=2, **sizes)
+    with pytest.raises(ModelError, match=r"FSMTEncoder of .* can be run by itself"):
+        load(choose(str(_save(tmp_path, transformers.FSMTModel(config)))))
+
+
+A, B = "The cat sat.", "The cats sat on the mat."
+PAIRS = [(A, B), ("On the mat.", "The cat."), ("Cat, sat.", "On the cat."), ("The mat sat.", "Mats.")]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    return save(tmp_path_factory.mktemp("tiny") / "tiny", BertModel(BertConfig(**SMALL)))
+
+
+def scores(model: Path) -> Any:
+    options = {"predictive": "off", "related": False}
+    return attnscan.classify(A, B, model=str(model), **options).to_frame().drop(columns="model")
+
+
+def with_more_tokens(checkpoint: Path, directory: Path, padding: int | None = None) -> Path:
+    """The checkpoint with a token more; its embeddings are resized unless `padding`, the rows more, is None."""
+    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer.add_tokens(["dog"])
+    if padding is not None:
+        model.resize_token_embeddings(len(tokenizer) + padding, mean_resizing=False)
+    for part in (model, tokenizer):
+        part.save_pretrained(directory)
+    return directory
+
+
+def test_a_sharded_checkpoint_in_half_precision_is_read_in_float32(checkpoint: Path, tmp_path: Path) -> None:
+    half = AutoModel.from_pretrained(checkpoint, dtype=torch.float16)
+    half.save_pretrained(tmp_path / "half", max_shard_size="2KB")
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path / "half")
+    assert len(list((tmp_path / "half").glob("*.safetensors"))) > 2
+    assert scores(tmp_path / "half").equals(scores(save(tmp_path / "whole", half.float())))
+
+
+def test_embeddings_that_were_resized_for_new_tokens_are_read(checkpoint: Path, tmp_path: Path) -> None:
+    resized = with_more_tokens(checkpoint, tmp_path / "resized", 3)  # padded, as for a GPU
+    assert "dog" in attnscan.classify("The dog sat.", model=str(resized)).units
+    ours, theirs = (scores(path).select_dtypes("number") for path in (resized, checkpoint))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    with pytest.raises(AttnscanError, match="tokenizer"):
+        attnscan.classify("The dog sat.", model=str(with_more_tokens(checkpoint, tmp_path / "unfit")))
+
+
+def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, tmp_path: Path) -> None:
+    """Where their heads have no places in common either, no remedy leads to the other."""
+    for match in ("place", "nearest"):
+        with pytest.raises(ModelError, match="of one tokenizer"):
+            attnscan.compare(str(checkpoint), "bundled", PAIRS, match=match)
+    told = str(checkpoint), str(with_more_tokens(checkpoint, tmp_path / "more", 0))
+    with pytest.raises(ModelError, match="leave out match='nearest'"):
+        attnscan.compare(*told, PAIRS, match="nearest")
+    assert len(attnscan.compare(*told, PAIRS).to_frame())
+
+
+def test_a_wrapped_checkpoint_is_refused_with_a_remedy(checkpoint: Path, tmp_path: Path) -> None:
+    wrapped = with_more_tokens(checkpoint, tmp_path, 0) / "model.safetensors"
+    save_file({f"module.{name}": value for name, value in load_file(wrapped).items()}, wrapped, {"format": "pt"})
+    with pytest.raises(ModelError, match=r"module\."):
+        scores(tmp_path)
+
+
+def test_special_tokens_that_are_typed_are_words(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "attnscan")
+    result = attnscan.classify("The cat [SEP] sat.", model=str(checkpoint))
+    delimiters = [unit for unit, sentence in zip(result.units, result.sentence, strict=True) if sentence < 0]
+    assert delimiters == ["[CLS]", "[SEP]"] and "[SEP]" in caplog.text
+
+
+def test_pairs_that_nobody_agreed_on_have_no_label(tmp_path: Path) -> None:
+    """SNLI writes `-` where its annotators disagree."""
+    config = BertConfig(**SMALL, num_labels=2, id2label={0: "yes", 1: "no"}, label2id={"yes": 0, "no": 1})
+    directory, file = save(tmp_path / "classifier", BertForSequenceClassification(config)), tmp_path / "pairs.tsv"
+    rows = [f"{label}\t{a}\t{b}" for (a, b), label in zip(PAIRS, ("yes", "-", "no", "yes"), strict=True)]
+    file.write_text("\n".join(["label\tsentence_a\tsentence_b", *rows]) + "\n")
+    result = attnscan.ablate(file, heads="0-0", measure="classifier", model=str(directory), draws=2)
+    assert result.signature.pairs_read == 4
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_treebank_may_have_empty_nodes_and_any_line_ends(end: str, tmp_path: Path) -> None:
+    text = ["# text = the cat sat", line(1, "the", "DET", 2, "det"), line(2, "cat", "NOUN", 3, "nsubj")]
+    text += [line("2.1", "sat", "VERB", "_", "_"), line(3, "sat", "VERB", 0, "root"), "", ""]
+    (bank := tmp_path / "bank.conllu").write_bytes(end.join(text * 40).encode())
+    with pytest.warns(UserWarning, match="40 sentences"):
+        result = attnscan.syntax(bank, model="bundled")
+    assert result.sentences == 40 and {row.relation for row in result.rows} >= {"det", "nsubj"}
+
+
+TEXT = "the cat sat on the mat."
+
+
+@pytest.fixture(scope="module")
+def jamba(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Layers 1 and 3 of 4 have attention."""
+    torch.manual_seed(0)
+    attention = {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1}
+    experts = {"expert_layer_period": 9, "expert_layer_offset": 8, "num_experts": 1}
+    sizes = GROUPED | attention | experts | {"vocab_size": SIZE, "mamba_d_state": 4, "mamba_dt_rank": 4}
+    return str(save(tmp_path_factory.mktemp("jamba"), JambaModel(JambaConfig(**sizes))))
+
+
+def test_heads_are_named_by_the_layers_of_the_model(jamba: str, tmp_path: Path) -> None:
+    result = attnscan.classify(TEXT, model=jamba, predictive="off")
+    names = [f"L{layer}H{head}" for layer in (1, 3) for head in range(4)]
+    assert result.to_frame()["name"].tolist() == names
+    assert result.kept_attention().rows_of("3-1", [0]).shape == (1, 9)
+    for _ in range(2):  # by the model, and by what was kept
+        kept = {"model": jamba, "predictive": "off", "state": tmp_path / "state.npz"}
+        ranking = attnscan.heads([TEXT, "the mat"], **kept)
+        assert sorted(ranking.to_frame()["layer"].unique()) == [1, 3]
+    assert attnscan.profile(TEXT, model=jamba).to_frame()["layer"].unique().tolist() == [1, 3]
+    line = refusal(lambda: attnscan.explain("0-1", TEXT, model=jamba), SelectionError)
+    assert line.startswith("0-1: this model has layers 1, 3")
+
+
+def test_the_head_that_is_named_is_the_one_that_is_switched_off() -> None:
+    """The layer 3 is the second that has attention, and the second that a tap shows."""
+    named = Grid.of(np.zeros((2, 4)), layers=(1, 3)).select("3-1")
+    for layer, off in enumerate(([], [1])):
+        _switch_off(Change(off=tuple(named)), layer, output := torch.ones(1, 5, 4, 8))
+        assert [head for head in range(4) if not output[:, :, head].any()] == off
+
+
+def test_models_says_which_layers_have_attention(jamba: str) -> None:
+    checkpoint = attnscan.models(jamba)
+    assert checkpoint.facts["attention_in"] == (1, 3) and np.isin("attention_in", checkpoint.to_frame()["key"])

@@ -1,0 +1,210 @@
+"""The README and docs show what the program prints, and every command, error and picture is in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import torch
+import transformers
+from drawn import texts
+from families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
+from pictures import DIRECTORY, of_command, pictures, screens, studies
+from readme import PAGES, README, updated
+from tokenizers_of_kinds import wordpiece
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan import errors
+from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.commands.pictures_and_pages import Kind
+from attnscan.errors import AttnscanError, OptionError
+from attnscan.inputs.read import COLUMNS, shipped_pairs
+
+TEXT = README.read_text(encoding="utf-8")
+DOCS = README.parent / "docs"
+RUNS_A_MODEL = re.compile(r"<!-- \$ attnscan (?!patterns|models)(?!.*--help).* -->\n```text")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else ())
+        for page in PAGES
+    ],
+    ids=lambda page: page.name,
+)
+def test_output_in_pages_is_real(page: Path) -> None:
+    """If this fails: run `make readme`, and look at what changed."""
+    text = page.read_text(encoding="utf-8")
+    assert updated(text) == text
+
+
+def test_every_room_is_in_the_tour() -> None:
+    rooms = {
+        path.name
+        for path in Path(attnscan.__file__).parent.iterdir()
+        if not path.name.startswith("__") and (path.is_dir() or path.suffix == ".py")
+    }
+    assert rooms <= {*(DOCS / "code.md").read_text(encoding="utf-8").replace("/", "").split()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
+    """In a table that is made from the command itself, to which `test_output_in_pages_is_real` holds the page."""
+    assert f"(docs/commands/{command}.md)" in TEXT
+    page = (DOCS / "commands" / f"{command}.md").read_text(encoding="utf-8")
+    assert f"<!-- options of {command} -->\n| option" in page and "(options.md" in page
+    assert f"commands/{command}.md" in (README.parent / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_in_the_docs() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert not [name for name in attnscan.__all__ if name[0] != "_" and not re.search(rf"[`. ]{name}[`\n]", page)]
+
+
+def test_every_attribute_in_the_docs_has_a_meaning() -> None:
+    items = re.findall(r"^- `\w+[:(].*$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(items) > 10 and not [item for item in items if not re.match(r"- `.+`: \S", item)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = [(page.parent / path, anchor) for path, anchor in re.findall(r"\]\(([^)#:]+?)(?:#([^)]*))?\)", text)]
+    inside = [(page, anchor) for anchor in re.findall(r"\]\(#([^)]*)\)", text)]
+    pictures = [(page.parent / path, "") for path in re.findall(r'src="([^":]+)"', text)]
+    assert not [(str(path), anchor) for path, anchor in (*links, *inside, *pictures) if not _leads(path, anchor)]
+
+
+def _leads(path: Path, anchor: str) -> bool:
+    """Whether a file is there and has such a heading, as GitHub and MkDocs name headings."""
+    if not anchor or not path.exists():
+        return path.exists()
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_counts_in_prose_are_those_of_the_program() -> None:
+    pairs = f"the {len(list(shipped_pairs()))} sentence pairs that ship with attnscan"
+    assert pairs in TEXT and pairs in (DOCS / "index.md").read_text(encoding="utf-8")
+    carried = len(TAPPED) + len(UNTAPPED) - len(NOT_CARRIED)
+    assert f"In the {carried} families that\nshow it" in (DOCS / "carried.md").read_text(encoding="utf-8")
+
+
+def test_the_names_of_columns_are_all_told_in_their_order() -> None:
+    section = (DOCS / "pairs.md").read_text(encoding="utf-8").partition("## Columns")[2].partition("\n\n`--columns")[0]
+    quoted = re.findall(r"`([^`]+)`", section)
+    told = [tuple(name.strip().casefold() for name in names.split(",")) for names in quoted if names != "--columns"]
+    assert told == list(COLUMNS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_is_in_the_menu_and_names_tests_that_are_there(page: Path) -> None:
+    named = set(re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text(encoding="utf-8")))
+    assert not {name for name in named if not (README.parent / name).exists()}
+    menu = (README.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert page == README or f": {page.relative_to(DOCS)}\n" in menu
+
+
+GALLERY = (README.parent / "docs" / "gallery.md").read_text(encoding="utf-8")
+MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))}
+
+
+@pytest.mark.parametrize(
+    "made", [pictures, pytest.param(studies, marks=pytest.mark.long), pytest.param(screens, marks=pytest.mark.long)]
+)
+def test_they_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
+    """If this fails: run `make readme`, and look at what changed."""
+    for name, picture in made().items():
+        assert texts(picture) == texts(MADE[name]), name
+
+
+def test_the_gallery_shows_every_command_kind_and_picture() -> None:
+    commands = {name for command in COMMANDS for name in of_command(command)}
+    for name in (*MADE, *commands):
+        assert f"](pictures/{name})" in GALLERY and (DIRECTORY / name).is_file()
+    assert all(re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(Kind))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_they_are_small_and_self_contained(name: str) -> None:
+    picture = MADE[name].decode()
+    assert len(picture) < 400_000  # a shape for each head and class
+    assert not re.search(r"@font-face|<script|<image|@import|url\((?!#)|href=\"(?!#)", picture)
+
+
+def test_the_readme_shows_pictures_that_are_there() -> None:
+    shown = set(re.findall(r"docs/pictures/([\w.-]+)\"", README.read_text(encoding="utf-8")))
+    assert {"screen-classify.svg", "map.svg"} <= shown
+    assert all((DIRECTORY / name).is_file() for name in shown)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+CLASSES = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, AttnscanError)}
+LINE = AttnscanError.line
+_EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTALL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the examples find around them."""
+    (tmp_path / "long.txt").write_text("cat " * 600)
+    (tmp_path / "notes.txt").write_text("not a state")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_error_is_there_and_no_other() -> None:
+    assert set(SECTIONS) == CLASSES
+    drawn = re.findall(r"(\w+Error)\b", str(errors.__doc__))
+    assert set(drawn) == CLASSES
+
+
+def test_the_examples_of_wrong_usage_are_real() -> None:
+    section = PAGE.split("## Wrong usage")[1].split("\n## ")[0]
+    examples = re.findall(r"^\$ attnscan (.*)\n(.*)$", section, re.MULTILINE)
+    assert len(examples) >= 4
+    for line, said in examples:
+        done = CliRunner().invoke(app, shlex.split(line))
+        assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"{said}\n")
+
+
+def test_the_example_in_python_is_real() -> None:
+    match = re.search(r"```text\n>>> (.*)\nattnscan.errors.OptionError: (.*)\n```\n\n\S", SECTIONS["OptionError"])
+    assert match is not None
+    with pytest.raises(OptionError) as raised:
+        eval(match[1], {"attnscan": attnscan})
+    assert str(raised.value) == match[2]
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES - {"AttnscanError", "OptionError"}))
+def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    match = _EXAMPLE.search(SECTIONS[name])
+    assert match is not None, "an example, and behind it what to do"
+    if "fnet" in match[1]:
+        settings, _ = REFUSED["fnet"]
+        config = transformers.FNetConfig(**{**settings, "vocab_size": 80})
+        transformers.FNetModel(config).save_pretrained(place / "fnet")
+        wordpiece().save_pretrained(place / "fnet")
+    if name == "MemoryFullError":  # a stand-in for a small GPU
+        monkeypatch.setattr(transformers.BertModel, "forward", _no_room)
+    raised: list[str] = []
+
+    def line(error: AttnscanError) -> str:
+        raised.append(type(error).__name__)
+        return str(LINE.fget(error))  # type: ignore[misc]
+
+    monkeypatch.setattr(AttnscanError, "line", property(line))
+    result = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(match[1]))
+    assert (result.exit_code, result.stderr.replace(str(place), "/tmp")) == (1, f"{match[2]}\n")
+    assert raised[-1] == name
+
+
+def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # noqa: ARG001
+    raise torch.OutOfMemoryError("CUDA out of memory")
