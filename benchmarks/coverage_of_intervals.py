@@ -94,15 +94,6 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
                 patterns = [np.mean(share) for share in shares]
                 text = f"{name:18} {size:3} {np.mean(patterns):6.3f} {min(patterns):14.3f} {max(patterns):6.3f}"
                 yield f"{text} {min(map(np.min, shares)):11.3f} {np.mean(widths):11.3f}"
-        yield ""
-        yield "By pattern, special tokens in: logit, effective (t(K-1))"
-        yield f"{'model':14} {'pattern':15}" + "".join(f"{f'K = {size}':>15}" for size in SIZES)
-        for i, own in enumerate(population for population in several if population.reading == "special tokens in"):
-            ours, before = (
-                [_held(rule, own, size, i)[0].mean() for size in SIZES] for rule in (by_effective_pairs, by_t)
-            )
-            cells = "".join(f"{f'{a:.3f} ({b:.3f})':>15}" for a, b in zip(ours, before, strict=True))
-            yield f"{own.model:14} {own.pattern:15}{cells}"
 
 
 def populations(model: str, pairs: Path) -> Iterator[Population]:

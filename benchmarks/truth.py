@@ -20,24 +20,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import by_loops as loops
 import coverage_of_intervals
 import torch
 import truth_of_studies as studies
-from by_loops import (
-    PATTERNS,
-    Checkpoint,
-    Head,
-    Measured,
-    Score,
-    added,
-    by_query,
-    entropy,
-    every_head,
-    helps,
-    mean_of,
-    related,
-    targets,
-)
+from by_loops import PATTERNS, Checkpoint, Head
 from transformers.utils import logging
 from truth_of_labels import labels
 from truth_of_syntax import syntax
@@ -52,18 +39,18 @@ LONG = 12
 def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Scores and entropy of one input, among words and over all keys."""
     one = checkpoint.read(PAIR)
-    target, matrices = targets(one, helps(checkpoint, one)), checkpoint.weights(one)
+    target, matrices = loops.targets(one, loops.helps(checkpoint, one)), checkpoint.weights(one)
     for special in ("out", "in"):
         told = command("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--special", special)
         rows = {head_of(row): row for row in told}
-        tally, expected = Tally(f"classify, special {special}"), every_head(one, matrices, target, special)
+        tally, expected = Tally(f"classify, special {special}"), loops.every_head(one, matrices, target, special)
         tally.same("heads", sorted(rows), sorted(expected))
         for (layer, head), row in rows.items():
             what = f"{layer}-{head}"
             tally.same(f"{what} name", row["name"], f"L{layer}H{head}")
             for pattern in PATTERNS:
-                tally.compare(f"{what} {pattern}", row[pattern], Score([expected[layer, head][pattern]]).mean())
-            tally.row(row, what, entropy=mean_of([entropy(matrices[layer][head][i]) for i in one.words]))
+                tally.compare(f"{what} {pattern}", row[pattern], loops.Score([expected[layer, head][pattern]]).mean())
+            tally.row(row, what, entropy=loops.mean_of([loops.entropy(matrices[layer][head][i]) for i in one.words]))
         yield tally
 
 
@@ -78,36 +65,24 @@ def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
     asked = ("classify", *pair, "--model", checkpoint.name, "--predictive", "off", "--format", "json")
     told, of_seed_1 = (json.loads(written(*asked, "--seed", seed)) for seed in "01")
     one, tally = checkpoint.read(pair), Tally("classify, related words")
-    alike = related(checkpoint, one)
+    alike = loops.related(checkpoint, one)
     tally.same("related words", sorted(map(tuple, told["related"])), sorted((i, j) for i, j in alike if i < j))
     tally.same("related words by another seed", of_seed_1["related"], told["related"])
-    target, matrices = targets(one, alike=alike), checkpoint.weights(one)
+    target, matrices = loops.targets(one, alike=alike), checkpoint.weights(one)
     for row in told["heads"]:
-        found = by_query(one, matrices[row["layer"]][row["head"]], target)
+        found = loops.by_query(one, matrices[row["layer"]][row["head"]], target)
         for pattern in ("identical", "cross-sentence"):
-            score = Score([added(list(found[pattern].values()))])
+            score = loops.Score([loops.added(list(found[pattern].values()))])
             tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
     tally.table += f" ({len(alike) // 2} pairs)"
-    yield tally
-
-
-def show(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """Every weight of two heads."""
-    one, tally = checkpoint.read(PAIR), Tally("show")
-    matrices = checkpoint.weights(one)
-    rows = command("show", "0-2,1-8", *PAIR, "--model", checkpoint.name)
-    tally.same("rows", len(rows), 2 * len(one.text) ** 2)
-    for row in rows:
-        layer, head, query, key = (int(row[name]) for name in ("layer", "head", "query", "key"))
-        tally.compare(f"{layer}-{head} {query} {key}", row["weight"], matrices[layer][head][query][key])
     yield tally
 
 
 def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     """How much each word helps to predict each other one."""
     one = checkpoint.read(PAIR)
-    expected = helps(checkpoint, one)
-    target = targets(one, expected)["predictive"]
+    expected = loops.helps(checkpoint, one)
+    target = loops.targets(one, expected)["predictive"]
     tally = Tally("predictive", 1e-4, "distances of float32 states, not shares")
     rows = command("predictive", *PAIR, *asked_of(checkpoint))
     tally.same("rows", len(rows), sum(map(len, expected.values())))
@@ -117,7 +92,7 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-OfPairs = list[dict[Head, dict[str, Measured]]]
+OfPairs = list[dict[Head, dict[str, loops.Measured]]]
 """What every head has in every pair."""
 
 
@@ -126,9 +101,12 @@ def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str =
     found: dict[str, OfPairs] = {"out": [], "in": []}
     for pair in pairs:
         one = checkpoint.read(pair, unit)
-        target, matrices = targets(one, helps(checkpoint, one) if pair in asked else None), checkpoint.weights(one)
+        target, matrices = (
+            loops.targets(one, loops.helps(checkpoint, one) if pair in asked else None),
+            checkpoint.weights(one),
+        )
         for special, of_pairs in found.items():
-            of_pairs.append(every_head(one, matrices, target, special))
+            of_pairs.append(loops.every_head(one, matrices, target, special))
     return found
 
 
@@ -163,8 +141,8 @@ def _compare_ranking(tally: Tally, rows: Sequence[Row], told: OfPairs, ranked: O
         own = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in own]
         tally.same(f"{pattern} heads", sorted(order), sorted(told[0]))
-        scores = {head: Score([of_pair[head][pattern] for of_pair in told]) for head in order}
-        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
+        scores = {head: loops.Score([of_pair[head][pattern] for of_pair in told]) for head in order}
+        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
         have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
         ranks = [str(i + 1) if i < have else "" for i in range(len(own))]
         tally.same(f"{pattern} ranks", [row["rank"] for row in own], ranks)
@@ -181,7 +159,6 @@ def _compare_ranking(tally: Tally, rows: Sequence[Row], told: OfPairs, ranked: O
 TABLES = {
     "classify": classify,
     "related": related_words,
-    "show": show,
     "predictive": predictive,
     "heads": heads,
     "labels": labels,

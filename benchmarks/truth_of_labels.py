@@ -7,12 +7,12 @@ words and keys; numpy adds up what is drawn, by attnscan's own draw. `truth.py` 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 import torch
-from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, added, by_query, followed, whole_words
+from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, by_query, followed, mean_of, whole_words
 from by_loops import targets as targets_of
 from scipy.stats import t as student
 from written import PAIR, Row, Tally, command, hash_of, head_of, over, shipped
@@ -61,12 +61,14 @@ def names_of(special: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Unit:
-    """What a pair, or a word of one input, adds up to, by head: patterns, each habit's share and that by chance."""
+    """What a pair, or a word of one input, adds up to: patterns, each habit's share and that by chance."""
 
     n: float
-    patterns: Mapping[Head, Mapping[str, Measured]]
-    on: Mapping[Head, Sequence[float]]
-    even: Mapping[Head, Sequence[float]]
+    patterns: np.ndarray
+    """Shape: [head, pattern, number of `Measured`]."""
+    on: np.ndarray
+    """Shape: [head, habit], as `even`."""
+    even: np.ndarray
 
 
 def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -77,23 +79,23 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         words = list(_by_word(one, _read(checkpoint, one, by), frequent, special))
         rows, what = command("classify", *PAIR, *asked), f"labels by {by}, special {special}"
         yield from _compared(f"classify, {what}", rows, words, special, of_pairs=False)
-        rows, pairs = over(shipped(), "heads", *asked), sorted(shipped(), key=lambda pair: hash_of(*pair))
-        units = [_of_pair(checkpoint, pair, by, frequent, special) for pair in pairs]  # as attnscan draws them
+        rows, units = over(shipped(), "heads", *asked), _of_pairs(checkpoint, shipped(), by, special)
         yield from _compared(f"heads, {what}", rows, units, special, of_pairs=True)
 
 
 def label_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, str]:
     """Every head's label over some pairs, by the reading that attnscan uses unasked."""
-    frequent = frequent_ids(checkpoint)
-    units = [
-        _of_pair(checkpoint, pair, "weight", frequent, "out") for pair in sorted(pairs, key=lambda pair: hash_of(*pair))
-    ]
-    return {head: did.label for head, did in _told(units, "out", of_pairs=True).items()}
+    told = _told(_of_pairs(checkpoint, pairs, "weight", "out"), "out", of_pairs=True)
+    return {divmod(number, 12): does.label for number, does in enumerate(told)}
 
 
-def _of_pair(checkpoint: Checkpoint, pair: Sequence[str], by: str, frequent: frozenset[int], special: str) -> Unit:
-    one = checkpoint.read(pair)
-    return _sum(list(_by_word(one, _read(checkpoint, one, by), frequent, special)))
+def _of_pairs(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], by: str, special: str) -> list[Unit]:
+    """In the order in which attnscan draws them."""
+    frequent, units = frequent_ids(checkpoint), []
+    for pair in sorted(pairs, key=lambda pair: hash_of(*pair)):
+        one = checkpoint.read(pair)
+        units.append(_adding(list(_by_word(one, _read(checkpoint, one, by), frequent, special)))())
+    return units
 
 
 def _read(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
@@ -162,8 +164,8 @@ def _by_word(one: Input, matrices: Matrices, frequent: frozenset[int], special: 
             sums["same keys"] = sum(min(value, (columns[head, j] - value) / others) for j, value in row.items())
             on[head] = _of_candidates(sums, special)
             even[head] = _of_candidates(_added(classes, kinds, {j: lengths[j] / total for j in keys}), special)
-        own = {head: {p: found.get(i, Measured()) for p, found in of.items()} for head, of in patterns.items()}
-        yield Unit(1, own, on, even)
+        own = [[astuple(of[p].get(i, Measured())) for p in PATTERNS] for of in patterns.values()]
+        yield Unit(1, np.array(own), np.array(list(on.values())), np.array(list(even.values())))
 
 
 def _added(classes: Mapping[int, str], kinds: Mapping[int, str], row: Mapping[int, float]) -> dict[str, float]:
@@ -179,74 +181,58 @@ def _of_candidates(sums: Mapping[str, float], special: str) -> list[float]:
     return [sum(sums.get(part, 0.0) for part in CANDIDATES[name]) for name in names_of(special)]
 
 
-def _sum(units: Sequence[Unit]) -> Unit:
-    heads, first = units[0].on, units[0]
+def _adding(units: Sequence[Unit]) -> Callable[..., Unit]:
+    """What adds up units, each as often as it is told."""
+    stacks = [np.array([getattr(unit, field.name) for unit in units]) for field in fields(Unit)]
 
-    def total(name: str, head: Head) -> list[float]:
-        return [sum(values) for values in zip(*(getattr(unit, name)[head] for unit in units), strict=True)]
+    def add(times: np.ndarray | None = None) -> Unit:
+        return Unit(*(np.tensordot(np.ones(len(units)) if times is None else times, stack, 1) for stack in stacks))
 
-    patterns = {
-        head: {p: added([unit.patterns[head][p] for unit in units]) for p in first.patterns[head]} for head in heads
-    }
-    on, even = ({head: total(name, head) for head in heads} for name in ("on", "even"))
-    return Unit(sum(unit.n for unit in units), patterns, on, even)
+    return add
 
 
-@dataclass(frozen=True)
 class Means:
-    """M and E of every head, and A, habit by habit."""
+    """M and E of every head, and A, habit by habit. Shape: [head, habit] and [habit]."""
 
-    names: Sequence[str]
-    share: Mapping[Head, Sequence[float]]
-    chance: Mapping[Head, Sequence[float]]
-    average: Sequence[float]
+    def __init__(self, unit: Unit, special: str) -> None:
+        self.names = names_of(special)
+        self.share, self.chance = unit.on / unit.n, unit.even / unit.n
+        self.average = self.share.mean(0)
+        self.even, self.same = self.names.index("even"), self.names.index("same-keys")
 
-    def above(self, head: Head) -> list[int]:
-        """The habits that are above the average head and even attention by the margin."""
-        m, e = self.share[head], self.chance[head]
-        return [
-            c
-            for c, name in enumerate(self.names)
-            if m[c] - self.average[c] > MARGIN
-            and m[c] - e[c] > MARGIN
-            and (name != "same-keys" or m[c] - m[self.names.index("even")] > MARGIN)
-        ]
+    @property
+    def above(self) -> np.ndarray:
+        """Whether a habit is above the average head and even attention by the margin. Shape: [head, habit]."""
+        found = np.minimum(self.share - self.average, self.share - self.chance) > MARGIN
+        found[:, self.same] &= self.share[:, self.same] - self.share[:, self.even] > MARGIN
+        return found
 
-    def best(self, head: Head, qualified: Sequence[int]) -> int | None:
+    def sure(self, units: Sequence[Unit]) -> np.ndarray:
+        """The test over pairs, at a level that counts all heads and candidates. Shape: [head, habit]."""
+        k, n = len(units), sum(unit.n for unit in units)
+        q = float(student.ppf(1 - 0.025 / self.share.size, k - 1))
+        on, even = (
+            np.array([(getattr(unit, of) - mean * unit.n) / n for unit in units])
+            for of, mean in (("on", self.share), ("even", self.chance))
+        )
+
+        def beyond(other: np.ndarray, off: np.ndarray) -> np.ndarray:
+            error = np.sqrt(k / (k - 1) * ((on - off) ** 2).sum(0))
+            return self.share - other - q * error > MARGIN
+
+        found = beyond(self.average, on.mean(1, keepdims=True)) & beyond(self.chance, even)
+        to_even = beyond(self.share[:, [self.even]], on[..., [self.even]])
+        found[:, self.same] &= to_even[:, self.same]
+        return found
+
+    def best(self, head: int, qualified: np.ndarray) -> int | None:
         """The one that is farthest from the average head, by relative entropy."""
-        return max(qualified, key=lambda c: _gain(self.share[head][c], self.average[c]), default=None)
+        places = np.flatnonzero(qualified[head]).tolist()
+        return max(places, key=lambda c: _gain(self.share[head, c], self.average[c]), default=None)
 
 
 def _gain(m: float, a: float) -> float:
     return sum(p * math.log(p / q) for p, q in ((m, a), (1 - m, 1 - a)) if p > 0)
-
-
-def _means(unit: Unit, special: str) -> Means:
-    share, chance = (
-        {head: [value / unit.n for value in values] for head, values in of.items()} for of in (unit.on, unit.even)
-    )
-    average = [sum(values) / len(share) for values in zip(*share.values(), strict=True)]
-    return Means(names_of(special), share, chance, average)
-
-
-def _sure(units: Sequence[Unit], means: Means, head: Head, c: int) -> bool:
-    """The test over pairs, at a level that counts all heads and candidates."""
-    heads, k, n = list(units[0].on), len(units), sum(u.n for u in units)
-    q = float(student.ppf(1 - 0.025 / (len(heads) * len(means.names)), k - 1))
-
-    def off(of: str, head: Head, c: int, mean: float) -> list[float]:
-        return [(getattr(u, of)[head][c] - mean * u.n) / n for u in units]
-
-    m, own = means.share[head][c], off("on", head, c, means.share[head][c])
-    of_heads = [off("on", other, c, means.share[other][c]) for other in heads]
-    average = [sum(values) / len(heads) for values in zip(*of_heads, strict=True)]
-    pairs = [(means.average[c], average), (means.chance[head][c], off("even", head, c, means.chance[head][c]))]
-    if means.names[c] == "same-keys":
-        e = means.names.index("even")
-        pairs.append((means.share[head][e], off("on", head, e, means.share[head][e])))
-    spreads = [sum((a - b) ** 2 for a, b in zip(own, other, strict=True)) for _, other in pairs]
-    errors = [math.sqrt(k / (k - 1) * spread) for spread in spreads]
-    return all(m - other - q * error > MARGIN for (other, _), error in zip(pairs, errors, strict=True))
 
 
 @dataclass(frozen=True)
@@ -260,48 +246,44 @@ class Does:
     stays: float
 
 
-def _told(units: Sequence[Unit], special: str, *, of_pairs: bool) -> dict[Head, Does]:
+def _told(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
     """What every head does by some pairs, or by the words of one input."""
-    whole = _sum(units)
-    means, heads = _means(whole, special), list(whole.on)
-    habit = {}
-    for head in heads:
-        qualified = [c for c in means.above(head) if not of_pairs or _sure(units, means, head, c)]
-        habit[head] = means.best(head, qualified)
-    first = {head: _does(whole, special, head, habit[head]) for head in heads}
-    holds, same = dict.fromkeys(heads, 0), dict.fromkeys(heads, 0)
-    for drawn in _drawings(units):
-        again = _means(drawn, special)
+    add = _adding(units)
+    whole, rng, count = add(), np.random.default_rng(0), len(units)
+    means, heads = Means(whole, special), range(len(whole.on))
+    qualified = means.above & means.sure(units) if of_pairs else means.above
+    habit = [means.best(head, qualified) for head in heads]
+    first = [_does(whole, special, head, habit[head]) for head in heads]
+    holds, same = [0] * len(heads), [0] * len(heads)
+    for _ in range(DRAWN):  # as many units as there are, drawn with replacement, as attnscan draws them
+        drawn = add(rng.multinomial(count, np.full(count, 1 / count)).astype(float))
+        again = Means(drawn, special)
+        above = again.above
         for head in heads:
-            above = again.above(head)
-            holds[head] += habit[head] in above
+            holds[head] += habit[head] is not None and above[head, habit[head]]
             same[head] += _does(drawn, special, head, again.best(head, above))[0] == first[head][0]
-    told, scores = {}, _scores(whole)
+    told, scores = [], [_scores(whole, head) for head in heads]
     for head in heads:
-        kept = habit[head] if holds[head] >= 0.95 * DRAWN else None
-        label, among, _ = _does(whole, special, head, kept)
+        label, among, _ = _does(whole, special, head, habit[head] if holds[head] >= 0.95 * DRAWN else None)
         share = average = NAN
         if among in PATTERNS and followed(scores[head], special):
-            known = [of[among].mean() for of in scores.values()]
-            share, average = scores[head][among].mean(), sum(known) / len(known)
+            share, average = scores[head][among].mean(), mean_of([of[among].mean() for of in scores])
         elif among:
-            place = means.names.index(among)
-            share, average = means.share[head][place], means.average[place]
-        rest_on = [unit for unit in units if label not in PATTERNS or unit.patterns[head][label].n]
-        if first[head][2]:  # a habit's label rests on every unit, whatever its name
-            rest_on = list(units)
-        stays = same[head] / DRAWN if label and len(rest_on) >= 5 else NAN
-        told[head] = Does(label, among, share, average, stays)
+            share, average = (float(of[means.names.index(among)]) for of in (means.share[head], means.average))
+        rest_on = [unit for unit in units if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]]
+        # a habit's label rests on every unit, whatever its name
+        stays = same[head] / DRAWN if label and len(units if first[head][2] else rest_on) >= 5 else NAN
+        told.append(Does(label, among, share, average, stays))
     return told
 
 
-def _scores(unit: Unit) -> dict[Head, dict[str, Score]]:
-    return {head: {p: Score([measured]) for p, measured in own.items()} for head, own in unit.patterns.items()}
+def _scores(unit: Unit, head: int) -> dict[str, Score]:
+    return {p: Score([Measured(*own)]) for p, own in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)}
 
 
-def _does(unit: Unit, special: str, head: Head, habit: int | None) -> tuple[str, str, bool]:
+def _does(unit: Unit, special: str, head: int, habit: int | None) -> tuple[str, str, bool]:
     """The label, what the head does among words, and whether the label is a habit."""
-    scores = {p: Score([measured]) for p, measured in unit.patterns[head].items()}
+    scores = _scores(unit, head)
     pattern = followed(scores, special)
     among = pattern or ("" if habit is None else names_of(special)[habit])
     if scores["delimiter"].n and scores["delimiter"].mean() > 0.5:
@@ -315,31 +297,12 @@ def _compared(
     """What each head does beside the same of these units."""
     tally, stay = Tally(table), Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
     told = _told(units, special, of_pairs=of_pairs)
-    tally.same("heads", sorted(map(head_of, rows)), sorted(told))
+    tally.same("heads", len(rows), len(told))
     for row in rows:
-        head, does = head_of(row), told[head_of(row)]
-        tally.same(f"{head} label", row["label"], does.label)
-        tally.same(f"{head} among_words", row["among_words"], does.among_words)
-        tally.row(row, f"{head}", share=does.share, average=does.average)
-        stay.row(row, f"{head}", label_stays=does.stays)
+        (layer, head), does = head_of(row), told[12 * int(row["layer"]) + int(row["head"])]
+        tally.same(f"{layer}-{head} label", row["label"], does.label)
+        tally.same(f"{layer}-{head} among_words", row["among_words"], does.among_words)
+        tally.row(row, f"{layer}-{head}", share=does.share, average=does.average)
+        stay.row(row, f"{layer}-{head}", label_stays=does.stays)
     yield tally
     yield stay
-
-
-def _drawings(units: Sequence[Unit]) -> Iterator[Unit]:
-    """As many units as there are, drawn with replacement and added up, again and again."""
-    count, heads, names = len(units), list(units[0].on), ("weight", "n", "chance", "itself", "whole")
-    on, even = (np.array([[getattr(u, of)[head] for head in heads] for u in units]) for of in ("on", "even"))
-    patterns = np.array(
-        [[[[getattr(u.patterns[h][p], name) for name in names] for p in PATTERNS] for h in heads] for u in units]
-    )
-    n, rng = np.array([float(u.n) for u in units]), np.random.default_rng(0)
-    for _ in range(DRAWN):
-        times = rng.multinomial(count, np.full(count, 1 / count)).astype(float)
-        of_heads = np.tensordot(times, patterns, 1).tolist()
-        measured = {
-            head: {p: Measured(*values) for p, values in zip(PATTERNS, own, strict=True)}
-            for head, own in zip(heads, of_heads, strict=True)
-        }
-        sums = (dict(zip(heads, np.tensordot(times, values, 1).tolist(), strict=True)) for values in (on, even))
-        yield Unit(float(times @ n), measured, *sums)

@@ -8,24 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+import by_loops as loops
 import numpy as np
 import torch
-from by_loops import (
-    NAN,
-    PATTERNS,
-    Checkpoint,
-    Head,
-    Input,
-    Measured,
-    Rows,
-    Score,
-    added,
-    entropy,
-    every_head,
-    false_discovery_rates,
-    mean_of,
-    targets,
-)
+from by_loops import PATTERNS, Checkpoint, Head, Input
 from scipy.stats import t as student
 from truth_of_labels import label_of
 from written import Row, Tally, head_of, over, shipped
@@ -35,16 +21,17 @@ SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = SHUFFLES = 8
 
 
-def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, dict[str, Score]]:
+def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, dict[str, loops.Score]]:
     """Every head's scores among words; `predictive` is not asked for."""
     inputs = [checkpoint.read(pair) for pair in pairs]
-    return scores_over([every_head(one, checkpoint.weights(one), targets(one)) for one in inputs])
+    return scores_over([loops.every_head(one, checkpoint.weights(one), loops.targets(one)) for one in inputs])
 
 
-def scores_over(of_pairs: Sequence[Mapping[Head, Mapping[str, Measured]]]) -> dict[Head, dict[str, Score]]:
+def scores_over(of_pairs: Sequence[Mapping[Head, Mapping[str, loops.Measured]]]) -> dict[Head, dict[str, loops.Score]]:
     """Every head's scores, from what it has in every pair."""
     return {
-        head: {pattern: Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS} for head in of_pairs[0]
+        head: {pattern: loops.Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS}
+        for head in of_pairs[0]
     }
 
 
@@ -74,9 +61,9 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[tuple[Head, Head], Score]:
+def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[tuple[Head, Head], loops.Score]:
     """H of the mean less the mean of both H, summed over a pair's words."""
-    found: dict[tuple[Head, Head], list[Measured]] = {}
+    found: dict[tuple[Head, Head], list[loops.Measured]] = {}
     for pair in pairs:
         one = checkpoint.read(pair)
         rows = {
@@ -84,12 +71,14 @@ def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> di
             for layer, matrices in enumerate(checkpoint.weights(one))
             for head, matrix in enumerate(matrices)
         }
-        own = {head: [entropy(row) for row in of_head] for head, of_head in rows.items()}
+        own = {head: [loops.entropy(row) for row in of_head] for head, of_head in rows.items()}
         for a, b in itertools.combinations(sorted(rows), 2):
             both = zip(rows[a], rows[b], own[a], own[b], strict=True)
-            total = sum(entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both)
-            found.setdefault((a, b), []).append(Measured(total, len(one.words)))
-    return {both: Score(of_pairs) for both, of_pairs in found.items()}
+            total = sum(
+                loops.entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both
+            )
+            found.setdefault((a, b), []).append(loops.Measured(total, len(one.words)))
+    return {both: loops.Score(of_pairs) for both, of_pairs in found.items()}
 
 
 def _among(row: Sequence[float], words: Sequence[int]) -> list[float]:
@@ -136,7 +125,7 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
     ours, theirs = scores_of(checkpoint, pairs), scores_of(other, pairs)
     labels_a, labels_b = label_of(checkpoint, pairs), label_of(other, pairs)
     p = [_p_value(row, ours, theirs) for row in rows]
-    rates = false_discovery_rates(p)
+    rates = loops.false_discovery_rates(p)
     tally.same("rows", len(rows), len(ours) * (len(PATTERNS) - 1))  # `predictive` is not compared
     for place, row in enumerate(rows):
         head, pattern = head_of(row), row["pattern"]
@@ -149,12 +138,14 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-def _p_value(row: Row, ours: Mapping[Head, Mapping[str, Score]], theirs: Mapping[Head, Mapping[str, Score]]) -> float:
+def _p_value(
+    row: Row, ours: Mapping[Head, Mapping[str, loops.Score]], theirs: Mapping[Head, Mapping[str, loops.Score]]
+) -> float:
     """Two-sided, by t with one degree of freedom fewer than pairs."""
     a, b = (scores[head_of(row)][row["pattern"]] for scores in (ours, theirs))
     se = a.se_beside(b)
     if math.isnan(se):
-        return NAN
+        return loops.NAN
     t = abs(b.mean() - a.mean()) / se if b.mean() != a.mean() else 0.0
     return 2 * float(student.sf(t, a.pairs - 1))
 
@@ -176,10 +167,10 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     mean = sum(others) / CONTROLS
     variance = sum((value - mean) ** 2 for value in others) / (CONTROLS - 1)
     by_pair = [
-        Measured(own - sum(turned[off][k] for off in controls) / CONTROLS, 1.0)
+        loops.Measured(own - sum(turned[off][k] for off in controls) / CONTROLS, 1.0)
         for k, own in enumerate(turned[SWITCHED_OFF])
     ]
-    effect, ablated = Score(by_pair), sum(turned[SWITCHED_OFF]) / len(pairs)
+    effect, ablated = loops.Score(by_pair), sum(turned[SWITCHED_OFF]) / len(pairs)
     by_draw = variance / CONTROLS * (1 - CONTROLS / 11**2)  # of so many sets that could be drawn
     rank = 1 + sum(value >= ablated for value in others)
     expected = {"intact": 0.0, "ablated": ablated, "control": mean, "effect": effect.mean(), "overlap": 0.0}
@@ -249,9 +240,9 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     pairs, tally = shipped(PAIRS), Tally("explain")
     rows = over(pairs, "explain", "all", "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
-    target = [targets(one) for one in inputs]
+    target = [loops.targets(one) for one in inputs]
     scores = scores_over(
-        [every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)]
+        [loops.every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)]
     )
     called = label_of(checkpoint, pairs)
     again = {name: _changed(checkpoint, inputs, target, change) for name, change in CHANGES.items()}
@@ -275,14 +266,16 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _changed(
-    checkpoint: Checkpoint, inputs: Sequence[Input], target: Sequence[Rows], change: Change
-) -> dict[Head, dict[str, Score]]:
+    checkpoint: Checkpoint, inputs: Sequence[Input], target: Sequence[loops.Rows], change: Change
+) -> dict[Head, dict[str, loops.Score]]:
     """The scores again; of a change that is drawn, a pair counts once, by its mean over the draws."""
     kept = []
     for one, own in zip(inputs, target, strict=True):
-        drawn = [every_head(one, checkpoint.weights(one, **changed), own) for changed in change(one)]
+        drawn = [loops.every_head(one, checkpoint.weights(one, **changed), own) for changed in change(one)]
         times = [1 / len(drawn)] * len(drawn)
-        kept.append({head: {p: added([each[head][p] for each in drawn], times) for p in PATTERNS} for head in drawn[0]})
+        kept.append(
+            {head: {p: loops.added([each[head][p] for each in drawn], times) for p in PATTERNS} for head in drawn[0]}
+        )
     return scores_over(kept)
 
 
@@ -317,8 +310,12 @@ def _neurons(
                 products = [sum(q[n] * key[n] for n in strongest[i]) for key in (inside, across)]
                 agree.append(products[0] > 0 > products[1])
         overlaps += [len(a & b) / len(a | b) for a, b in itertools.combinations(strongest.values(), 2)]
-    return {"effective_neurons": mean_of(effective), "stability": mean_of(overlaps), "sign_agreement": mean_of(agree)}
+    return {
+        "effective_neurons": loops.mean_of(effective),
+        "stability": loops.mean_of(overlaps),
+        "sign_agreement": loops.mean_of(agree),
+    }
 
 
 def _mean_key(keys: Vectors, places: object) -> list[float]:
-    return [mean_of(values) for values in zip(*(keys[j] for j in places), strict=True)]
+    return [loops.mean_of(values) for values in zip(*(keys[j] for j in places), strict=True)]

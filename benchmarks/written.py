@@ -63,11 +63,6 @@ def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
         return command(name, *arguments, "--pairs", str(path), "--no-related")
 
 
-def number(cell: str) -> float:
-    """A cell's number; NaN if it is empty."""
-    return float(cell) if cell else math.nan
-
-
 def head_of(row: Row) -> tuple[int, int]:
     """A row's layer and head."""
     return int(row["layer"]), int(row["head"])
@@ -89,7 +84,7 @@ class Tally:
 
     def compare(self, what: str, cell: str, expected: float) -> None:
         """A number, or its absence, as it was written beside what it should be."""
-        found = number(cell)
+        found = float(cell) if cell else math.nan
         off = abs(found - expected)
         if math.isnan(off):
             off = 0.0 if math.isnan(found) and math.isnan(expected) else math.inf
