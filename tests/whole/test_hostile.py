@@ -169,9 +169,9 @@ def test_what_is_no_file_is_refused_in_the_place_of_every_file_that_is_read(
         case _:
             path.symlink_to({"nowhere": tmp_path / "no" / "x", "loop": path, "device": Path("/dev/zero")}[kind])
     off = ("--model", tiny, "--predictive", "off")
-    commands = [("heads", "--state", path, *off), ("classify", "the cat", "--model", path)]
+    commands = [("classify", "--weights", path), ("heads", "--state", path, *off), ("classify", "a", "--model", path)]
     if kind != "pipe":  # which is read until its writer ends
-        commands += [("heads", "--pairs", path, *off), ("classify", "--weights", path)]
+        commands.append(("heads", "--pairs", path, *off))
     for command in commands:
         assert not check(run(*command)), command
     before = path.lstat()
