@@ -1,13 +1,10 @@
 """Pairs a second on a Ray cluster of this machine, with 1 and with 2 workers, beside one process.
 
-    python benchmarks/many_machines.py [--pairs 2000] [--runs 3]
-
 Two runs of different lengths give the cost of a pair, without that of starting. Bound: 1.05 with 1 worker.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from functools import partial
 from statistics import median
@@ -16,6 +13,8 @@ from sidebyside import cost, machine
 
 import attnscan
 from attnscan.inputs.read import shipped_pairs
+
+PAIRS, RUNS = 2000, 3
 
 
 def scan(count: int, workers: int) -> None:
@@ -27,14 +26,10 @@ def scan(count: int, workers: int) -> None:
 
 def main() -> None:
     """Measure every rival in turn, run by run, and print pairs a second and the ratio of neighbouring runs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=2000)
-    parser.add_argument("--runs", type=int, default=3)
-    asked = parser.parse_args()
     costs: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    for _, (workers, own) in itertools.product(range(asked.runs), costs.items()):
-        more, less = (cost(partial(scan, times * asked.pairs, workers)).wall for times in (3, 1))
-        own.append((more - less) / (2 * asked.pairs))
+    for _, (workers, own) in itertools.product(range(RUNS), costs.items()):
+        more, less = (cost(partial(scan, times * PAIRS, workers)).wall for times in (3, 1))
+        own.append((more - less) / (2 * PAIRS))
     print(f"{machine()}\n| Ray workers | pairs a second | cost beside one process |\n| --- | ---: | ---: |")
     for workers, own in costs.items():
         ratio = median(ours / alone for ours, alone in zip(own, costs[0], strict=True))

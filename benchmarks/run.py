@@ -1,6 +1,6 @@
 """Measures what a user waits for and what scoring costs, in about ten minutes, and writes `RESULTS.md`: `make bench`.
 
-    python benchmarks/run.py [--runs 5] [--only startup scan]
+    python benchmarks/run.py [--runs 5]
 
 Whole processes are held against the least that the answer could cost: an import of Typer and rich, and a bare script
 that loads the bundled model and runs one forward pass. What stands in the file below "By hand", from other scripts,
@@ -52,21 +52,16 @@ def startup(runs: int) -> list[str]:
     return found
 
 
-PARTS = {"startup": startup, "scan": scan.rows}
-
-
 def main() -> None:
     """Measure, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival, after one that is not")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="leave the other part out")
     asked = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
-    rows = [line for name in asked.only for line in PARTS[name](asked.runs)]
-    missing = ", ".join(name for name in PARTS if name not in asked.only)
+    rows = [*startup(asked.runs), *scan.rows(asked.runs)]
     blocks = [
         "# What attnscan costs",
-        f"Written by `make bench`. {where}." + (f" Not measured in this run: {missing}." if missing else ""),
+        f"Written by `make bench`. {where}.",
         f"Median ratios of {asked.runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
         "of every pattern but `predictive`, with a model of BERT base's shape and batches of 1,024 tokens.",
         "\n".join(["<!-- measured: speed -->", HEAD, *rows, "<!-- end of speed -->"]),

@@ -50,10 +50,7 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
 
 @contextmanager
 def random_model(layers: int = 12, heads: int = 12) -> Iterator[Scanner]:
-    """A random BERT with heads of 64 dimensions, ready to be scanned, in bfloat16 where the processor multiplies in it.
-
-    Its `exact()` is one of float32.
-    """
+    """A random BERT ready to be scanned, in bfloat16 where the processor multiplies in it; `exact()` is in float32."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 64 * heads, "intermediate_size": 256 * heads}
     config = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, **sizes)

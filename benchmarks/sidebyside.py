@@ -64,9 +64,8 @@ def row(what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bou
 
 def machine() -> str:
     """Where and when, with how much else went on: one line."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    model = names[0] if names else platform.machine()
+    info = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.split(":")[1].strip() for line in info if line.startswith("model name")] or [platform.machine()]
     load, python = os.getloadavg()[0], platform.python_version()
-    return f"{datetime.now(UTC).date()}, {model}, {os.cpu_count()} cores, load {load:.1f} at the start, Python {python}"
+    cores = f"{os.cpu_count()} cores, load {load:.1f} at the start"
+    return f"{datetime.now(UTC).date()}, {models[0]}, {cores}, Python {python}"

@@ -30,10 +30,8 @@ from truth_of_labels import labels
 from truth_of_syntax import syntax
 from written import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
 
-HEADS_PAIRS, ASKED = 12, 4
-"""Pairs that `heads` reads, and pairs among them that `predictive` asks the model about."""
-LONG = 12
-"""Pairs whose sentences make one long pair, in which words are related."""
+HEADS_PAIRS, ASKED, LONG = 12, 4, 12
+"""Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one of related words."""
 
 
 def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -177,7 +175,6 @@ def main() -> int:
     parser.add_argument("--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs")
     parser.add_argument("--population", type=Path, default=ROOT / "examples" / "pairs.csv", help="pairs for coverage")
     given = parser.parse_args()
-    only = given.only
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     print(f"{datetime.now(UTC):%Y-%m-%d}, torch {torch.__version__}", flush=True)
@@ -185,11 +182,11 @@ def main() -> int:
     for model in given.model:
         checkpoint = Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
         print(Path(model).name, flush=True)
-        for name in (name for name in TABLES if name in only):
+        for name in (name for name in TABLES if name in given.only):
             for tally in TABLES[name](checkpoint):
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)
-    if "coverage" in only:
+    if "coverage" in given.only:
         for line in ("", *coverage_of_intervals.lines(given.model, given.population)):
             print(line, flush=True)
     return int(failed)

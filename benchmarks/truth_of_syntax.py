@@ -1,7 +1,6 @@
 """`attnscan syntax` a second time, without attnscan: reader, alignment, items, rules, errors and trees in plain loops.
 
-It reads the first 60 sentences of a treebank ($TREEBANK, else the one beside the project), by
-weight with special tokens in. `truth.py` runs it.
+It reads the first 60 sentences of $TREEBANK, else of the one beside the project. `truth.py` runs it.
 """
 
 from __future__ import annotations
@@ -67,28 +66,21 @@ class Tree:
             yield (row, "head->dep"), head, words
 
 
-def trees() -> list[tuple[list[str], Tree]]:
-    """The first sentences, with their lines."""
-    read, document = [], ""
-    for text in TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT]:
-        block = text.split("\n")
-        document = next((line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")), document)
-        read.append((block, Tree(block, document)))
-    return read
-
-
 def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Every row of every head."""
     if not TREEBANK.exists():
         yield Tally("syntax: no treebank", why=f"set TREEBANK; there is no {TREEBANK}")
         return
-    read = trees()
+    texts, read, document = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT], [], ""
+    for block in (text.split("\n") for text in texts):
+        document = next((line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")), document)
+        read.append(Tree(block, document))
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "sixty.conllu"
-        path.write_text("\n\n".join("\n".join(block) for block, _ in read) + "\n\n", encoding="utf-8")
+        path.write_text("\n\n".join(texts) + "\n\n", encoding="utf-8")
         rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in")
-    known = [(tree, *_by_words(checkpoint, tree)) for _, tree in read]
-    rules = _rules([tree for _, tree in read])
+    known = [(tree, *_by_words(checkpoint, tree)) for tree in read]
+    rules = _rules(read)
     tally = Tally("syntax: every row of every head")
     for layer, head in sorted({head_of(row) for row in rows}):
         expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], rules)
