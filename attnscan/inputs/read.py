@@ -59,18 +59,12 @@ class FileReading:
 
     columns: Annotated[
         tuple[str, ...] | None,
-        Option(
-            "Columns that hold the sentences: names, numbers or paths.",
-            "One or two; numbers count from 1, and a path such as `translation.en` leads into nested ones. "
-            "[default: the first of the usual names that is there, or the only column]",
-            metavar="A[,B]",
-        ),
+        Option("Columns that hold the sentences: names, numbers or paths.", metavar="A[,B]"),
     ] = None
-    header: Annotated[bool | None, Option("Whether the first line names the columns.", "[default: detected]")] = None
-    quoting: Annotated[
-        Quoting,
-        Option("Quotes around cells belong to the format (csv) or to the text (none).", "[default: detected]"),
-    ] = "auto"
+    header: Annotated[bool | None, Option("Whether the first line names the columns.")] = None
+    quoting: Annotated[Quoting, Option("Quotes around cells belong to the format (csv) or to the text (none).")] = (
+        "auto"
+    )
     encoding: Annotated[
         str | None,
         Option(
