@@ -16,11 +16,10 @@ ONE, MANY = '"the cat sat" --predictive off', "--pairs p.csv --predictive off"
 FOLLOWED = [
     (f"classify {ONE} --unit word --words space", "'spaces'", f"classify {ONE} --unit word --words spaces"),
     (f"classify {ONE} --pattern nextword", "did you mean 'next-word'", f"classify {ONE} --pattern next-word"),
-    (f"classify {ONE} --csv -o x.json", "leave --csv out", f"classify {ONE} -o x.json"),
+    (f"classify {ONE} --csv -o x.json", "name the file otherwise", f"classify {ONE} -o x.json"),
     (f"classify {ONE} -o x.doc", "use one of .csv", f"classify {ONE} -o x.csv"),
     (f"classify {ONE} --save-weights w.txt", "name it w.npz", f"classify {ONE} --save-weights w.npz"),
     (f"heads {MANY} --alignments p.csv", "leave it out", f"heads {MANY}"),
-    (f"classify {ONE} --on-long skip", "give truncate or error", f"classify {ONE} --on-long truncate"),
     (f"show 9-0 {ONE}", "give a layer among these", f"show 1-0 {ONE}"),
     ("show 0-0", "give a sentence", f"show 0-0 {ONE}"),
     (f"show 0-0 {ONE} --window 4-2", "as 10-40", f"show 0-0 {ONE} --window 2-4"),
