@@ -107,21 +107,6 @@ def tokens(page: Page) -> list[str]:
     return page.locator("#queries bdi").all_text_contents()
 
 
-def saved(page: Page, tmp_path: Path) -> str:
-    """The offline page of what is shown."""
-    with page.expect_download() as download:
-        page.click("#offline")
-    path = tmp_path / download.value.suggested_filename
-    download.value.save_as(path)
-    return path.read_text(encoding="utf-8")
-
-
-def facts_in(html: str) -> dict:
-    found = re.search('<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
-    assert found is not None
-    return dict(json.loads(found[1]))
-
-
 class TestTyping:
     def test_heads_answer_to_what_is_typed(self, page: Page, address: str) -> None:
         opened(page, address)
@@ -189,14 +174,6 @@ class TestTyping:
         expect(page.locator("#refused")).to_be_hidden()
         answered(page)
         assert tokens(page)[:4] == ["[CLS]", "i", "ran", "."]
-
-    def test_hostile_text_stays_text(self, page: Page, address: str, failures: list[str]) -> None:
-        expect(opened(page, address).locator("#past li")).to_have_count(1)
-        page.once("dialog", lambda dialog: (failures.append(dialog.message), dialog.dismiss()))
-        page.fill("#sentence-a", "<img src=x onerror=alert(1)></script><script>alert(2)</script>")
-        answered(page)
-        expect(page.locator("#past li")).to_have_count(2)
-        assert page.locator("img, main script").count() == 0
 
     def test_fast_typing_ends_on_the_last_word(self, page: Page, address: str) -> None:
         errors: list[str] = []
@@ -305,9 +282,13 @@ class TestComingBack:
         page.fill("#sentence-a", "The dog ran.")
         expect(page.locator("#past li")).to_have_count(2)
         answered(page)
-        data = facts_in(saved(page, tmp_path))
-        assert data["inputs"][0]["tokens"] == tokens(page)
-        assert data["live"] is None
+        with page.expect_download() as download:
+            page.click("#offline")
+        download.value.save_as(tmp_path / "page.html")
+        html = (tmp_path / "page.html").read_text(encoding="utf-8")
+        (text,) = re.findall('<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+        data = json.loads(text)
+        assert data["inputs"][0]["tokens"] == tokens(page) and data["live"] is None
 
     def test_an_answer_that_the_server_has_dropped_is_asked_for_again(self, page: Page, address: str) -> None:
         opened(page, f"{address}#view=model")

@@ -198,9 +198,7 @@ def draw_ablation(ablation: Ablation, width: float) -> Figure:
         ax.set_title(shared.wrapped(f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})", 0.55 * width))
         for row, effect in enumerate(effects):
             if np.isnan(effect.effect):
-                without = "not measured" if effect.set.controls else "no others in its layers"
-                ax.text(0, row, f" {without if effect.set.heads else 'no head'}", va="center", color=shared.FAINT)
-                continue
+                ax.text(0, row, " not measured" if effect.set.heads else " no head", va="center", color=shared.FAINT)
             ax.plot(np.array(effect.others) - effect.control, [row] * len(effect.others), "|", color="#a8a8a8")
             color, half = palette.COLORS.get(effect.set.name, _GOLD), np.nan_to_num(effect.interval)
             ax.errorbar(effect.effect, row, None, half, "s", color=color, markersize=3.5, elinewidth=0.8)

@@ -43,12 +43,6 @@ def test_the_map_has_the_letter_and_the_colour_of_every_head(article: HeadScores
     assert "?: the label changed in more than 5 % of bootstrap resamples of the words" in _said(svg)
 
 
-def test_cells_too_narrow_for_letters_have_their_colours_alone() -> None:
-    result, _ = random_weights(2, 24, 9)
-    assert "No room for letters" not in _said(picture(result))
-    assert "No room for letters: --width gives more." in _said(picture(result, width=2.1))
-
-
 def test_thousands_of_heads_are_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnscan.results.behaviour.MOST_HEADS", 0)  # how sure labels are takes long
     result, _ = random_weights(70, 100, 6)

@@ -38,7 +38,7 @@ def test_a_users_settings_change_nothing_and_are_not_changed(article: HeadScores
 def test_any_model_has_a_map_and_scores(layers: int, heads: int) -> None:
     result, _ = random_weights(layers, heads, 4)
     found = texts(picture(result, "map", width=2))
-    crowded = "No room for letters: --width gives more" in " ".join(found)
+    crowded = "No room for letters: --width gives more." in " ".join(found)
     marks = [text for text in found if len(text.removesuffix("?")) <= 1 and not text.isdigit()]
     assert len(marks) >= layers * heads if heads <= 16 else crowded
     assert all(len(picture(result, kind, width=2)) < 3_000_000 for kind in ("scores", "layers"))
