@@ -29,7 +29,7 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, Syntax, check_relation
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
 from attnscan.results.trees import USUAL, ReadTree, TreesRead, sentence_numbers
-from attnscan.scan.options import AblationRequest, OnProgress, asked_for_labels, note_inputs, progress_of, warn
+from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
 from attnscan.views.notebook import cards_html
 
@@ -174,8 +174,10 @@ def ablate(
         raise OptionError("--pattern and --top choose heads by a scan", "leave them out, or --heads and --each")
     if "predictive" in sets.patterns and call.options.predictive == "off":
         raise OptionError("--predictive off leaves no heads for --pattern predictive", "leave it out")
+    asked = call.options.predictive  # it takes longest: by `auto` it is asked only where heads for it are wanted
+    is_idle = asked == "auto" and sets.patterns and "predictive" not in sets.patterns
     by_scan = not sets.names_heads and call.options.attention == "encoder"
-    call.decide(predictive=asked_for_labels(call.options.predictive, sets.patterns) if by_scan else "off")
+    call.decide(predictive=asked if by_scan and not is_idle else "off")
     with call.opened(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
         return _ablated(scanner, call, sets)
 

@@ -196,9 +196,8 @@ def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
 
 
 def finished(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
-    """Measure `predictive` on the sample of a state, and rank heads.
+    """Measure `predictive` on the sample of a state, as `predictive_sums` does, and rank heads.
 
-    Tells of hidden sequences, `doing` first; `on_pairs` is given each asked pair's scores for `predictive`.
     Raises: as `ScanState.ranking`.
     """
     return state.ranking(predictive_sums(scanner, state.seen, doing, on_pairs) if state.asks else None)

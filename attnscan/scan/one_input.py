@@ -19,14 +19,7 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
-from attnscan.model.attention_block import (
-    AttentionBlock,
-    AttentionKeeper,
-    Consumer,
-    OnOutput,
-    of_both_texts,
-    visible_keys,
-)
+from attnscan.model.attention_block import AttentionBlock, AttentionKeeper, Consumer, of_both_texts, visible_keys
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.grid import Grid
@@ -49,17 +42,13 @@ if TYPE_CHECKING:  # saved weights are scored without transformers, and these im
 def classify(
     scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
 ) -> HeadScores:
-    """What every head of the model does on one input; tells how many hidden sequences are done.
+    """What every head of the model does on one input, which may be `encoded` already.
 
     With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a selection
-    names of it; without, no more than one layer's weights exist at a time. `encoded` is the pair if the scanner has
-    encoded it already.
-
-    Raises: InputError, ModelError if the model cannot read the input; SelectionError for heads or tokens that are not
-    there; MemoryFullError if memory does not hold what is kept.
+    names of it. Raises: InputError, ModelError if the model cannot read the input; SelectionError for heads or tokens
+    that are not there; MemoryFullError if memory does not hold what is kept.
     """
-    encoded = encoded or scanner.encode(pair)
-    chosen = None
+    encoded, chosen = encoded or scanner.encode(pair), None
     if isinstance(keep, Selection):
         chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
     scanner.check_room(len(encoded.tokens), chosen, copies=2 if chosen else int(bool(keep)))
@@ -95,7 +84,7 @@ class InputReading:
     def run(
         self,
         model_inputs: dict[str, Tensor],
-        on_output: OnOutput | None = None,
+        on_output: Callable[[int, Tensor], None] | None = None,
         restore: Callable[[Consumer], Consumer] = lambda consume: consume,
     ) -> None:
         """Run the model on the batch's inputs, or on others that it reads in their place.
@@ -141,18 +130,13 @@ class InputReading:
 
 
 def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None) -> Dependencies:
-    """Which words of one input help to predict which, without looking at any head; `encoded` as for `classify`.
-
-    Raises: InputError; ModelError if the model cannot be asked.
-    """
+    """Which words of one input help to predict which. Raises: InputError; ModelError if the model cannot be asked."""
     scanner = scanner.exact()
     encoded = encoded or scanner.encode(pair)
     helps = scanner.helps([encoded])
     if not helps:
-        raise ModelError(
-            f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
-            "use a model that was trained with a mask token, such as BERT or RoBERTa",
-        )
+        what = f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}"
+        raise ModelError(what, "use a model that was trained with a mask token, such as BERT or RoBERTa")
     if np.isnan(helps[0].values).all():
         raise InputError("predictive words cannot be measured: the input has a single word", "give two words or more")
     signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
@@ -162,11 +146,9 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
 def classify_weights(
     saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool | Selection = False
 ) -> HeadScores:
-    """What every head does by its saved weights alone. Without a model no words count as related.
+    """What every head does by its saved weights alone, of a model of that `name`. No words count as related.
 
-    `name` stands for the model in the result. With `keep`, the result carries the weights.
-
-    Raises: OptionError for what needs more than weights.
+    With `keep`, the result carries the weights. Raises: OptionError for what needs more than weights.
     """
     if options.reading.carried:
         raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")

@@ -178,15 +178,6 @@ class ScanOptions:
             raise OptionError("--words spaces is for units of words", "give --unit word, too")
 
 
-def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
-    """How to ask which words predict a word where heads are labelled to choose those of `wanted` patterns, or of all.
-
-    It takes longer than all the rest, so that by `auto` it is done only where `predictive` is wanted itself; elsewhere
-    the other patterns alone compete for labels.
-    """
-    return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
-
-
 @dataclass(frozen=True)
 class AblationRequest:
     """What is to be switched off, and how its worth is measured."""
@@ -244,10 +235,7 @@ def note(text: str) -> None:
 def note_inputs(
     signatures: Sequence[Signature], *, bad: int = 0, length: int | None = None, dtype: str = "auto"
 ) -> None:
-    """Say how inputs were read: cut, or not at all. Of two models on the same pairs, the first counts.
-
-    `bad` records were skipped; `length` is that of a single input, as the model read it; `dtype` was asked for.
-    """
+    """Say how inputs were read, of two models by the first: `bad` records were skipped, or a single input was cut."""
     first, is_one = signatures[0], length is not None
     cut = f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads"
     if dtype not in ("auto", first.dtype):

@@ -45,16 +45,12 @@ def pair_frame(
     import pandas as pd
 
     pair, layer, head, pattern = rows = np.nonzero(sums["every_key.n"] > 0)
-
-    def of_pairs(values: Sequence[Any]) -> FloatArray:
-        return np.array(values)[pair]
-
     columns: dict[str, Any] = {
-        "file": pd.Categorical(of_pairs([_readable(place.file) for place in places])),
-        "pair": of_pairs([place.row for place in places]),
+        "file": pd.Categorical(np.array([_readable(place.file) for place in places])[pair]),
+        "pair": np.array([place.row for place in places])[pair],
     }
     if ids:
-        columns["id"] = of_pairs([_readable(place.id) for place in places]).astype(object)
+        columns["id"] = np.array([_readable(place.id) for place in places], object)[pair]
     if options.kind is not AttentionKind.ONLY:
         columns["kind"] = pd.Categorical([options.kind.word] * len(pair))
     columns["layer"] = (np.array(layers)[layer] if layers else layer).astype(np.int32)

@@ -29,7 +29,6 @@ from attnscan.results.dependencies import Help
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Reading, Signature
-from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
@@ -53,7 +52,6 @@ class Scanner:
     def __init__(
         self, options: ScanOptions, source: Source | LoadedModel | None = None, progress: OnProgress = silent
     ) -> None:
-        """`progress` is called with what the scanner's work does, and how far it is."""
         self.options, self.progress = options, progress
         if isinstance(source, LoadedModel):
             self.loaded = source
@@ -66,7 +64,6 @@ class Scanner:
                 raise no_encoder_decoder(self.loaded.source.name, options.attention)
             what = f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone"
             raise ModelError(what, "give the model's name in place of what load() returned")
-        self.measure: HelpMeasure | None
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
         if options.kind is not AttentionKind.ONLY:
             self.measure, self.why_no_measure = None, "it is measured with encoders and models that only decode"
@@ -76,7 +73,6 @@ class Scanner:
             what = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
             raise ModelError(f"{what}: {self.why_no_measure}", "leave the option out")
         self.tap = Tap(self.loaded.scored, kind=options.kind)
-        """Reads the model by which heads are scored."""
         is_exact = self.loaded.scored is self.loaded.model
         self._exact_tap = self.tap if is_exact else Tap(self.loaded.model, kind=options.kind)
         self._taps = ExitStack()
@@ -149,10 +145,7 @@ class Scanner:
         return encoded
 
     def encode_all(self, pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
-        """Tokenize some pairs; the error in the place of one that the model cannot read.
-
-        Raises: ModelError if it can read none.
-        """
+        """Tokenize some pairs; the error in the place of one that cannot be read. Raises: ModelError if none can."""
         options = self.options
         pairs = [pair.by_spaces for pair in pairs] if options.words == "spaces" else pairs
         if options.kind is not AttentionKind.ONLY:
@@ -233,10 +226,7 @@ class Scanner:
 
     @cached_property
     def projections(self) -> OutputProjections:
-        """How each layer's heads are projected into the hidden states, found on a word.
-
-        Raises: CaptureError if the architecture does not show it.
-        """
+        """How heads are projected into the hidden states. Raises: CaptureError if the architecture does not show it."""
         return output_projections(self._exact_tap, self.probe())
 
     @cached_property
@@ -245,10 +235,7 @@ class Scanner:
         return self.loaded.relatedness.related if self.options.related else None
 
     def signature(self, *, fingerprint: bool = False, input_hash: str = "", **counts: int) -> Signature:
-        """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted.
-
-        Of a model that was in memory the name does not say which weights it had, so the fingerprint is always taken.
-        """
+        """Where a result comes from; with the model's fingerprint if that is wanted, or its name tells no weights."""
         import transformers
 
         loaded = self.loaded
@@ -268,10 +255,7 @@ class Scanner:
 
 
 def pair_sums(
-    targets: Targets,
-    labelled: Reading | None,
-    run: Callable[[Consumer], object],
-    others: Sequence[Consumer] = (),
+    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], others: Sequence[Consumer] = ()
 ) -> dict[str, FloatArray]:
     """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
     scorers: list[Scorer | ClassScorer] = [Scorer(targets)]

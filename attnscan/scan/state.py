@@ -166,8 +166,7 @@ class ScanState:
     def ranking(self, asked: Sums | None = None) -> HeadScores:
         """Every head ranked, with what was `asked` for predictive added.
 
-        Raises: OptionError if the sums are of trees; InputError if no pair was scored, or with `split` none in one of
-        the halves.
+        Raises: OptionError if the sums are of trees; InputError if no pair was scored, or none in one of two halves.
         """
         options, sums = self.options, added(self.sums, asked)
         if options.relations is not None:

@@ -13,8 +13,6 @@ from attnscan.scan.state import Sums, half
 from attnscan.scoring.relation_sums import offsets_are_not_told
 from attnscan.scoring.relations import RelationScorer, items_of
 
-_TOLD_EVERY = 100  # sentences
-
 
 def trees_read(
     records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
@@ -29,7 +27,7 @@ def trees_read(
         if more or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
             raise InputError(f"{record.where}: a sentence without a tree", "name a treebank in CoNLL-U, a .conllu file")
         relations.update(item.row.relation for item in items_of(sentence, subtypes=subtypes))
-        if count % _TOLD_EVERY == 0:
+        if count % 100 == 0:
             progress("reading trees", count, None)
     if not count:
         raise InputError("there is no sentence in the treebank", "name a .conllu file with at least one")

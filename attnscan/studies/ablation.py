@@ -1,4 +1,4 @@
-"""Switches sets of heads off, and measures what the model loses: a stream of pairs in, effects out.
+"""Switches sets of heads off, and measures what the model loses.
 
 Sets that follow patterns are chosen by a scan of one half of the pairs and measured on the other, so that no head is
 chosen for what it happens to do on the pairs that judge it. Heads that are named are measured on all pairs.

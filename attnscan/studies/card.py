@@ -1,7 +1,4 @@
-"""A closer look at some heads: what `explain` and `similar` say of them, the words that they link, and examples.
-
-The first pairs are read once more, by the same reading: attention weights among words, if nothing else is asked for.
-"""
+"""A closer look at some heads by the first pairs: what `explain` and `similar` say, the words they link, examples."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ from attnscan.scoring.targets import Targets
 from attnscan.studies.comparison import similar
 from attnscan.studies.explanation import columns_of, explain
 
-LOOKED_AT, EXPLAINED_BY = 128, 16
-"""Pairs, at most, that are looked at word by word, and that are read with something changed."""
+LOOKED_AT, EXPLAINED_BY = 128, 16  # pairs, at most, read word by word, and with something changed
 _WEIGHTS = 1 << 27  # of an input's rows that are looked at: 512 MB
 _LINKED = 1 << 26  # numbers that links are counted over
 _LINKS, _EXAMPLES, _ALIKE = 10, 3, 5
@@ -38,10 +34,7 @@ _FEWEST = 5  # eligible words of an example
 def cards(
     scanner: Scanner, records: Iterable[Record], ranking: HeadScores, heads: Sequence[Head], on_bad: OnBad | None = None
 ) -> tuple[Card, ...]:
-    """Make the cards of some heads of a ranking; tells of pairs that are done.
-
-    Raises: InputError if there is no pair that can be read.
-    """
+    """Make the cards of some heads of a ranking. Raises: InputError if there is no pair that can be read."""
     scanner, names = scanner.exact(), [told_by(ranking, head) for head in heads]
     if "predictive" not in names:
         scanner.measure = None
@@ -77,10 +70,7 @@ def cards(
 
 
 def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str, FloatArray]]:
-    """One input's attention by words, renormalised as scores are, and what it adds to each number.
-
-    Of a long input, rows of some words that are spread over it.
-    """
+    """One input's attention by words, of a long one some spread over it, and what it adds to each number."""
     unit, sentence, reading = np.array(encoded.unit), np.array(encoded.unit_sentence), scanner.options.reading
     words = np.flatnonzero((sentence >= 0) & (np.arange(len(sentence)) >= unit[encoded.source]))
     words = words[:: -(-len(words) * len(scanner.grid()) * len(unit) // _WEIGHTS)]

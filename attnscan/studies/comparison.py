@@ -1,10 +1,8 @@
 """Holds heads against each other: all heads of one model, or those of two, over a stream of pairs.
 
-Heads attend alike where the Jensen-Shannon divergence of their attention is small:
-
-    JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, in nats, from 0 (the same weights) to ln 2 (no key in common),
-
-as in Clark et al., "What Does BERT Look At?" (2019), here averaged over some queries of words of each input.
+Heads attend alike where the Jensen-Shannon divergence H((p + q) / 2) - (H(p) + H(q)) / 2 of their attention is small:
+in nats, from 0 (the same weights) to ln 2 (no key in common), averaged over some queries of words of each input.
+Source: Clark et al., "What Does BERT Look At?" (2019).
 """
 
 from __future__ import annotations
@@ -71,10 +69,7 @@ def compare(
     on_bad: OnBad | None = None,
     least: float = LEAST,
 ) -> Comparison:
-    """What sets two models apart on some pairs; `match="nearest"` holds each head against the most similar one.
-
-    Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
-    """
+    """What sets two models apart on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
     a, b = (own.with_options(labelled=True).exact().changed(relation=relation) for own in (scanner_a, scanner_b))
     options, skipped, nearest = a.options, Seen(), match == "nearest"

@@ -1,7 +1,4 @@
-"""How heads make their patterns: neurons of queries and keys, and what happens when the model reads something else.
-
-Every change is a run of the model over the same batch, scored against the same targets; all heads at once.
-"""
+"""How heads make their patterns: neurons of queries and keys, and what happens when the model reads something else."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ def explain(
     labels: Labels | None = None,
     neurons: bool = True,
 ) -> Explanations:
-    """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
-
-    They are called as `labels` have it or, without, by the same pairs. Raises: InputError if no pair can be read.
-    """
+    """Explain heads for one pattern or each head's own, called as by `labels`. Raises: InputError if there is no pair."""
     scanner = scanner.exact()
     options, grid, (by_words, not_available) = scanner.options, scanner.grid(), changeable(scanner)
     work = partial(_measure, scanner.changed(progress=silent), by_words, (heads or tuple(grid)) if neurons else ())
@@ -126,10 +120,7 @@ def columns_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
 
 
 def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]:
-    """The scores as they are and after each of `CAUSES`, with errors, as `Explanations` has them.
-
-    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws.
-    """
+    """The scores as they are and after each of `CAUSES`; of several draws, a pair counts once, by its means."""
     weight, n, pairs = sums["weight"], sums["n"], sums["pairs"].sum(0)
     unknown = np.full(pairs.shape, np.nan)
     rows = [[ratio(weight, n), error(residuals(weight, n)), unknown]]

@@ -1,9 +1,8 @@
 """What can be changed in what a model reads: the positions of words, and segment ids.
 
 Where words see each other both ways, positions are shuffled by giving the words in another order and putting their
-attention back in its place: so all follows that tells a model of positions, be it embeddings, a table of relative
-positions, rotations, windows or convolutions. In a causal model the order of words decides what they see as well. There
-position ids are reordered, if that is seen to change all that the model knows of positions.
+attention back in its place, so that all follows that tells a model of positions. In a causal model order decides what
+words see as well: there position ids are reordered, if that is seen to change all that the model knows of positions.
 """
 
 from __future__ import annotations
@@ -113,10 +112,9 @@ def _is_even(block: AttentionBlock) -> bool:
 
 
 def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
-    """An order of each input's places: its words among themselves, everything else where it was.
+    """An order of each input's places: its words (of the source) among themselves, everything else where it was.
 
-    Of cross attention, those of the source. The order of an input depends on the seed, the shuffle's number and its
-    tokens alone. Shape: [batch, width].
+    It depends on the seed, the shuffle's number and the input's tokens alone. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
@@ -128,10 +126,7 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
 def changed_runs(
     scanner: Scanner, batch: EncodedBatch, by_words: bool | None
 ) -> Iterator[tuple[str, Callable[[Consumer], None]]]:
-    """Each change that is possible, by its name in `CAUSES`, and each shuffle again.
-
-    With what shows a consumer the model's attention under it, with words at their own places.
-    """
+    """Each change that is possible, by its name in `CAUSES`, with what shows a consumer the attention under it."""
     inputs = batch.model_inputs
     if by_words is not None:
         for number in range(SHUFFLES):

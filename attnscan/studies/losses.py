@@ -1,7 +1,4 @@
-"""What a model loses when heads are switched off: sequences to run, and what it says of them beside the intact model.
-
-Sums and counts are returned, not means.
-"""
+"""What a model loses when heads are switched off: sequences to run, and what it says of them."""
 
 from __future__ import annotations
 
@@ -161,9 +158,8 @@ def losses_of(loaded: LoadedModel, names: Sequence[str], seed: int, labelled: La
 def measures_of(
     loaded: LoadedModel, wanted: Sequence[str], seed: int, labelled: Labelled, kind: AttentionKind
 ) -> list[Loss]:
-    """The losses that are wanted; without any, one for each task head, or `cls` where there is none.
+    """The losses that are wanted; without any, one for each task head, or `cls`; `target` where a target is written.
 
-    Of decoder and cross attention there is `target` alone.
     Raises: ModelError if the checkpoint lacks the head for one that is wanted.
     """
     writes = kind is not AttentionKind.ONLY

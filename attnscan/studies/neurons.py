@@ -91,10 +91,7 @@ class NeuronScorer:
     def _measure(
         self, query: Tensor, key: Tensor, bases: Tensor, contrasts: dict[int, Tensor], inside: Tensor, outside: Tensor
     ) -> FloatArray:
-        """One head's sums of all patterns. Means over keys are taken once, and rotated in place of the keys.
-
-        Shape: `query`, scaled, and `key` [batch, token, neuron] -> [sum, basis, pattern].
-        """
+        """One head's sums of all patterns. Shape: `query` and `key` [batch, token, neuron] -> [sum, basis, pattern]."""
         sums = np.zeros((6, len(bases), len(self._targets.patterns)))
         turned, both = query @ bases[:, None], (inside.any(-1) & outside.any(-1)).float()
         adds_inside, adds_outside = (turned * (means @ key @ bases[:, None]) for means in (inside, outside))

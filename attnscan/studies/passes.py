@@ -1,7 +1,4 @@
-"""One pass over a stream of pairs, and what is drawn at random in it.
-
-Draws go by a seed and numbers, such as an input's token ids, never by its place or its batch.
-"""
+"""One pass over a stream of pairs, and what is drawn at random in it: by a seed and tokens, never by place or batch."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ def sums_over(
 
 
 def generator(seed: int, *numbers: int) -> np.random.Generator:
-    """Seed one of several numbered draws by the list of all numbers.
-
-    By their sum, draw 1 of seed 0 would be draw 0 of seed 1, and errors over seeds would look small.
-    """
+    """Seed one of several numbered draws by the list of all numbers: by their sum, seeds would share draws."""
     return np.random.default_rng([seed, *numbers])
 
 

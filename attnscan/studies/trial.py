@@ -1,8 +1,4 @@
-"""One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
-
-What the model says of the input is told by each of its trained task heads, or by its last hidden states, as before and
-after: where `losses.py` asks many inputs what a model is worth, this asks one input, and keeps the answer itself.
-"""
+"""One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off."""
 
 from __future__ import annotations
 
@@ -48,10 +44,9 @@ class Trials:
     def __init__(self, scanner: Scanner) -> None:
         """Raises: ModelError if the model cannot be read."""
         self._scanner, loaded = scanner, scanner.loaded
-        self._ways: dict[PredictionKind, tuple[Any, Tap]] = {}
-        """How the model says something: what is run, with a task head or without, and the tap of its encoder."""
+        self._ways: dict[PredictionKind, tuple[Any, Tap]] = {}  # what is run to say something, and its encoder's tap
+        # Of each field of a `Change`, why there can be none; empty where there can
         self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
-        """Of each field of a `Change`, why there can be none; empty where there can."""
         if scanner.options.attention != "encoder":
             why = f"{scanner.options.attention} attention is read as it is"
             self.available = dict.fromkeys(self.available, why)
@@ -73,8 +68,8 @@ class Trials:
     def run(self, pair: Pair, change: Change = _NOTHING) -> Trial:
         """Try one input.
 
-        Raises: InputError, ModelError if the model cannot read it; InputError for what cannot be hidden; OptionError
-        for a change that this model does not allow; SelectionError for heads that it has not got.
+        Raises: InputError, ModelError if it cannot be read or hidden; OptionError for a change that this model does not
+        allow; SelectionError for heads that it has not got.
         """
         scanner, tokenizer = self._scanner, self._scanner.loaded.tokenizer
         for name, why in self.available.items():
