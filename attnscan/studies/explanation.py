@@ -41,7 +41,7 @@ def explain(
     labels: Labels | None = None,
     neurons: bool = True,
 ) -> Explanations:
-    """Explain heads for one pattern or each head's own, called as by `labels`. Raises: InputError if there is no pair."""
+    """Explain heads for one pattern or each head's own, called as by `labels`. Raises: InputError without a pair."""
     scanner = scanner.exact()
     options, grid, (by_words, not_available) = scanner.options, scanner.grid(), changeable(scanner)
     work = partial(_measure, scanner.changed(progress=silent), by_words, (heads or tuple(grid)) if neurons else ())

@@ -6,22 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from one_run import classify
-from scans import ARTICLE, BUNDLED
+from scans import BUNDLED
 
 from attnscan.errors import MemoryFullError
-from attnscan.inputs.sentence import Pair
 from attnscan.model import running
 from attnscan.results.attention import Chosen
 from attnscan.scan.scanner import Scanner
-
-
-def test_the_signature_says_what_was_run() -> None:
-    signature = classify(ARTICLE, replace(BUNDLED, unit="word")).signature
-    assert (signature.model, signature.unit, signature.dtype, signature.device) == ("bundled", "word", "float32", "cpu")
-    assert (signature.read_by, signature.pairs_read, signature.pairs_truncated) == ("tap", 1, 0)
-    other = classify(Pair(ARTICLE.a, "Another one."), BUNDLED).signature
-    assert len(signature.input_hash) == 64 and signature.input_hash != other.input_hash
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from written import batch_of
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.explanation import NEURONS, ROTATIONS, sign
+from attnscan.results.explanation import ROTATIONS
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
@@ -79,29 +79,6 @@ def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
         turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
         expected = _plain(batch.inputs[0], target[0].double().numpy(), *turned)
         assert_allclose(found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{PATTERNS[p].id} basis {basis}")
-
-
-def _row(means: FloatArray, head: int, pattern: int) -> dict[str, float]:
-    """Measures of a head as the columns of a table."""
-    own, *rotated = means[:, :, 0, head, pattern].T
-    columns = zip(NEURONS, own, np.mean(rotated, axis=0), np.std(rotated, axis=0, ddof=1), strict=True)
-    return {
-        f"{name}{of}": n
-        for name, *numbers in columns
-        for of, n in zip(("", "_rotated", "_rotated_sd"), numbers, strict=True)
-    }
-
-
-def test_one_neuron_that_does_it_all_is_many_in_rotated_bases() -> None:
-    """It tells special tokens from words: no rotation leaves that to one neuron, so that something is said of it."""
-    key = torch.zeros(1, 1, 10, 32)
-    key[0, 0, [0, 5, 9], 3] = 1
-    query = torch.zeros(1, 1, 10, 32)
-    query[..., 3] = 1
-    row = _row(_measured(query, key), 0, DELIMITER)
-    assert row["effective_neurons"] == pytest.approx(1) and row["effective_neurons_rotated"] > 8
-    assert row["stability"] == pytest.approx(1) == row["stability_rotated"]  # one direction in any basis
-    assert [sign(row, name) for name in NEURONS[:2]] == ["<", "≈"]
 
 
 @pytest.mark.parametrize("size", [8, 64, 256])

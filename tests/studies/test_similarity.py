@@ -15,10 +15,8 @@ from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.comparison import Similarity
 from attnscan.results.grid import Head
-from attnscan.results.signature import Reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.comparison import RowKeeper
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
 PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
@@ -79,14 +77,6 @@ def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(found: Similar
     places, _ = found.map
     assert_allclose(places[number[0, 0]], places[number[1, 2]], atol=1e-3)
     assert found.labels.label[0, 0] == found.labels.label[1, 2] == "next-word"
-
-
-def test_queries_are_drawn_by_the_input_alone(toy: Scanner) -> None:
-    one, other = (toy.encode(pair) for pair in PAIRS[:2])
-    few, most = RowKeeper([one], 3, 0, Reading()), RowKeeper([other, one], 100, 0, Reading())
-    assert len(few.queries[0]) == 3 and all(one.sentence[place] >= 0 for place in few.queries[0])
-    assert few.queries[0] == RowKeeper([other, one], 3, 0, Reading()).queries[1]
-    assert len(most.queries[0]) == 6
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:

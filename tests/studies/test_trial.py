@@ -241,18 +241,6 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
     _puts(word.after, after)
 
 
-@pytest.mark.parametrize("segments", ["swapped", "zeroed"])
-@pytest.mark.parametrize("family", ["bert", "albert", "electra"])
-def test_other_segments_equal_other_ids_by_hand(directories: dict[str, Path], family: str, segments: Any) -> None:
-    hand = ByHand.of(directories[family])
-    plain, ids = hand.weights(), hand.inputs["token_type_ids"]
-    with trials_of(directories[family]) as trials:
-        result = trials.run(PAIR, Change(segments=segments)).result
-    hand.inputs["token_type_ids"] = 1 - ids if segments == "swapped" else 0 * ids
-    assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
-    assert np.abs(weights_of(result) - plain).max() > 1e-3
-
-
 def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
     with trials_of(directories["bert"]) as trials:
         plain = trials.run(PAIR).result
