@@ -74,13 +74,12 @@ def report(
     results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)
     if not isinstance(results[0], HeadScores):
         raise OptionError(f"there is no page of a {type(a).__name__}", "give what classify or heads returns")
-    from attnscan.views.page.kinds import kinds_page
-    from attnscan.views.page.page import page_options
+    from attnscan.views.page.page import page, page_options
     from attnscan.views.page.trees import trees_page
 
     progress_of(options.get("progress"))("writing the page", None, None)
     look = page_options(results[0], heads, neurons=neurons, megabytes=size)
-    made = trees_page(trees, look) if trees else kinds_page(results, look)
+    made = trees_page(trees, look) if trees else page(results, look)
     if path is not None:
         write_file(path, made.html.encode())
     return made

@@ -1,7 +1,6 @@
 """The page, offline and alive.
 
 page.py   results to one HTML file: one input token by token, or several of which one is shown; many pairs
-kinds.py  the kinds of attention of an encoder-decoder
 trees.py  sentences of a treebank with their trees
 live.py   the page with a server behind it, and what that sends to its scripts
 frame.py  what every page is: template, policy, scripts

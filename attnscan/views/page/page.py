@@ -65,16 +65,19 @@ class PageInput:
         return cls(result, attention, order, facts, texts)
 
 
-def page(result: HeadScores, options: PageOptions | None = None) -> Page:
-    """Every head on one input or over many pairs, to look at in a browser.
+def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None = None) -> Page:
+    """Every head on one input or over many pairs, to look at in a browser; of an encoder-decoder, by kind of attention.
 
     Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
     many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
     reading: attention weights among words, unless something else was asked.
     Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """
-    options = options or PageOptions()
-    return page_of([PageInput.of(result, options.heads)], options)
+    options, results = options or PageOptions(), [result] if isinstance(result, HeadScores) else result
+    inputs = [PageInput.of(result, options.heads, inputs=len(results)) for result in results]
+    if len(inputs) > 1:
+        inputs = [replace(kind, facts=kind.facts | {"key": kind.facts["attention"]}) for kind in inputs]
+    return page_of(inputs, options)
 
 
 def page_of(inputs: Sequence[PageInput], options: PageOptions, **data: Any) -> Page:
@@ -150,17 +153,10 @@ def _left_out(inputs: Sequence[PageInput], options: PageOptions) -> list[str]:
     return lines
 
 
-def page_options(
-    result: HeadScores,
-    heads: Heads | None = None,
-    *,
-    neurons: bool = True,
-    megabytes: float | None = None,
-) -> PageOptions:
+def page_options(result: HeadScores, heads: Heads | None, *, neurons: bool, megabytes: float | None) -> PageOptions:
     """What a result's page is to hold: some `heads` in any size, or else as many as fit into so many megabytes.
 
-    Raises: OptionError for heads of many pairs, or if the attention was not kept; SelectionError for heads that are not
-    there.
+    Raises: OptionError for heads of many pairs, or if attention was not kept; SelectionError for heads not there.
     """
     size = None if megabytes is None else int(megabytes * 1_000_000)
     if heads is None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import chromium  # first: without a browser the rest is skipped
 import numpy as np
-import pandas as pd
 import pytest
 from axe import violations
 from hostile.texts import NASTY
@@ -34,36 +33,6 @@ from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, letter, words
-
-CONTRASTS = """() => {
-    const pixel = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-    const over = (layers) => { // what a browser makes of colours over each other
-        for (const layer of ['#ffffff', ...layers]) { pixel.fillStyle = layer; pixel.fillRect(0, 0, 1, 1); }
-        return [...pixel.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-    };
-    const light = (rgb) => rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const found = [];
-    while (walker.nextNode()) {
-        const text = walker.currentNode.textContent.trim();
-        const of = walker.currentNode.parentElement;
-        if (!text || of.closest("script, :disabled, select")) continue;
-        if (!of.checkVisibility({ visibilityProperty: true })) continue;
-        const grounds = [];
-        for (let up = of; up; up = up.parentElement) {
-            const style = getComputedStyle(up);
-            const tint = /^linear-gradient\\((color\\(srgb[^)]*\\)|rgba?\\([^)]*\\)) /.exec(style.backgroundImage);
-            grounds.unshift(style.backgroundColor, ...(tint && up.matches('.score') ? [tint[1]] : []));
-        }
-        const ground = over(grounds);
-        const ink = over([...grounds, getComputedStyle(of).color]);
-        const [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
-        found.push([(high + 0.05) / (low + 0.05), text]);
-    }
-    return found;
-}"""
-
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
 
@@ -363,18 +332,6 @@ class TestModelView:
                 found = values[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
 
-    def test_squares_between_the_sentences_that_are_chosen(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown = opened(article_page, "#by=weight&special=in")
-        shown.select_option("#pairs", "ab")
-        settle(shown)
-        depths = pixels(shown.locator("#thumbnails button[value='1-8'] canvas"))[3::4]
-        segments = np.array(article[1].segments)
-        block = article[1].weights[1, 8][segments == 0][:, segments == 1]
-        assert np.abs(np.sqrt(block.ravel()) * 255 - depths).max() < 1
-        expect_address(shown, "pairs=ab")
-
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#by=weight&special=in")
         shown.select_option("#order", "next-word")
@@ -391,15 +348,6 @@ class TestModelView:
         assert texts(shown.locator("#thumbnails b")) == [
             article[0].scores.grid[number].name for number in article[0].order("delimiter")
         ]
-
-    def test_a_click_opens_the_head_and_back_returns(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page)
-        shown.click("#thumbnails button[value='0-2']")
-        expect(shown.locator("#head")).to_be_visible()
-        expect(shown.locator("#heads")).to_have_value("0-2")
-        expect_address(shown, "view=head", "heads=0-2")
-        shown.go_back()
-        expect(shown.locator("#model")).to_be_visible()
 
     def test_one_pattern_can_stand_out(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page)
@@ -522,20 +470,6 @@ class TestHeadView:
         assert told.startswith(start) and told.endswith(" in head 1-8")
         assert float(told.removeprefix(start).split()[0]) == pytest.approx(true[2, 1], abs=0.0006)
 
-    def test_heads_are_added_and_taken_away_one_by_one_or_by_the_layer(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head&by=weight&special=in&token=q5&heads=1-8")
-        shown.click("#several")
-        shown.click("#picker button[value='0-2']")
-        before = drawn(shown.locator("#lines"))
-        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 0-2"])
-        shown.click("#picker button[value='0-2']")
-        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8"])
-        assert drawn(shown.locator("#lines")) < before
-        shown.click("#picker .layer >> nth=3")
-        expect(shown.locator("#facts h2")).to_have_count(12)
-        shown.click("#several")
-        expect(shown.locator("#heads")).to_have_value("3-0")
-
     def test_long_lists_are_as_high_as_their_rows_and_the_strongest_lines_are_drawn(
         self, opened: Open, saved: Callable[..., Path]
     ) -> None:
@@ -549,28 +483,6 @@ class TestHeadView:
         )
         page.hover("#keys button[value='3']")
         expect(page.locator("#most-lines")).to_be_hidden()
-
-    def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
-        settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight&special=in", **settings)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 360
-        places = "all => all.map(each => JSON.stringify(each.getBoundingClientRect()))"
-        names = shown.locator("#stage bdi")
-        names.first.scroll_into_view_if_needed()
-        shown.locator("#queries button[value='5']").scroll_into_view_if_needed()
-        before = names.evaluate_all(places)
-        for query in (5, 6):
-            shown.tap(f"#queries button[value='{query}']")
-            settle(shown)
-            expect(shown.locator("#reading")).to_have_text(told_of(article[1], 1, 8, query))
-            assert names.evaluate_all(places) == before
-        shown.tap("#queries button[value='6']")  # again: it is let go
-        expect_address(shown, without="token=")
-        assert set(texts(shown.locator(".value"))) == {""}
-        shown.tap("#several")
-        shown.tap("#picker button[value='0-2']")
-        expect(shown.locator("#facts h2")).to_have_count(2)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 360
 
     def test_only_lines_between_these_sentences_and_above_the_threshold(
         self, opened: Open, article_page: Path, article: tuple
@@ -589,34 +501,6 @@ class TestHeadView:
             count = int((article[1].weights[1, 8] >= float(limit)).sum())
             label = shown.locator("#lines").get_attribute("aria-label")
             assert str(label).startswith(f"{count} lines of weight {float(limit):.2f} or more")
-
-    def test_numbers_and_lines_are_what_the_head_carries(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3&by=weight&special=in")
-        before = drawn(shown.locator("#lines"))
-        shown.click("#by button[value='carried']")
-        expect_address(shown, "by=carried&special=in")
-        true = np.array([carried_by_hand(attention, 1, 9, query) for query in range(19)])
-        values = [float(text) for text in texts(shown.locator("#keys .value"))]
-        np.testing.assert_allclose(values, true[5], atol=0.0005 + 0.00005)
-        assert np.abs(true[5] - attention.weights[1, 9, 5]).max() > 0.1  # a control
-        expect(shown.locator("#reading")).to_contain_text("store 5 takes most from ")
-        assert drawn(shown.locator("#lines")) != before
-        shown.click("#keys button[value='4']")
-        values = [float(text) for text in texts(shown.locator("#queries .value"))]
-        np.testing.assert_allclose(values, true[:, 4], atol=0.0005 + 0.00005)
-        expect(shown.locator("#reading")).to_contain_text("the 4 gives most to ")
-        shown.keyboard.press("Escape")
-        shown.mouse.move(640, 890)
-        settle(shown)
-        label = str(shown.locator("#lines").get_attribute("aria-label"))
-        assert label.startswith(f"{(true >= 0.3).sum()} lines of share 0.30 or more")
-        shown.click("#by button[value='weight']")
-        settle(shown)
-        label = str(shown.locator("#lines").get_attribute("aria-label"))
-        assert label.startswith(f"{(attention.weights[1, 9] >= 0.3).sum()} lines of weight 0.30 or more")
 
     def test_the_picker_and_the_facts_follow_the_reading(
         self, opened: Open, article_page: Path, article: tuple
@@ -661,21 +545,6 @@ class TestHeadView:
         )
         np.testing.assert_allclose(bars, above, atol=1e-4)
         assert 0 in bars[:4] and max(bars) > 0.05
-
-    def test_a_head_says_what_it_does_by_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
-        labels = article[0].labels
-        none = next(head for head in labels.grid if not labels.among_words[head.place])
-        habit = next(head for head in labels.grid if labels.among_words[head.place] and not labels.follows[head.place])
-        shown = opened(article_page, f"#view=head&heads={habit.name}")
-        does = shown.locator("#facts .does")
-        for name in (habit.name, "0-2"):
-            shown.click(f"#picker button[value='{name}']")
-            for reading in READINGS:
-                turn(shown, reading)
-                expect(does).to_have_text(statement(labels_of(article[0], reading), labels.grid.head(name)))
-        go(shown, f"#view=head&heads={none.name}")
-        expect(shown.locator("#facts h2 span")).to_have_text("no distinct habit")
-        expect(does).to_have_text(statement(labels, none))
 
     def test_its_card_has_the_links_of_the_reading_and_the_command_for_the_rest(
         self, opened: Open, article_page: Path, article: tuple
@@ -795,32 +664,6 @@ class TestNeuronView:
         ]
         np.testing.assert_allclose([float(match[i]) for i in (2, 3, 4)], expected, atol=0.01)
 
-    @pytest.mark.parametrize("width", [1280, 360])
-    def test_the_query_stays_in_sight_and_nothing_shines_through(
-        self, opened: Open, saved: Callable[..., Path], width: int
-    ) -> None:
-        touch = {"has_touch": True, "is_mobile": True} if width < 500 else {}
-        path = saved("long", *made_up(1, 2, 126))
-        shown = opened(path, "#view=neuron&token=q4", viewport={"width": width, "height": 780}, **touch)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        shown.locator("#sheet tbody button >> nth=100").scroll_into_view_if_needed()
-        for name in ("#query-name", "#query-strip"):
-            expect(shown.locator(name)).to_be_in_viewport(ratio=0.9)
-        foreign = """(top) => {
-            const { left, right, top: up, bottom } = top.getBoundingClientRect(), found = [];
-            for (let x = left + 1; x < right - 1; x += 7) for (let y = up + 1; y < bottom - 1; y += 5) {
-                const there = document.elementFromPoint(x, y);
-                if (!top.contains(there)) found.push(there.outerHTML.slice(0, 80));
-            }
-            return [found, getComputedStyle(top).backgroundColor];
-        }"""
-        assert shown.locator("#sheet thead").evaluate(foreign) == [[], "rgb(255, 255, 255)"]
-        if touch:
-            shown.tap("#strip button[value='k']")
-            expect(shown.locator("#sheet .of-k canvas").nth(1)).to_be_visible()
-            shown.tap("#asked button[value='3']")
-            expect(shown.locator("#query-name")).to_have_text("word2")
-
     def test_where_there_are_none_there_is_no_tab_and_it_says_why(
         self, opened: Open, saved: Callable[..., Path], article: tuple
     ) -> None:
@@ -888,18 +731,6 @@ class TestManyPairs:
         expect(shown.locator("#cards .does")).to_have_text(statement(labels, Head(1, 9)))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#cards article")).to_have_count(2)
-
-    def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: HeadScores) -> None:
-        shown = opened(pairs_page, "#view=table&sort=-share")
-        share = np.nan_to_num(ranking.labels.share.ravel(), nan=-1)
-        order = np.argsort(-share, kind="stable")
-        assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
-        with shown.expect_download() as download:
-            shown.click("#save")
-        saved = pd.read_csv(download.value.path())
-        assert saved["share"].dropna().tolist() == sorted(saved["share"].dropna(), reverse=True)
-        low = ranking.table.interval[0][..., 0].ravel()[order]
-        np.testing.assert_allclose(saved["next-word_low"], low, atol=1e-6)
 
 
 class TestTable:
@@ -1068,31 +899,6 @@ class TestEveryView:
         expect(by).to_be_hidden()
         expect(special).to_be_hidden()
 
-    def test_saved_weights_do_not_tell_what_heads_carry(self, opened: Open, saved: Callable[..., Path]) -> None:
-        result, attention = made_up(1, 2, 6)
-        shown = opened(saved("weights-alone", result, attention), "#by=carried&special=in")
-        carries = shown.locator("#by button[value='carried']")
-        expect(carries).to_be_disabled()
-        expect(carries).to_have_attribute("title", "Not here: saved weights do not hold what heads carry")
-        shown.focus("#by button[value='weight']")
-        shown.keyboard.press("ArrowRight")
-        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
-        expect(shown.locator("#special button[value='in']")).to_have_attribute("aria-checked", "true")
-        shown.click("#tab-table")
-        assert "output" not in set(texts(shown.locator("#scores thead button")))
-        shown.click("#tab-head")
-        expect(shown.locator("#facts")).not_to_contain_text("carry")
-        expect(shown.locator("#facts .links td").first).to_be_visible()
-        expect(shown.locator("#facts .more")).to_have_count(0)  # there is no model to run
-
-    def test_an_address_of_nonsense_is_not_obeyed(self, opened: Open, article_page: Path) -> None:
-        shown = opened(
-            article_page, "#view=x&heads=99-0&by=constructor&token=q999&from=two&order=<b>&sort=-nonsense&__proto__=1"
-        )
-        expect(shown.locator("#thumbnails button")).to_have_count(72)
-        shown.click("#tab-table")
-        expect(shown.locator("#scores tbody tr")).to_have_count(72)
-
     @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (768, "dark"), (390, "dark")])
     def test_axe_core_has_nothing_to_say(
         self, opened: Open, article_page: Path, ranking: HeadScores, tmp_path: Path, width: int, theme: str
@@ -1192,13 +998,3 @@ class TestEveryView:
         expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
-
-    @pytest.mark.parametrize("theme", ["light", "dark"])
-    def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
-        shown = opened(article_page)
-        heads = ("view=head&token=q5&by=weight&special=in", "view=head&heads=1-8,0-2,2-9&token=q5")
-        for fragment in ("view=model", *heads, "view=neuron", "view=table"):
-            go(shown, f"#{fragment}&theme={theme}")
-            contrasts = shown.evaluate(CONTRASTS)
-            assert len(contrasts) > 100
-            assert [one for one in contrasts if one[0] < 4.5] == [], fragment

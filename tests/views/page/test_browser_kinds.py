@@ -142,20 +142,6 @@ def test_a_words_numbers_are_those_of_eager_attention(opened: Open, kind: str, e
         np.testing.assert_allclose(told, eager[kind][1, 1, :, place], atol=0.0006)
 
 
-def test_target_words_look_at_source_words_in_lines_and_rectangles(opened: Open) -> None:
-    page = opened("#view=head&heads=c1-1&by=weight&special=in")
-    assert page.locator("#queries button:visible bdi").all_text_contents() == [*TARGET.split(), "</s>"]
-    assert page.locator("#keys button:visible bdi").all_text_contents() == [*SOURCE.split(), "</s>"]
-    assert page.evaluate("(c => [c.width, c.height])(document.querySelector('#matrices canvas'))") == [6, 5]
-    page.locator("#queries button:visible").first.hover()
-    expect(page.locator("#reading")).to_contain_text("UKIJ looks most at jiku")
-    expect(page.locator("#keys .gold bdi")).to_have_text(["jiku"])
-    page.locator("#tab-model").click()
-    settle(page)
-    sizes = page.evaluate("[...document.querySelectorAll('#thumbnails canvas')].map(c => [c.width, c.height])")
-    assert sizes == [[6, 5]] * 8
-
-
 def test_outlines_stand_at_the_gold_links(opened: Open) -> None:
     """The picture of outlines in a matrix has its colour around the linked cells and nowhere else."""
     page = opened("#view=head&heads=c1-1&by=weight&special=in")
@@ -201,20 +187,6 @@ def test_the_tables_rows_are_those_of_classify(opened: Open, kind: str, links: P
     assert ("same-place" in columns) == (kind == "cross") and ("next-word" in columns) == (kind != "cross")
 
 
-def test_the_keyboard_turns_the_switch_and_reads_cells(opened: Open) -> None:
-    page = opened("#view=head&heads=c1-1&by=weight&special=in")
-    canvas = page.locator("#matrices canvas")
-    canvas.focus()
-    for key in ("ArrowDown", *["ArrowRight"] * 7):
-        page.keyboard.press(key)
-    expect(page.locator("#reading")).to_contain_text("AROH (1) → </s> (5)")
-    page.locator("#input [value=cross]").focus()
-    page.keyboard.press("ArrowLeft")
-    expect(page.locator("#input [value=decoder]")).to_have_attribute("aria-checked", "true")
-    expect(page.locator("#input [value=decoder]")).to_be_focused()
-    settle(page)
-
-
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (768, "light"), (1280, "dark")])
 def test_axe_core_finds_nothing(opened: Open, width: int, theme: str) -> None:
     page = opened(f"#theme={theme}", width)
@@ -224,12 +196,3 @@ def test_axe_core_finds_nothing(opened: Open, width: int, theme: str) -> None:
             page.locator(f"#tab-{view}").click()
             settle(page)
             assert violations(page) == [], (kind, view)
-
-
-def test_a_single_kind_has_no_switch_and_a_target_is_written_where_there_is_none(opened: Open, tmp_path: Path) -> None:
-    alone = tmp_path / "cross.html"
-    attnscan.report(SOURCE, attention="cross", **OPTIONS, output=alone)
-    page = opened("#view=head", at=alone.as_uri())
-    expect(page.locator("#input")).to_have_count(0)
-    target = page.locator("#queries button:visible:not(.special) bdi").all_text_contents()
-    assert target == [word[::-1].upper() for word in reversed(SOURCE.split())]

@@ -91,15 +91,3 @@ def test_arcs_are_told_by_pointer_and_keyboard(shown: Page) -> None:
     expect(shown.locator("#queries [aria-selected='true'] bdi")).to_have_text("straw")
     arcs.nth(4).hover()
     expect(told).to_contain_text("conj: ran → ran 0.14")
-
-
-def test_labels_lie_on_no_other(shown: Page) -> None:
-    expect(shown.locator(".labels button").nth(0)).to_have_class(FOLLOWED)
-    boxes = [label.bounding_box() for label in shown.locator(".labels button").all()]
-    assert all(box is not None and box["height"] > 8 for box in boxes)
-    for i, one in enumerate(boxes):
-        for other in boxes[:i]:
-            assert one is not None and other is not None
-            apart_x = max(one["x"], other["x"]) - min(one["x"] + one["width"], other["x"] + other["width"])
-            apart_y = max(one["y"], other["y"]) - min(one["y"] + one["height"], other["y"] + other["height"])
-            assert max(apart_x, apart_y) > -1
