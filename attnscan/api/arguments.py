@@ -110,7 +110,8 @@ class Call:
         asked["attention"] = read = attention_named(self.heads or "", asked.get("attention"))
         if self.alignments is not None and read != "cross":
             raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
-        asked.setdefault("on_long", "truncate" if many else "error")
+        if asked.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
+            raise OptionError("--on-long skip is for many pairs", "give truncate or error")
         is_alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
         wanted: list[Any] = [pattern] if is_alone else list(pattern)  # type: ignore[arg-type]
         ours = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
