@@ -82,11 +82,6 @@ def words(name: str) -> str:
     return style_of(name).words if name else "no distinct habit"
 
 
-def syntax_opacity(mark: str) -> float:
-    """Of a letter's colour in `SYNTAX_COLORS`: small letters are pale."""
-    return 0.5 if mark.islower() else 1
-
-
 def paper_color(name: str) -> str:
     """The colour on paper of a pattern or habit; of none a pale grey."""
     return COLORS.get(name, OTHER_COLOR) if name else NO_HABIT_COLOR

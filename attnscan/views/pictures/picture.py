@@ -270,7 +270,7 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
 def draw_syntax(result: Syntax, width: float) -> Figure:
     """The map of heads by what they follow."""
     marks = [result.letter(head) for head in result.grid]
-    colors = {m: on_white(palette.SYNTAX_COLORS[m.upper()], palette.syntax_opacity(m)) for m in {*marks}}
+    colors = {m: on_white(palette.SYNTAX_COLORS[m.upper()], 0.5 if m.islower() else 1) for m in {*marks}}
     figure, height, note = shared.draw_letters(result.grid, marks, [colors[mark] for mark in marks], width)
     said = {text[0]: f"{text[0]}  {text[2:]} ({marks.count(text[0])})" for text in result.legend()}
     shared.legend(figure, {text: colors[mark] for mark, text in said.items() if mark in marks})
