@@ -19,6 +19,7 @@ from toy import save_toy_bert
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
+from attnscan.cli.messages import say
 
 FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
 
@@ -160,6 +161,11 @@ class TestHostile:
 )
 def test_a_complaint_does_not_obey_the_users_words(arguments: list[str]) -> None:
     assert readable(misuse(*arguments))
+
+
+def test_a_note_obeys_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[2J.csv: its columns are read as separated by tabs")
+    assert capsys.readouterr().err == "attnscan: a\\x1b[2J.csv: its columns are read as separated by tabs\n"
 
 
 @pytest.mark.long
