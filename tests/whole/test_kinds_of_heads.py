@@ -145,7 +145,9 @@ class TestCard:
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(("attention", "letter"), [("cross", "c"), ("decoder", "d"), ("all", "")])
+@pytest.mark.parametrize(
+    ("attention", "letter"), [("cross", "c"), ("decoder", "d"), pytest.param("all", "", marks=pytest.mark.long)]
+)
 def test_what_screens_of_a_kind_suggest_runs_as_it_is_pasted(attention: str, letter: str) -> None:
     linked = [] if attention == "decoder" else ["--alignments", "links"]
     options = ["--attention", attention, "--model", "model"]

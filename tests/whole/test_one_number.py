@@ -41,6 +41,7 @@ PAIRS = [
     ("They sold the old house.", "The new house has a garden and a large kitchen."),
 ]
 READINGS: dict[str, dict[str, str]] = {"usual": {}, "carried": {"by": "carried"}, "special": {"special": "in"}}
+OTHERS = ("carried", "special")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _rows(*arguments: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(run(*arguments, "--csv").stdout)))
 
 
-@pytest.fixture(scope="module", params=READINGS)
+@pytest.fixture(scope="module", params=["usual", *(pytest.param(r, marks=pytest.mark.long) for r in OTHERS)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
     path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in [("sentence_a", "sentence_b"), *PAIRS]), encoding="utf-8")

@@ -52,7 +52,11 @@ def _table(directory: Path, *words: str) -> pd.DataFrame:
     return pd.read_csv(target).set_index(["layer", "head"])
 
 
-@pytest.fixture(scope="module", params=[(12, 12, SMALL), (24, 16, LARGE)], ids=["12x12", "24x16"])
+@pytest.fixture(
+    scope="module",
+    params=[(12, 12, SMALL), pytest.param((24, 16, LARGE), marks=pytest.mark.long)],
+    ids=["12x12", "24x16"],
+)
 def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     layers, heads, plan = request.param
     return save_toy_bert(tmp_path_factory.mktemp("toy"), layers, heads, plan), plan
