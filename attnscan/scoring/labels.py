@@ -38,15 +38,9 @@ def units_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
 
 
 def scores_of(
-    sums: PairSums,
-    scored: Sequence[Scored],
-    kind: AttentionKind = AttentionKind.ONLY,
-    layers: tuple[int, ...] = (),
+    sums: PairSums, scored: Sequence[Scored], kind: AttentionKind = AttentionKind.ONLY, layers: tuple[int, ...] = ()
 ) -> Scores:
-    """The scores of every head and pattern: heads of that kind of attention, of layers with these numbers.
-
-    Errors are clustered by unit.
-    """
+    """The scores of heads of that kind of attention, of layers with these numbers; errors are clustered by unit."""
     every_key, words_only = (_table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
     return Scores(tuple(scored), every_key, words_only, ratio(sums["entropy"], sums["rows"])[..., 0], kind, layers)
 
@@ -66,10 +60,10 @@ def _table(units: Units) -> ScoreTable:
 
 def _means(total: Units) -> dict[str, FloatArray]:
     """What labels look at in a table, by sums over all units. Shape: each [..., layer, head, pattern]."""
+    weight, n = total["weight"], total["n"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = {"score": "weight", "chance": "chance", "itself": "itself"}
-        of_queries = {name: total[what] / total["n"] for name, what in means.items()}
-        return of_queries | {"share": total["weight"] / total["whole"]}
+        means = {"score": weight / n, "chance": total["chance"] / n, "itself": total["itself"] / n}
+        return means | {"share": weight / total["whole"]}
 
 
 def labels_of(

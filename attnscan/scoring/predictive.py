@@ -3,8 +3,8 @@
 Word i is hidden behind the mask token, then words i and j together; what the model loses of i is the help
 of j. One sequence with both hidden serves both directions. Two measures:
 
-- `cpmi`, with a masked-LM head: the conditional pointwise mutual information log p(i | all but i)
-  - log p(i | all but i and j), in nats (Hoover et al., "Linguistic Dependencies and Statistical Dependence", 2021).
+- `cpmi`, with a masked-LM head: log p(i | all but i) - log p(i | all but i and j), the conditional pointwise mutual
+  information in nats (Hoover et al., "Linguistic Dependencies and Statistical Dependence", 2021).
 - `distance`, without one: how far the last hidden state at i moves, |H_i - H_i'|, after the average-product
   correction, negatives at 0 (Wu et al., "Perturbed Masking", 2020).
 """
@@ -105,9 +105,8 @@ def within_budget(
 ) -> list[Questions]:
     """What is asked about a sample of pairs, in the sample's order, for about twice the cost of scoring all pairs.
 
-    By the masked-LM head, a pair is asked about eight neighbouring words, which its hash draws: most words have their
-    best helper among them (at one cost, 72 heads' scores are off by 0.03; by single words with all helpers, 0.08).
-    The distance of hidden states is corrected by the mean of all words, so a pair is asked about in whole.
+    By the masked-LM head, a pair is asked about eight neighbouring words, drawn by its hash: most words have their best
+    helper among them. The distance of hidden states is corrected by the mean of all words, so all of them are asked.
     """
     asked, left = list[Questions](), max(_LEAST, _ASKING * scored_tokens)
     for encoded, key in zip(inputs, keys, strict=True):
@@ -179,10 +178,9 @@ def _run(
     """
     encoded, hidden = inputs[batch[0]].encoded, batch[1]
     given = {name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()}
-    unit = np.array(encoded.unit)
-    places = [(row, np.flatnonzero(unit == own)) for row, units in enumerate(hidden) for own in units]
-    every = [(row, token, number) for number, (row, tokens) in enumerate(places) for token in tokens]
-    rows, columns, units = torch.tensor(every).T
+    places = [(row, own) for row, units in enumerate(hidden) for own in units]
+    number, columns = (torch.tensor(places)[:, 1:] == torch.tensor(encoded.unit)).nonzero().T  # every token hidden
+    rows = torch.tensor(places)[number, 0]
     true = given["input_ids"][rows, columns].to(loaded.device)
     given["input_ids"][rows, columns] = loaded.tokenizer.mask_token_id
     given = {name: values.to(loaded.device) for name, values in given.items()}
@@ -193,8 +191,8 @@ def _run(
         else:
             values = forward(loaded.model, given).last_hidden_state[0].float().cpu()
     check_finite(values, "the masked-LM head's log-probabilities" if measure == "cpmi" else "the last hidden states")
-    summed = torch.zeros(len(places), *values.shape[1:], dtype=values.dtype).index_add_(0, units, values)
-    return summed if measure == "cpmi" else summed / units.bincount()[:, None]
+    summed = torch.zeros(len(places), *values.shape[1:], dtype=values.dtype).index_add_(0, number, values)
+    return summed if measure == "cpmi" else summed / number.bincount()[:, None]
 
 
 def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:

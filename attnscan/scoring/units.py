@@ -135,9 +135,11 @@ class SumsOfBatch:
     """Named sums of each input of a batch or, by query, of one input's words or blocks of neighbouring words."""
 
     def __init__(self, units: Units) -> None:
-        self._into = blocks_of_words(units.batch.query_word[0]) if units.by_query else None
-        self._count = len(units.batch) if self._into is None else int(self._into.max()) + 1
-        self._sums: dict[str, Tensor] = {}
+        self._sums, self._into, self._count = dict[str, Tensor](), None, len(units.batch)
+        if units.by_query:  # the block of each query, from 1 on: a word each, or neighbours; 0 of all that are no words
+            (word,), count = units.batch.query_word, int(units.batch.query_word.sum())
+            self._count = min(count, MOST_WORDS) + 1
+            self._into = ((word.cumsum(0) - 1) * (self._count - 1) // max(1, count) + 1) * word
 
     def put(self, block: UnitBlock, sums: Mapping[str, Tensor]) -> None:
         """Add the sums of a block. Shape: each [input, head, query, column]; not by query, queries may be one."""
@@ -155,15 +157,6 @@ class SumsOfBatch:
         """Those of each input or, by query, of each word or block of words. Shape: each [unit, layer, head, column]."""
         words = slice(0 if self._into is None else 1, None)  # before words, all queries that are none
         return {name: sums[words].cpu().numpy().astype(np.float64, copy=False) for name, sums in self._sums.items()}
-
-
-def blocks_of_words(word: Tensor) -> Tensor:
-    """The block of each query, from 1 on: a word each, or neighbours together if there are many words; 0 for others.
-
-    Shape: `word` [query], bool -> [query].
-    """
-    rank, count = word.cumsum(0), int(word.sum())
-    return ((rank - 1) * min(count, MOST_WORDS) // max(1, count) + 1) * word
 
 
 def exact(device: torch.device) -> torch.dtype:
