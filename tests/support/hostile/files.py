@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -132,14 +131,3 @@ def survives(kind: Kind, path: Path, content: bytes, whole: Any) -> bool:
         raise AssertionError(f"{kind.name}: {error!r}") from error
     assert not kind.detects or read == whole, f"{kind.name}: damage that was not noticed"
     return True
-
-
-def bombs(directory: Path) -> Iterator[Path]:
-    """Small files that ask for much when they are unpacked."""
-    with zipfile.ZipFile(directory / "zeros.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("attention.npy", bytes(256 << 20))
-    yield directory / "zeros.npz"
-    pd.DataFrame({"sentence_a": ["a" * (8 << 20)] * 8, "sentence_b": ["b"] * 8}).to_parquet(
-        dictionary := directory / "dictionary.parquet"
-    )
-    yield dictionary
