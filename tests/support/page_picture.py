@@ -29,7 +29,7 @@ if __name__ == "__main__":
             assert server.stdout is not None
             page = browser.new_page(viewport={"width": 1100, "height": 820})
             page.goto(server.stdout.readline().strip() + "#view=head&heads=2-11&hidden=13&without=1-9,1-11")
-            page.locator("#others figure").nth(1).wait_for()
+            page.locator("#matrices figure").wait_for()
             page.locator("#facts table.profile").wait_for()
             page.wait_for_timeout(500)
             page.screenshot(path=DIRECTORY / "serve.png")
