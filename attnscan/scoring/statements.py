@@ -54,7 +54,7 @@ def differences(shares: Shares, names: tuple[str, ...], *, others: float = np.in
     A habit is told if all three are above the margin. Shape: [3, ..., layer, head, habit].
     """
     same_keys, even = names.index("same-keys"), names.index("even")
-    apart = np.full(shares.share.shape, others)
+    apart = np.full(shares.share.shape, others, dtype=np.float64)
     apart[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
     return np.stack([shares.share - shares.average, shares.share - shares.chance, apart])
 

@@ -14,7 +14,7 @@ from attnscan.results.signature import Reading
 from attnscan.results.terms import Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.statements import habits_of
+from attnscan.scoring.statements import Shares, differences, habits_of
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))
@@ -168,3 +168,11 @@ def _by_loops(
                 best, gain = names[c], told
         result[h] = (share[h], chance, best)
     return result
+
+
+def test_residuals_of_the_same_few_words_are_no_whole_numbers() -> None:
+    names, _ = habits_of(special=False)
+    values = np.full((3, 1, 1, len(names)), 0.25)
+    values[..., names.index("same-keys")] = 0.75
+    apart = differences(Shares(values, values, values), names, others=0)[2]
+    assert set(apart[..., names.index("same-keys")].ravel()) == {0.5} and apart.sum() == 1.5
