@@ -7,7 +7,7 @@ with all of its dependents in the relation. Items are the same for all heads, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ class RelationScorer:
         self._count = np.zeros(2)  # all links, and those between neighbours
         for s, encoded in enumerate(batch.inputs):
             unit, known = _units_of_words(encoded), _sentence(encoded).tags
-            tags, heads = {word: str(known["upos"][word]) for word in unit}, known["head"]
+            tags, heads = {word: str(known["upos"][word]) for word in unit}, cast(Sequence[int | None], known["head"])
             for row, query, words in asked[s]:
                 keys, at = [word for word in words if word in unit], (s, numbers[row], halves[s])
                 if query in unit and keys:
@@ -93,7 +93,7 @@ class RelationScorer:
                         self._rules[(*at, RULES.index(rule))] += 1
             place = {word: at for at, word in enumerate(word for word in unit if tags[word] != "PUNCT")}
             self._nodes[s, [unit[word] for word in place]] = True
-            for word, head in ((word, heads[word]) for word in place if heads[word] in place):
+            for word, head in ((word, head) for word in place if (head := heads[word]) is not None and head in place):
                 self._links[s, unit[word], unit[head]] = self._links[s, unit[head], unit[word]] = True
                 self._count += 1, abs(place[word] - place[head]) == 1
         device = batch.word.device
