@@ -6,7 +6,7 @@ one_input.py      one input: its classification, its dependencies
 local.py          many pairs through a model: a stream of pairs to batches, and a scan that can stop and go on
 ray.py            the same by the workers of a Ray cluster
 trees.py          sentences with trees: checked, and summed batch by batch
-state.py          what a scan has seen and summed, of a run or a shard; signatures
+state.py          what a scan has seen and summed, of a run or a shard
 stored.py         states in files
 per_pair.py       every pair's scores in Parquet, what such a file says of itself, and back to a ranking
 """
