@@ -17,6 +17,7 @@ from truth_of_labels import label_of
 from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
+AMONG_WORDS = [pattern for pattern in PATTERNS if pattern != "delimiter"]
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = SHUFFLES = 8
 
@@ -252,7 +253,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         head, pattern = head_of(row), row["pattern"]
         score, label = scores[head][pattern], called[head]
         tally.same(f"{head} label", row["label"], label)
-        nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
+        nearest = max(AMONG_WORDS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
         tally.same(f"{head} pattern", pattern, label if label in PATTERNS else nearest)
         expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
