@@ -359,7 +359,7 @@ def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
 def test_links_are_of_one_file_of_pairs_and_none_is_left_over(files: tuple[str, str], tmp_path: Path) -> None:
     """A second file has as many lines, which would be other pairs' links; a pair that is skipped may have a line."""
     (again := tmp_path / "again.tsv").write_text(Path(files[0]).read_text())
-    with pytest.raises(PairsError, match="24 lines, and .*pairs are in several files"):
+    with pytest.raises(PairsError, match=r"24 lines, and .*pairs are in several files"):
         attnscan.heads([files[0], str(again)], model=TRANSLATOR, attention="cross", alignments=files[1])
     again.write_text(f"source\ttarget\n{chr(9).join(TEXTS[0])}\n\t\n")
     options, skipped = {**_options("cross"), "alignments": [LINKS[0], ""]}, list[Any]()
