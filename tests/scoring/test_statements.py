@@ -80,6 +80,11 @@ def test_planted_heads_are_stated_and_no_others() -> None:
     assert labels.label.tolist() == expected.tolist() and not labels.unsure.any()
 
 
+def test_the_statement_that_tells_a_head_best_from_the_average_head_wins() -> None:
+    """Not the one by which the average head is told best from it: that would be `even`."""
+    assert _stated(_pairs({(0, 0): {"start": 0.55, "even": 0.95}}))[0][0, 0] == "start"
+
+
 def test_heads_that_are_all_alike_have_no_statement_however_far_from_even_attention() -> None:
     every_head = {head: {"next": 0.8} for head in np.ndindex(LAYERS, HEADS)}
     labels = _labels(_pairs(every_head))
