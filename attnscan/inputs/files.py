@@ -122,6 +122,8 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def _open(name: str, packing: str) -> Iterator[Any]:
     if name == STDIN:
+        if sys.stdin is None:  # the shell's `<&-`
+            raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
         yield sys.stdin.buffer
     elif not packing and not scheme_of(name):
         with Path(name).open("rb") as stream:

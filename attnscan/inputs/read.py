@@ -49,6 +49,7 @@ _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell 
 _SAMPLE = 10_000  # lines that show whether quotes are the writer's
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _NO_TEXT = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\3\4", b"PAR1")  # packed files and tables
+_LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
 _SENTENCE = re.compile(r"(\S+\s+){4}\S|[?!。？！]\W*$|\s\S+\.\W*$")  # five words, or a final stop
 csv.field_size_limit(16 << 20)  # an open quote must not take the whole file
 
@@ -219,7 +220,7 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
-    places = [place for place, name in enumerate(names) if _folded(name) == "label" and (place,) not in sentences]
+    places = [place for place, name in enumerate(names) if _folded(name) in _LABELS and (place,) not in sentences]
     return Columns(sentences, id_, (places[0],) if places and reading.labelled else None)
 
 
@@ -358,7 +359,11 @@ def _begin_table(name: str, cells: Sequence[str], reading: FileReading, note: On
             note(f"{name}: its first line looks like data, and is read as data (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in doubtful):
             note(f"{name}: its first line looks like names of columns, and is read as such (--no-header if it is data)")
-    return pick_columns(reading, cells if has_names else numbers), has_names
+    try:
+        return pick_columns(reading, cells if has_names else numbers), has_names
+    except PairsError as error:
+        hint = "; if its first line is data, pass --no-header" if has_names else ""
+        raise PairsError(error.what, f"{error.remedy}{hint}") from None
 
 
 def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> Cells:

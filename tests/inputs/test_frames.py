@@ -167,7 +167,13 @@ class TestColumns:
         assert "row 1: sentence A is missing" in refused(rows, "translation.fr")
 
     def test_ids_and_labels_come_along(self) -> None:
-        for pairs in (FRAME, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
+        for pairs in (
+            FRAME,
+            FRAME.rename(columns={"label": "gold_label"}),
+            ROWS,
+            iter(ROWS),
+            pa.Table.from_pandas(FRAME),
+        ):
             read = records(pairs, id="idx", labelled=True)
             told = [(record.place.row, record.place.id, record.label) for record in read]
             assert told == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]

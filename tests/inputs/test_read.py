@@ -316,6 +316,14 @@ class TestStdin:
         monkeypatch.setattr(sys, "stdin", Stdin(content))
         assert why in refusal("-").what
 
+    def test_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        assert "standard input is closed; pipe pairs into it" in str(refusal("-"))
+
+    def test_columns_that_are_data_are_told_how_to_be_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", Stdin(b"a,b,c\nd,e,f\n"))
+        assert refusal("-").remedy.endswith("; if its first line is data, pass --no-header")
+
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_read_like_it(self, tmp_path: Path) -> None:
         """What a shell's <(zcat pairs.tsv.gz) is: a pipe whose name has no suffix."""

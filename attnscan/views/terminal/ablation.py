@@ -37,7 +37,9 @@ def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int)
     intact, n = number(effects[0].intact, 3), effects[0].n
     yield Text.assemble((quantity.name, "bold"), f"  {quantity.unit}  intact {intact or '–'}", (f"  n {n:,}", "dim"))
     if not n:
-        yield Text("nothing to measure it by", style="dim")
+        unlabelled = quantity.name == "classifier-accuracy"
+        missing = ": no pair has a class in a column 'label' or 'gold_label'" if unlabelled else ""
+        yield Text(f"nothing to measure it by{missing}", style="dim")
         return
     most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
     bars = [abs(effect.loss) / most if effect.leads and most else 0.0 for effect in effects]

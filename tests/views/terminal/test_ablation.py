@@ -8,7 +8,7 @@ import pytest
 from ablated import effect_of
 from small_results import SIGNATURE
 
-from attnscan.results.ablation import Ablation, Effect, HeadSet
+from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.grid import Grid
 from attnscan.views.terminal.ablation import ablation_view
 from attnscan.views.terminal.parts import render
@@ -45,6 +45,12 @@ def test_what_has_no_head_or_no_controls_says_so() -> None:
     rows = [" ".join(line.split()) for line in text.splitlines()]
     assert "I identical 0 no head" in rows and "D delimiter 1 2.000 no others" in rows
     assert any(row.startswith("N next-word 1 2.000 1.000 +1.000 0.125 1/2 0.500") for row in rows)  # without a spread
+
+
+def test_accuracy_without_classes_says_which_column_is_missing() -> None:
+    accuracy = Quantity("classifier-accuracy", "accuracy", larger_is_better=True)
+    text = text_of(replace(effect_of(2.0, MANY, quantity=accuracy), n=0))
+    assert "no pair has a class in a column 'label' or 'gold_label'" in text.replace("\n", " ")
 
 
 def test_who_may_be_a_control_and_by_which_pairs() -> None:
