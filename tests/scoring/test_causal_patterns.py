@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from tokenizers_of_kinds import whole_words, without_delimiters
-from toy_decoder import save_induction_gpt2
+from toy_decoder import save_induction_gpt2, tokenizer_of
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import attnscan
@@ -119,6 +119,31 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
             assert row["n"] == n > 0
             assert row["score"] == pytest.approx(total / n, abs=1e-6)
             assert row["chance"] == pytest.approx(chance / n, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["induction", "duplicate-token", "previous-word"])
+def test_transformer_lens_means_the_same(name: str) -> None:
+    """Its `detect_head` gives the share of all tokens' attention that lies on a matrix of zeros and ones.
+
+    That is our score times eligible queries over tokens, where no token occurs more than twice: for induction it counts
+    all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
+    """
+    tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, initializer_range=1.0)
+    model, text = GPT2LMHeadModel(config).eval(), "the cat sat on a mat the cat sat on a mat"
+    ids, _, weights = eager(model, tokenizer, text)
+    matrix = np.zeros((len(ids), len(ids)))
+    for i, j in zip(*np.tril_indices(len(ids), -1), strict=True):
+        if name == "previous-word":
+            matrix[i, j] = j == i - 1
+        elif ids[i] == ids[j]:
+            matrix[i, j + (name == "induction")] = 1
+    expected = (weights * matrix).sum((-1, -2)) / weights.sum((-1, -2))
+    frame = attnscan.heads([text], model=model, tokenizer=tokenizer, pattern=name, special="in").to_frame([name])
+    ours = (frame["score"] * frame["n"] / len(ids)).to_numpy()
+    order = frame["layer"] * 3 + frame["head"]
+    np.testing.assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
 
 
 def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> None:

@@ -1,4 +1,4 @@
-"""Sums over trees by plain loops: of random weights, of sentences of many shapes, of twelve of a real treebank."""
+"""Sums over trees by plain loops: of random weights, of sentences of many shapes."""
 
 from __future__ import annotations
 
