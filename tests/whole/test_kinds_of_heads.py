@@ -253,7 +253,7 @@ class TestExplain:
             assert not np.isnan(result[head]["positions_shuffled"]) and np.isnan(result[head]["segments_zeroed"])
         told = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
         assert told.not_available["positions_shuffled"] == "the model takes no position ids"
-        assert "d1-0" in repr(told) and told.to_frame()["kind"].tolist() == ["decoder"]
+        assert told.to_frame()["kind"].tolist() == ["decoder"]
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
