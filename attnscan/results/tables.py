@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
 DECIMALS = 6
+_LONGEST_TEXT = 32_767  # characters of a workbook's cell
 MOST_ROWS = 1_048_576  # of a sheet, the names of columns included
 _LIBRARIES = {
     "parquet": ("pyarrow", "writing Parquet needs pyarrow", "parquet"),
@@ -142,6 +143,8 @@ def _workbook(frame: pd.DataFrame) -> bytes:
     if len(frame) + 1 > MOST_ROWS:
         what = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
         raise OutputError(what, "write .csv or .parquet, or take fewer heads")
+    if any(len(str(cell)) > _LONGEST_TEXT for cell in frame.select_dtypes(exclude="number").to_numpy().flat):
+        raise OutputError(f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most", "write .csv or .parquet")
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
         about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]

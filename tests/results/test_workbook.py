@@ -82,3 +82,9 @@ def test_more_rows_than_a_sheet_has_are_an_error_at_once() -> None:
     frame = pd.DataFrame({"head": np.zeros(MOST_ROWS, np.int8)})
     with pytest.raises(OutputError, match=r"1,048,576 rows are more than .* 1,048,575; write \.csv or \.parquet"):
         render(frame, "xlsx")
+
+
+def test_a_text_that_a_cell_would_cut_is_an_error() -> None:
+    render(pd.DataFrame({"text": ["x" * 32_767]}), "xlsx")
+    with pytest.raises(OutputError, match=r"a cell .* 32,767 characters at most; write \.csv or \.parquet"):
+        render(pd.DataFrame({"text": ["x" * 32_768], "head": [1]}), "xlsx")
