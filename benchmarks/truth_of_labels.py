@@ -85,8 +85,13 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 def label_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, str]:
     """Every head's label over some pairs, by the reading that attnscan uses unasked."""
+    return {head: does.label for head, does in does_of(checkpoint, pairs).items()}
+
+
+def does_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, Does]:
+    """What every head does over some pairs, by the same reading."""
     told = _told(_of_pairs(checkpoint, pairs, "weight", "out"), "out", of_pairs=True)
-    return {divmod(number, 12): does.label for number, does in enumerate(told)}
+    return {divmod(number, 12): does for number, does in enumerate(told)}
 
 
 def _of_pairs(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], by: str, special: str) -> list[Unit]:

@@ -6,6 +6,7 @@ import itertools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import by_loops as loops
@@ -13,11 +14,10 @@ import numpy as np
 import torch
 from by_loops import PATTERNS, Checkpoint, Head, Input
 from scipy.stats import t as student
-from truth_of_labels import label_of
+from truth_of_labels import does_of, label_of
 from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
-AMONG_WORDS = [pattern for pattern in PATTERNS if pattern != "delimiter"]
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = SHUFFLES = 8
 
@@ -245,16 +245,16 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     scores = scores_over(
         [loops.every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)]
     )
-    called = label_of(checkpoint, pairs)
+    called = does_of(checkpoint, pairs)
     again = {name: _changed(checkpoint, inputs, target, change) for name, change in CHANGES.items()}
     seen = [_queries_and_keys(checkpoint, one) for one in inputs]
     tally.same("heads", [head_of(row) for row in rows], sorted(scores))
     for row in rows:
         head, pattern = head_of(row), row["pattern"]
-        score, label = scores[head][pattern], called[head]
-        tally.same(f"{head} label", row["label"], label)
-        nearest = max(AMONG_WORDS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
-        tally.same(f"{head} pattern", pattern, label if label in PATTERNS else nearest)
+        score, among = scores[head][pattern], called[head].among_words
+        tally.same(f"{head} label", row["label"], called[head].label)
+        nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
+        tally.same(f"{head} pattern", pattern, among if among in PATTERNS else nearest)
         expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
         for name in CHANGES:
@@ -269,14 +269,15 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
 def _changed(
     checkpoint: Checkpoint, inputs: Sequence[Input], target: Sequence[loops.Rows], change: Change
 ) -> dict[Head, dict[str, loops.Score]]:
-    """The scores again; of a change that is drawn, a pair counts once, by its mean over the draws."""
+    """The weights again, by the queries that count unchanged; of a change that is drawn, by their mean over draws."""
     kept = []
     for one, own in zip(inputs, target, strict=True):
+        plain = loops.every_head(one, checkpoint.weights(one), own)
+        # Where a query has nothing left for words, its score is 0
         drawn = [loops.every_head(one, checkpoint.weights(one, **changed), own) for changed in change(one)]
         times = [1 / len(drawn)] * len(drawn)
-        kept.append(
-            {head: {p: loops.added([each[head][p] for each in drawn], times) for p in PATTERNS} for head in drawn[0]}
-        )
+        means = {h: {p: loops.added([each[h][p] for each in drawn], times) for p in PATTERNS} for h in plain}
+        kept.append({h: {p: replace(means[h][p], n=plain[h][p].n) for p in PATTERNS} for h in plain})
     return scores_over(kept)
 
 

@@ -17,18 +17,17 @@ FRAME = pd.read_csv(Path(__file__).parent / "pairs.csv").head(12)
 FRAME["key"] = [f"pair-{number}" for number in range(len(FRAME))]
 FRAME.loc[3, "sentence_b"] = None  # as data sets have it
 
-scores: list[pd.DataFrame] = []
 ranking = attnscan.heads(
     FRAME,
     id="key",
     on_bad=lambda error: print(f"left out: {error.what}"),
     progress=lambda doing, done, total: print(f"{doing}: {done} of {total}"),
-    on_pairs=scores.append,
+    per_pair="per-pair.parquet",
     model=MODEL,
     predictive="off",
 )
 best = ranking.to_frame(["next-word"], top=1).iloc[0]
-per_pair = pd.concat(scores).set_index(["layer", "head", "pattern"]).sort_index()
+per_pair = pd.read_parquet("per-pair.parquet").set_index(["layer", "head", "pattern"]).sort_index()
 of_best = per_pair.loc[(best.layer, best["head"], "next-word")]
 lowest = of_best.loc[of_best["score"] == of_best["score"].min()].iloc[0]
 print(f"head {best.layer}-{best['head']} looks at the next word least in {lowest['id']}")
