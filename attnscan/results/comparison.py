@@ -113,11 +113,11 @@ class Comparison:
     of_models: tuple[Labels, Labels]  # what the heads of each model do, with their scores, each in its own places
     se: FloatArray  # of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]
     matched: IntArray  # which head of b is held against each of a. Shape: [layer, head, 2], its layer and head
-    divergence: FloatArray  # from that one, where heads are matched by it, in nats; else NaN. Shape: [layer, head]
+    divergence: FloatArray  # from the matched head, in nats; NaN with `match` "place". Shape: [layer, head]
     match: Match  # which heads belong together: those of one `place`, or the `nearest`
     signatures: tuple[Signature, Signature]  # where the two models' results come from
     least: float = LEAST  # the least difference of scores that survives: one may be beyond chance and next to nothing
-    alike: str = ""  # a sentence: which words count as the same one in both models
+    alike: str = ""  # which words are targets of `identical` in both models, as a sentence of the screen
 
     def __repr__(self) -> str:
         return plain(f"Comparison of {' and '.join(signature.model for signature in self.signatures)}")

@@ -8,5 +8,5 @@ ray.py            the same by the workers of a Ray cluster
 trees.py          sentences with trees: checked, and summed batch by batch
 state.py          what a scan has seen and summed, of a run or a shard
 stored.py         states in files
-per_pair.py       every pair's scores in Parquet, what such a file says of itself, and back to a ranking
+per_pair.py       every pair's scores in a Parquet file, and what that says of itself
 """

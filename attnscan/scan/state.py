@@ -112,7 +112,7 @@ def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> La
 class ScanState:
     """What a scan has summed, and which pairs it has seen; one of no pairs adds nothing."""
 
-    options: ScanOptions  # what was computed, and the model as every machine finds it; None for one in memory
+    options: ScanOptions  # what is computed; their `model` is a name that every machine finds, None of one in memory
     seen: Seen = field(default_factory=Seen)
     sums: Sums = field(default_factory=dict)
     signature: Signature | None = None  # of the model as it ran; None until that is asked for, or without a pair

@@ -44,7 +44,8 @@ const allowed = {
 };
 
 let state = {};
-let pointed = null; // what the pointer is at: { side, index } a token, { query, key, head } a cell or line
+/** What the pointer is at: { side, index } a token, { query, key, head } a cell or line; of neurons { key, neuron }. */
+let pointed = null; // or { peek }, a token that asks while the pointer is there
 
 /** The state with what makes no sense for this input as it usually is. */
 function sensible(wanted) {
