@@ -80,9 +80,9 @@ class Scores:
         hint = nearest(pattern, self.patterns, f"there are {', '.join(self.patterns)}")
         raise OptionError(f"heads were not scored for a pattern {pattern!r}", hint)
 
-    def table(self, without_delimiters: bool) -> ScoreTable:
+    def table(self, among_words: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""
-        return self.words_only if without_delimiters else self.every_key
+        return self.words_only if among_words else self.every_key
 
 
 def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool) -> IntArray:
