@@ -24,8 +24,8 @@ _MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some thre
 Item = TypeVar("Item")
 R = TypeVar("R")
 
-
-_loudness, _loudness_lock = list[tuple[int, bool]](), threading.RLock()  # as each run found it, the first one first
+_loudness_lock = threading.RLock()
+_loudness = list[tuple[int, bool]]()  # verbosity, and whether bars are shown, as each run found them, the first first
 
 
 @contextmanager

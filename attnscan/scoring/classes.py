@@ -124,20 +124,17 @@ class ClassScorer:
         most, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block, block.even))
         if (even := block.even_carried) is not None:
             _, on_even, even_special = self._on_even(block, even)
-        (by_key, on), takes, eligible = (
-            self._on_columns(block, block.weights, rows),
-            block.takes[..., None],
-            rows.eligible,
-        )
+        by_key, on = self._on_columns(block, block.weights, rows)
+        takes = block.takes[..., None]
         # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is (n min(a, m) - a) / (n - 1)
         common = torch.minimum(by_key, mean)
         like_others = (common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total) / (count - 1).clip(1)
         like_even = torch.minimum(by_key, most, out=common).sum(-1, keepdim=True)
-        alike = torch.cat([like_even, like_others * eligible], -1)
+        alike = torch.cat([like_even, like_others * rows.eligible], -1)
         return {
             "on": torch.cat([on, alike], -1),
-            "even": torch.cat([on_even * eligible, torch.zeros_like(alike)], -1),
-            "n": eligible,
+            "even": torch.cat([on_even * rows.eligible, torch.zeros_like(alike)], -1),
+            "n": rows.eligible,
             "special": rows.special * takes,
             "even_special": even_special * takes,
             "all_words": takes,

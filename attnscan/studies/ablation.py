@@ -164,10 +164,8 @@ def _lost(
     loaded, asked, tap = scanner.loaded, loss.questions(inputs), Tap(loss.encoder, kind=scanner.options.kind)
     room, off, pieces = loaded.room(scanner.options.batch_tokens), off.to(loaded.device), list[Piece]()
     for batch in batches([replace(question.input, number=at) for at, question in enumerate(asked)], room):
-        of_batch, at_once = (
-            collate(batch, loaded.pad_id).to(loaded.device),
-            max(1, room // (len(batch) * len(batch[0].tokens))),
-        )
+        of_batch = collate(batch, loaded.pad_id).to(loaded.device)
+        at_once = max(1, room // (len(batch) * len(batch[0].tokens)))
         pieces += [(batch, of_batch, range(len(off))[at : at + at_once]) for at in range(0, len(off), at_once)]
 
     def answer(piece: Piece) -> Tensor:
