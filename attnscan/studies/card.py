@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -18,9 +17,8 @@ from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.scan.local import OnBad, batches_of
-from attnscan.scan.scanner import Scanner, pair_sums
+from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
-from attnscan.scoring.targets import Targets
 from attnscan.studies.comparison import similar
 from attnscan.studies.explanation import columns_of, explain
 
@@ -35,7 +33,7 @@ def cards(
     scanner: Scanner, records: Iterable[Record], ranking: HeadScores, heads: Sequence[Head], on_bad: OnBad | None = None
 ) -> tuple[Card, ...]:
     """Make the cards of some heads of a ranking. Raises: InputError if there is no pair that can be read."""
-    scanner, names = scanner.exact(), [told_by(ranking, head) for head in heads]
+    scanner, names = scanner.exact().with_options(labelled=True), [told_by(ranking, head) for head in heads]
     if "predictive" not in names:
         scanner.measure = None
     batches = batches_of(scanner, islice(records, LOOKED_AT), on_bad)
@@ -44,7 +42,7 @@ def cards(
         raise no_pair("to look at")
     readable = [Record(encoded.known_pair, "a pair") for encoded in inputs]
     explained = explain(scanner, readable[:EXPLAINED_BY], heads, labels=ranking.labels, neurons=False)
-    apart, columns = similar(scanner, readable).divergence, [explained.names.index(name) for name in names]
+    similarity, columns = similar(scanner, readable), [explained.names.index(name) for name in names]
     cells, room, examples = list[pd.DataFrame](), _LINKED, [list[Example]() for _ in heads]
     for done, encoded in enumerate(inputs, 1):
         attention, sums = _look(scanner, encoded)
@@ -61,11 +59,12 @@ def cards(
         scanner.tell("looking at heads, by pairs", done, len(inputs))
     links, made = _links(cells, len(heads)), []
     for number, head in enumerate(heads):
-        near = zip(ranking.grid, apart[ranking.grid.index(head)].tolist(), strict=True)
-        alike = sorted((entry for entry in near if entry[0] != head), key=lambda entry: entry[1])[:_ALIKE]
+        place = ranking.grid.index(head)
+        nearest = similarity.nearest(place, _ALIKE)
+        alike = tuple((ranking.grid[other], float(similarity.divergence[place, other])) for other in nearest)
         best = sorted(examples[number], key=lambda example: -example.share)[:_EXAMPLES]
         why = explained.row(head, names[number])
-        made.append(Card(head, ranking, names[number], links[number], tuple(best), tuple(alike), why, len(inputs)))
+        made.append(Card(head, ranking, names[number], links[number], tuple(best), alike, why, len(inputs)))
     return tuple(made)
 
 
@@ -75,9 +74,8 @@ def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str,
     words = np.flatnonzero((sentence >= 0) & (np.arange(len(sentence)) >= unit[encoded.source]))
     words = words[:: -(-len(words) * len(scanner.grid()) * len(unit) // _WEIGHTS)]
     chosen = Chosen(scanner.grid(), tuple(np.flatnonzero(np.isin(unit, words)).tolist()))
-    keeper, batch = AttentionKeeper(chosen=chosen), scanner.collate([encoded])
-    targets = Targets(batch, scanner.options.patterns, scanner.helps([encoded]))
-    sums = pair_sums(targets, reading, partial(scanner.run, batch.model_inputs), [keeper])
+    keeper = AttentionKeeper(chosen=chosen)
+    sums = scanner.score([encoded], scanner.helps([encoded]), [keeper])
     attention = keeper.attention(encoded).in_words(encoded.units)
     return attention.among_words if reading.among_words else attention, columns_of(sums, reading)
 
