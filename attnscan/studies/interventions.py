@@ -7,7 +7,6 @@ words see as well: there position ids are reordered, if that is seen to change a
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.running import named_arguments
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.grid import AttentionKind
 from attnscan.results.terms import SHUFFLES
@@ -91,8 +91,7 @@ def reads_by_words(scanner: Scanner) -> bool:
     by_words = kind is AttentionKind.CROSS
     by_words |= any(bool(block.visible[:1, :, :].triu(1).any()) for block in plain)
     if not by_words:
-        parameters = inspect.signature(scanner.loaded.model.forward).parameters
-        if kind is not AttentionKind.ONLY or "position_ids" not in parameters:
+        if kind is not AttentionKind.ONLY or "position_ids" not in named_arguments(scanner.loaded.model):
             raise ModelError("the model takes no position ids")
         if not same(in_order):
             raise ModelError("the model computes its own positions")
@@ -151,7 +150,7 @@ def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
 
 def why_no_segments(model: Any, inputs: ModelInputs) -> str:
     """Why segments cannot be changed; empty if they can."""
-    if "token_type_ids" not in inputs or "token_type_ids" not in inspect.signature(model.forward).parameters:
+    if "token_type_ids" not in inputs or "token_type_ids" not in named_arguments(model):
         return "the model reads no segment ids"
     kinds = getattr(model.config, "type_vocab_size", 2)
     return "" if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
