@@ -4,24 +4,18 @@ const untouched = { hidden: "", positions: "kept", segments: "kept", without: ""
 
 /** What is asked first: hidden holds places of tokens behind the mask, without the heads that are switched off. */
 function usualQuestion() {
-  return {
-  a: live.question.a,
-  b: live.question.b ?? "",
-  hidden: live.question.hidden.join(","),
-  positions: live.question.positions,
-  segments: live.question.segments,
-  without: live.question.off.join(","),
-  };
+  const { a, b, hidden, positions, segments, off } = live.question;
+  return { a, b: b ?? "", hidden: hidden.join(","), positions, segments, without: off.join(",") };
 }
 
 function allowedInQuestions() {
   return {
-  a: (text) => text.trim() !== "",
-  b: () => true,
-  hidden: (text) => /^(\d+(,\d+)*)?$/.test(text),
-  positions: (text) => Object.hasOwn(POSITIONS, text),
-  segments: (text) => Object.hasOwn(SEGMENTS, text),
-  without: (text) => text === "" || text.split(",").every((name) => Object.hasOwn(headNamed, name)),
+    a: (text) => text.trim() !== "",
+    b: () => true,
+    hidden: (text) => /^(\d+(,\d+)*)?$/.test(text),
+    positions: (text) => Object.hasOwn(POSITIONS, text),
+    segments: (text) => Object.hasOwn(SEGMENTS, text),
+    without: (text) => text === "" || text.split(",").every((name) => Object.hasOwn(headNamed, name)),
   };
 }
 
