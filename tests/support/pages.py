@@ -65,11 +65,10 @@ def made_up(
     return replace(result, attention=attention), attention
 
 
-def carrying(result: HeadScores, norms: NDArray[np.floating] | None = None) -> tuple[HeadScores, Attention]:
-    """The same result with what its heads carry, by norms [layer, head, key] of which a few are small unless given."""
+def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
+    """The same result with what its heads carry, by norms [layer, head, key] of which a few are small."""
     attention = result.kept_attention()
-    if norms is None:
-        norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid.shape, len(attention.tokens)))
+    norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid.shape, len(attention.tokens)))
     attention = replace(attention, norms=norms.astype(np.float32))
     shares = attention.carried.weights
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row

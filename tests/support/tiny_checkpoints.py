@@ -69,9 +69,9 @@ def configured(directory: Path, **settings: Any) -> Path:
     return directory
 
 
-def with_weights(directory: Path, *names: str, values: torch.Tensor | None = None) -> Path:
+def with_weights(directory: Path, *names: str) -> Path:
     """The checkpoint with more weights."""
     path = directory / "model.safetensors"
-    more = {name: torch.zeros(3) if values is None else values.clone() for name in names}
+    more = {name: torch.zeros(3) for name in names}
     save_file({**load_file(path), **more}, path, {"format": "pt"})
     return directory

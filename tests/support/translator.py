@@ -60,17 +60,17 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=words, model_input_names=inputs, **names)
 
 
-def sentences(count: int, seed: int, least: int = 3, most: int = 8) -> list[list[int]]:
-    """Words of the source by their numbers, none twice in a sentence."""
+def sentences(count: int, seed: int) -> list[list[int]]:
+    """Three to eight words of the source by their numbers, none twice in a sentence."""
     rng = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(least, most + 1, (count,), generator=rng).tolist()
+    lengths = torch.randint(3, 9, (count,), generator=rng).tolist()
     return [torch.randperm(len(SOURCE), generator=rng)[:length].tolist() for length in lengths]
 
 
-def pairs(count: int, seed: int = 1) -> list[tuple[str, str, str]]:
+def pairs(count: int) -> list[tuple[str, str, str]]:
     """Sources, targets and the links of their words, as Pharaoh writes them."""
     made = []
-    for words in sentences(count, seed):
+    for words in sentences(count, seed=1):
         links = " ".join(f"{len(words) - 1 - place}-{place}" for place in range(len(words)))
         target = " ".join(TARGET[word] for word in reversed(words))
         made.append((" ".join(SOURCE[word] for word in words), target, links))
@@ -125,8 +125,9 @@ def eager(checkpoint: Path, source: str, target: str) -> Any:
         return model(**tokens(source, return_tensors="pt"), labels=labels, output_attentions=True)
 
 
-def trained(steps: int = 1500, size: int = 64) -> T5ForConditionalGeneration:
+def trained() -> T5ForConditionalGeneration:
     """Train a model."""
+    steps, size = 1500, 64
     model = untrained().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps)
