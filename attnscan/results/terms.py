@@ -27,6 +27,7 @@ MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")  # ways to see wh
 OF_TARGETS = "target"  # the way to see what a model loses that writes a target
 QUERIES = 16  # words of an input whose attention is compared between heads
 WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than this
+LEAST_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
 LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 

@@ -18,9 +18,9 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, FARTHEST, HEAD, NOT_ALL, PARTS_OF_SPEECH, RULES, Row
+from attnscan.results.terms import LEAST_ON_WORDS
 from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.relation_sums import RelationSums, by_row, ordered
-from attnscan.scoring.scorer import LEAST_SHARE
 from attnscan.scoring.units import UnitBlock, Units, exact
 
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
@@ -117,8 +117,8 @@ class RelationScorer:
         def on_targets(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             """Weight on each target by the reading and among words; which items have weight on words."""
             left = (own * word[:, None, None, :units]).sum(-1)
-            counts, on_target = left >= LEAST_SHARE, own[s - start, :, q, k]
-            on_words = on_target * (counts / left.clip(LEAST_SHARE))[s - start, :, q]
+            counts, on_target = left >= LEAST_ON_WORDS, own[s - start, :, q, k]
+            on_words = on_target * (counts / left.clip(LEAST_ON_WORDS))[s - start, :, q]
             return on_words if self._among else on_target, on_words, counts[of_item - start, :, asking]
 
         weight, on_words, eligible = on_targets(weights)

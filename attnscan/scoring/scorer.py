@@ -17,13 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import RESTING
+from attnscan.results.terms import LEAST_ON_WORDS, RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.targets import Targets
 from attnscan.scoring.units import SumsOfBatch, UnitBlock, exact
-
-LEAST_SHARE = 1e-6  # A query with less weight than this on words has no row among words
 
 
 class _Layout(NamedTuple):
@@ -67,7 +65,7 @@ class Scorer:
         batch, even = block.batch, block.even[:, 0]
         words, targets = batch.key_word[:, None, batch.keys], self._targets.of(batch)
         among_words = even * words
-        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_SHARE)
+        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_ON_WORDS)
         eligible, chance = [], []
         for p, matrix in enumerate(targets):
             for rows, own in ((even, matrix), (among_words, matrix * words)):
@@ -93,7 +91,7 @@ class Scorer:
         query, there is one for all.
         """
         left = (weights @ layout.words)[..., 0]
-        share = (left >= LEAST_SHARE) / left.clip(LEAST_SHARE)
+        share = (left >= LEAST_ON_WORDS) / left.clip(LEAST_ON_WORDS)
         cells, queries = (places.expand(-1, weights.shape[1], -1) for places in (layout.cells, layout.queries))
         picked = weights.flatten(2).gather(2, cells).to(layout.values)
         both = torch.stack([picked, picked * share.gather(2, queries) * layout.on_words], 1)

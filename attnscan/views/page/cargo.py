@@ -25,6 +25,7 @@ from attnscan.results.attention import Attention, carried_shares
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import ScoreTable, best_first
 from attnscan.results.signature import Reading
+from attnscan.results.terms import LEAST_ON_WORDS
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""
@@ -33,7 +34,6 @@ NEURON_STEPS = (4095, 127)
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 _BESIDE = 160  # characters of a page around each packed text
 _FULL = 65535  # steps of a row's sum over words, and of a head's largest norm: products stay far below 2^53
-_LEAST_LEFT = 1e-6  # a row with less than this on words has no shares among them, as in scores
 _SIDE, _THUMBNAIL_BYTES = 32, 500_000  # cells of a thumbnail; bytes of all of them, before compression
 
 
@@ -161,7 +161,7 @@ def _among_words(weights: NDArray[np.float32], words: NDArray[np.bool_]) -> NDAr
     """Each row's weights on words as shares of their sum, and nothing elsewhere."""
     on_words = np.where(words, weights, 0)
     sums = on_words.sum(-1, keepdims=True)
-    shares: NDArray[np.float32] = np.where(sums < _LEAST_LEFT, 0, on_words / np.maximum(sums, _LEAST_LEFT))
+    shares: NDArray[np.float32] = np.where(sums < LEAST_ON_WORDS, 0, on_words / np.maximum(sums, LEAST_ON_WORDS))
     return shares
 
 
