@@ -20,7 +20,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.terms import AttentionName
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
-from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, Pattern, PatternLike, with_own
+from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
@@ -112,8 +112,7 @@ class Call:
             raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
         if asked.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
             raise OptionError("--on-long skip is for many pairs", "give truncate or error")
-        is_alone = isinstance(pattern, str | Pattern) or not isinstance(pattern, Iterable)
-        wanted: list[Any] = [pattern] if is_alone else list(pattern)  # type: ignore[arg-type]
+        wanted = pattern_list(pattern)
         ours = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
         self.names, patterns = with_own(wanted, ours, () if read == "cross" else CAUSAL_PATTERNS)
         name = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else None

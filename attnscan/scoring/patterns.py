@@ -321,14 +321,18 @@ PatternLike = Pattern | TargetFunction | str
 """A pattern, a function of one's own that gives its target, or the name or letter of one of ours."""
 
 
+def pattern_list(patterns: Iterable[PatternLike] | PatternLike) -> list[PatternLike]:
+    """Some patterns as a list; one may stand alone."""
+    return [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else list(patterns)
+
+
 def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS) -> tuple[Pattern, ...]:
     """The patterns that are meant; one may stand alone. Names are those of `ours`.
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
-    several = [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else patterns
     result = list[Pattern]()
-    for wanted in several:
+    for wanted in pattern_list(patterns):
         pattern = called(wanted, ours) if isinstance(wanted, str) else wanted
         if pattern is None:
             known = [pattern.id for pattern in ours]
