@@ -136,11 +136,12 @@ def scanned(
     from attnscan.scan.state import ScanState
     from attnscan.scan.stored import load_state, save_state
 
-    scanner.tell(doing)
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
     reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
-    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or pairs.how_many() or 0))
+    total = total or pairs.how_many()
+    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or 0))
+    scanner.tell(doing, reached.seen.read, total)
     when = time.monotonic()
 
     def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:

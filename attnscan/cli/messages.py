@@ -25,9 +25,9 @@ _UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Ty
 
 def say(line: str) -> None:
     """Write a line to standard error; nothing if it is empty, or standard error takes no more."""
-    if line:
+    if line and sys.stderr is not None:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
-            typer.echo(f"attnscan: {plain(line)}", err=True)
+            print(f"attnscan: {plain(line)}", file=sys.stderr, flush=True)  # not by Typer, which writes into the bar
 
 
 @contextmanager

@@ -54,3 +54,10 @@ def test_notes_and_warnings_are_said(capsys: pytest.CaptureFixture[str]) -> None
         note("a note")
         warn("how a file is read")
     assert capsys.readouterr().err == "attnscan: a note\nattnscan: how a file is read\n"
+
+
+def test_a_note_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal(monkeypatch)
+    with running("scoring pairs"):
+        note("a note")
+    assert re.search(r"\r\x1b\[2Kattnscan: a note *\r?\n", shown.getvalue())
