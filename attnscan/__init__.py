@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from attnscan.inputs.sentence import Sentence
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.attention import Attention
-    from attnscan.results.grid import Head
     from attnscan.results.heads import HeadScores
+    from attnscan.results.terms import Head
     from attnscan.scoring.patterns import PATTERNS, Pattern
     from attnscan.server.serving import serve
 
@@ -71,7 +71,7 @@ _HOMES = {
     "inputs.sentence": ("Sentence",),
     "model.loaded": ("LoadedModel",),
     "results.attention": ("Attention",),
-    "results.grid": ("Head",),
+    "results.terms": ("Head",),
     "results.heads": ("HeadScores",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
     "server.serving": ("serve",),

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from attnscan.safe_text import plain
+from attnscan.text import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ from attnscan.model.tap import Tap
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import Targets
 
 SHAPES = {"base": (12, 12), "large": (24, 16)}
 BOUND = 1.2

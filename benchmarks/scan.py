@@ -28,7 +28,7 @@ from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import Targets
 
 TOKENS = 8192
 BOUNDS = {32: (0.95, 0.55), 128: (0.95, 0.55), 512: (1.05, 0.62)}

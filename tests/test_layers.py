@@ -20,7 +20,7 @@ SOURCES = {
     for path in ROOT.rglob("*.py")
 }
 LAYERS = (
-    ("__version__", "hashing", "safe_text"),
+    ("__version__", "text"),
     "errors",
     "inputs",
     "results",
@@ -39,9 +39,9 @@ PUBLIC = {"attnscan", "attnscan.__main__"}
 NO_TORCH = {
     f"attnscan.{name}"
     for name in (
-        *("__version__", "cli", "errors", "hashing", "results", "safe_text", "views", "model.sources", "scan.options"),
+        *("__version__", "cli", "errors", "results", "text", "views", "model.sources", "scan.options"),
         *("inputs.conllu", "inputs.files", "inputs.frames", "inputs.read", "inputs.sentence", "inputs.tokens"),
-        *("inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.statements"),
+        *("inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.labels"),
     )
 }
 """Packages and modules that work where there is neither torch nor transformers."""
@@ -98,8 +98,8 @@ def test_arrows_run_down() -> None:
 
 def test_arrows_that_do_not_are_found() -> None:
     """A control."""
-    wrong = {"attnscan.results.grid": {"attnscan.scan.local", "attnscan.results.files", "attnscan"}}
-    assert _breaches(wrong) == ["attnscan.results.grid -> attnscan", "attnscan.results.grid -> attnscan.scan.local"]
+    wrong = {"attnscan.results.terms": {"attnscan.scan.local", "attnscan.results.files", "attnscan"}}
+    assert _breaches(wrong) == ["attnscan.results.terms -> attnscan", "attnscan.results.terms -> attnscan.scan.local"]
 
 
 def test_views_look_at_results_alone() -> None:
@@ -107,7 +107,7 @@ def test_views_look_at_results_alone() -> None:
     below = patterns | {"attnscan.model.sources"}  # the last for typing
     for name in (name for name in SOURCES if _room(name) == "views"):
         for other in arrows()[name] - below:
-            assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
+            assert _room(other) in ("views", "results", "errors", "text"), f"{name} -> {other}"
 
 
 def test_the_library_alone_knows_the_server_by_a_name_that_is_looked_up() -> None:
@@ -146,7 +146,7 @@ def test_every_group_of_commands_is_a_module_of_its_name() -> None:
     commands = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
     assert {f"attnscan.cli.commands.{name.lower().replace(' ', '_')}" for name in app.LISTED} == commands
     in_functions = {"attnscan.cli.options", "attnscan.cli.output"}  # those that read options and run a command
-    light = {f"attnscan.{name}" for name in ("errors", "cli.messages", "safe_text", "__version__")} | in_functions
+    light = {f"attnscan.{name}" for name in ("errors", "cli.messages", "text", "__version__")} | in_functions
     assert arrows()["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 
 

@@ -15,9 +15,7 @@ from attnscan.inputs.option import check_known
 from attnscan.inputs.read import FileReading
 from attnscan.inputs.sentence import Text
 from attnscan.results.files import check_writable, local_path
-from attnscan.results.grid import Heads, attention_named, heads_written, parse_heads
-from attnscan.results.signature import Signature
-from attnscan.results.terms import AttentionName
+from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own

@@ -13,12 +13,11 @@ from attnscan.api.pairs import Pairs, check_no_reading
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
-from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import check_suffix, write_file
-from attnscan.results.grid import Heads
 from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.heads import HeadScores, OfKinds
-from attnscan.results.terms import Side
+from attnscan.results.predictions import Dependencies
+from attnscan.results.terms import Heads, Side
 from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 

@@ -23,14 +23,14 @@ from attnscan.results.card import Cards
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
-from attnscan.results.grid import Heads
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, Syntax, check_relation
-from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Match, Replacement, counted
+from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement
 from attnscan.results.trees import USUAL, ReadTree, TreesRead, sentence_numbers
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
+from attnscan.text import counted
 from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:

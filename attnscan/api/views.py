@@ -15,9 +15,9 @@ from attnscan.errors import OptionError, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
 from attnscan.results.files import write_file
-from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
+from attnscan.results.terms import Heads, attention_named, heads_written
 from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.pictures.look import COLUMN, Picture, check_file
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
-from attnscan.safe_text import plain
+from attnscan.text import plain
 
 if TYPE_CHECKING:
     from attnscan.scan.options import OnProgress

@@ -19,7 +19,7 @@ from attnscan.cli.messages import running
 from attnscan.cli.output import Output, output_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
-from attnscan.results.tables import Format
+from attnscan.results.files import Format
 from attnscan.scan.options import ScanOptions
 
 

@@ -20,10 +20,17 @@ import typer
 
 from attnscan.errors import AttnscanError, OutputError, needs
 from attnscan.inputs.files import local_files, shown
-from attnscan.results.files import check_suffix, check_writable, explained, write_file
-from attnscan.results.tables import Format, check_library, render, render_object
-from attnscan.results.terms import counted
-from attnscan.safe_text import plain
+from attnscan.results.files import (
+    Format,
+    check_library,
+    check_suffix,
+    check_writable,
+    explained,
+    render,
+    render_object,
+    write_file,
+)
+from attnscan.text import counted, plain
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 
 from attnscan.errors import InputError, PairsError
-from attnscan.hashing import hashed
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence, Span, Tag, bad_record
+from attnscan.text import hashed
 
 _COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)\b(?:\s+id)?(?:\s*=\s*(.*))?")
 _Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel deps misc")

@@ -12,7 +12,7 @@ from operator import index
 from typing import Any
 
 from attnscan.errors import InputError, PairsError
-from attnscan.hashing import hashed
+from attnscan.text import hashed
 
 Span = tuple[int, int]
 """Which characters of a text: the first, and the one behind the last."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.terms import AttentionKind, Grid
 
 OnOutput = Callable[[int, Tensor], None]
 """Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""

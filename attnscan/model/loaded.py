@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import DeviceError, InputError, ModelError
-from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit, WholeWords
 from attnscan.model.sources import Device, Source
+from attnscan.text import hashed
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}

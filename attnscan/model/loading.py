@@ -24,9 +24,8 @@ from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source
 from attnscan.model.writing import writes_text
-from attnscan.results.signature import IN_MEMORY
-from attnscan.results.terms import AttentionName, counted
-from attnscan.safe_text import plain
+from attnscan.results.terms import IN_MEMORY, AttentionName
+from attnscan.text import counted, plain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

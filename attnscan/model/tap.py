@@ -30,7 +30,7 @@ from attnscan.errors import CaptureError
 from attnscan.model import running
 from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts
 from attnscan.model.watch import Call, Watch
-from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.terms import AttentionKind, Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _ON_DEVICE = 1 << 28  # weights in one elsewhere: 1 GiB of float32

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
-from attnscan.results.signature import Signature, described
-from attnscan.results.terms import Replacement, counted
+from attnscan.results.terms import Grid, Head, Replacement, Signature, described
+from attnscan.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike
+from attnscan.results.terms import AttentionKind, Grid, Head, HeadLike
 
 PADDING = -2  # what stands for a sentence where a token only fills up
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
-from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import Syntax
+from attnscan.results.terms import Head, HeadLike
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnscan.results.behaviour import Labels
-from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
-from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.signature import Signature, described
-from attnscan.results.terms import LEAST, WITHIN, Match
-from attnscan.safe_text import plain
+from attnscan.results.scores import FloatArray, IntArray, Labels
+from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described
+from attnscan.text import plain
 
 if TYPE_CHECKING:
     import pandas as pd

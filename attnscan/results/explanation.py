@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.attention import Attention
-from attnscan.results.behaviour import Labels
-from attnscan.results.grid import Head, HeadLike
 from attnscan.results.intervals import half_width
-from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.signature import Signature, described
-from attnscan.results.terms import SHUFFLES, THRESHOLD
+from attnscan.results.scores import FloatArray, IntArray, Labels
+from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,16 +1,172 @@
-"""Files written whole or not at all; a pipe, a device or `/dev/stdout` is written to as it stands."""
+"""Results to files: tables as CSV, TSV, JSON, JSON lines, Markdown, Parquet, Excel; each written whole or not at all.
+
+The one place where numbers are rounded. A pipe, a device or `/dev/stdout` is written to as it stands.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import math
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from attnscan.errors import OutputError
+from attnscan.errors import OutputError, needs
 from attnscan.inputs.files import path_of, scheme_of, shown
+from attnscan.text import json_plain, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
+DECIMALS = 6
+_LONGEST_TEXT = 32_767  # characters of a workbook's cell
+MOST_ROWS = 1_048_576  # of a sheet, the names of columns included
+_LIBRARIES = {
+    "parquet": ("pyarrow", "writing Parquet needs pyarrow", "parquet"),
+    "xlsx": ("xlsxwriter", "writing an Excel workbook needs xlsxwriter", "excel"),
+}
+_FORMULA = re.compile(r"(?!-[0-9]+(\.[0-9]+)?$)(=.|[=+\-@＝＋－＠].*[^!#-/:-@\[\]^`{-~ ])")
+_LITERAL = 127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
+
+
+def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of an encoder-decoder's kinds of attention as one, told by the column `kind`; one alone as it is."""
+    if len(frames) == 1:
+        return frames[0]
+    import pandas as pd
+
+    named = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
+    together = pd.concat(named, ignore_index=True)
+    together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
+    together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in named}
+    return together
+
+
+def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:
+    """A table as the bytes of a file: six decimals, NaN an empty cell. Raises: OutputError if it cannot be."""
+    check_library(format)
+    match format:
+        case "parquet":
+            return bytes(frame.to_parquet(index=False))
+        case "xlsx":
+            return _workbook(frame)
+        case "csv" | "tsv":
+            separator = "\t" if format == "tsv" else ";" if decimal_comma else ","
+            how: dict[str, Any] = {"sep": separator, "decimal": "," if decimal_comma else ".", "lineterminator": "\n"}
+            text = str(_with_texts(frame, safe_cell).to_csv(index=False, float_format=f"%.{DECIMALS}f", **how))
+        case "markdown":
+            text = _markdown(frame)
+        case "jsonl":
+            text = "".join(f"{_json(record)}\n" for record in _records(frame))
+        case _:
+            return render_object({**frame.attrs, _rows_of(frame): _records(frame)})
+    return text.encode()
+
+
+def render_object(value: Mapping[Any, Any]) -> bytes:
+    """A JSON object, an entry a line and a list of objects one a line, its numbers rounded as everywhere."""
+    entries = []
+    for name, item in value.items():
+        is_table = isinstance(item, list) and bool(item) and isinstance(item[0], dict)
+        text = "[\n" + ",\n".join(map(_json, item)) + "\n]" if is_table else _json(item)
+        entries.append(f"{_json(str(name))}: {text}")
+    return ("{\n" + ",\n".join(entries) + "\n}\n").encode()
+
+
+def check_library(format: str) -> None:
+    """Raises: OutputError if what writes a format is not installed: to be told before a run."""
+    if format in _LIBRARIES:
+        library, what, extra = _LIBRARIES[format]
+        with needs(what, extra):
+            import_module(library)
+
+
+def safe_cell(text: str) -> str:
+    r"""A text cell that no terminal obeys, and that a spreadsheet shows as it is: a formula is written as its text.
+
+    >>> [safe_cell(text) for text in ("model", "-", "a\x1b[0m", "-abc", '="x"&A1', "-0.25")]
+    ['model', '-', 'a\\x1b[0m', '="-abc"', '="=""x""&A1"', '-0.25']
+    """
+    shown = plain(text)
+    if not _FORMULA.match(shown.strip()):
+        return shown
+    parts = (shown[at : at + _LITERAL].replace('"', '""') for at in range(0, len(shown), _LITERAL))
+    return "=" + "&".join(f'"{part}"' for part in parts)
+
+
+def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """The table with all its texts changed."""
+    columns = frame.select_dtypes(include=["object", "string"])
+    return frame.assign(**columns.map(lambda value: change(value) if isinstance(value, str) else value))
+
+
+def _rounded(value: Any) -> Any:
+    """A value with every number in it rounded, or None for NaN, however deep."""
+    match value:
+        case dict():
+            return {str(name): _rounded(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_rounded(item) for item in value]
+        case float():
+            return None if math.isnan(value) else round(value, DECIMALS)
+        case _:
+            return value
+
+
+def _json(value: Any) -> str:
+    return json_plain(json.dumps(_rounded(value), ensure_ascii=False))
+
+
+def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows as Python's own values, with None for what is missing."""
+    return frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
+
+
+def _rows_of(frame: pd.DataFrame) -> str:
+    return "heads" if "head" in frame.columns else "rows"
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    def written(cell: Any) -> str:
+        text = "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell)
+        return plain(text).replace("\\", r"\\").replace("|", r"\|")
+
+    rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
+    rows = [map(written, frame.columns), rule, *(map(written, record.values()) for record in _records(frame))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _workbook(frame: pd.DataFrame) -> bytes:
+    """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
+    import pandas as pd
+
+    if len(frame) + 1 > MOST_ROWS:
+        what = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
+        raise OutputError(what, "write .csv or .parquet, or take fewer heads")
+    if any(len(str(cell)) > _LONGEST_TEXT for cell in frame.select_dtypes(exclude="number").to_numpy().flat):
+        raise OutputError(f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most", "write .csv or .parquet")
+    sheets = {_rows_of(frame): frame}
+    if frame.attrs:
+        about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]
+        values = [str(list(value)) if isinstance(value, list | tuple) else value for value in about]
+        sheets["about"] = pd.DataFrame({"name": about.index, "value": pd.Series(values, dtype=object)})
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    content = io.BytesIO()
+    with pd.ExcelWriter(content, engine="xlsxwriter", engine_kwargs={"options": options}) as book:
+        book.book.set_properties({"created": datetime(1980, 1, 1)})  # the first date that an archive can name
+        for title, table in sheets.items():
+            _with_texts(table, plain).to_excel(book, sheet_name=title, index=False, freeze_panes=(1, 0))
+            book.sheets[title].autofit()
+    return content.getvalue()
+
 
 _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.tokens import token_named
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Side
+from attnscan.results.terms import Grid, Head, Side
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What every head does, on one input or over many pairs: its label, its scores, its rank for each pattern."""
+"""What every head does, on one input or over many pairs: labels, scores, ranks, and where its attention goes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
-from attnscan.results.behaviour import MOST_HEADS, Labels
-from attnscan.results.grid import Grid
 from attnscan.results.intervals import half_width
-from attnscan.results.profile import Profile
-from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
-from attnscan.results.signature import AS_THEY_ARE, By, Reading, Signature, Special, described
-from attnscan.results.terms import AttentionName
+from attnscan.results.scores import (
+    MOST_HEADS,
+    SPECIAL_CLASSES,
+    FloatArray,
+    IntArray,
+    Labels,
+    Scores,
+    ScoreTable,
+    best_first,
+)
+from attnscan.results.terms import (
+    AS_THEY_ARE,
+    AttentionName,
+    By,
+    Grid,
+    HeadLike,
+    Heads,
+    Reading,
+    Signature,
+    Special,
+    described,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnscan.results.attention import Attention
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The mean share of a word's attention on each class of keys, for every head.
+
+    The shares of words sum to 1 among words; with special tokens in, all shares do. The classes `start`, `middle` and
+    `end` are always shares of all attention. Shape: each array [layer, head, class]; NaN without such words.
+    """
+
+    classes: tuple[str, ...]  # words by class, then patterns of one's own, which overlap these, then special tokens
+    share: FloatArray
+    se: FloatArray  # the standard error of each share, clustered by pair; NaN of one input
+    chance: FloatArray  # the share under even attention
+    grid: Grid
+    signature: Signature
+
+    __repr__ = described
+
+    @property
+    def average(self) -> FloatArray:
+        """The average head's share. Shape: [class]; NaN where no head has one."""
+        known = (~np.isnan(self.share)).sum((0, 1))
+        average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(known, known, np.nan)
+        return average
+
+    def strongest(self, named: HeadLike, least: float = 0.0) -> list[tuple[str, float]]:
+        """A head's classes with their shares of at least so much, largest first; special tokens are not among them."""
+        shares = dict(zip(self.classes, self.share[self.grid.head(named).place].tolist(), strict=True))
+        known = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
+        return sorted(((name, share) for name, share in known.items() if share >= least), key=lambda entry: -entry[1])
+
+    def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
+        """One row for each class of each head, of all or some; with `top`, so many of each head, largest first."""
+        import pandas as pd
+
+        parts = []
+        for head in self.grid if heads is None else self.grid.select(heads):
+            share, se, chance = (values[head.place] for values in (self.share, self.se, self.chance))
+            about = {"model": self.signature.model, **head.columns, "name": head.table_name, "class": self.classes}
+            rows = pd.DataFrame({**about, "share": share, "se": se, "chance": chance, "average": self.average})
+            parts.append(rows if top is None else rows.sort_values("share", ascending=False, kind="stable")[:top])
+        frame = pd.concat(parts, ignore_index=True)
+        frame.attrs = {"signature": asdict(self.signature)}
+        return frame
 
 
 @dataclass(frozen=True)
@@ -204,6 +265,6 @@ class OfKinds(dict[AttentionName, Result]):
 
     def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
         """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""
-        from attnscan.results.tables import of_kinds
+        from attnscan.results.files import of_kinds
 
         return of_kinds([result.to_frame(*columns, **options) for result in self.values()])

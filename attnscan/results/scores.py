@@ -1,18 +1,18 @@
-"""Every head's score on every pattern, and the pattern that it follows. Numpy, no torch."""
+"""Every head's score on every pattern, and what it does: the pattern that it follows, else a habit. Numpy, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
-from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.intervals import score_interval
-from attnscan.results.terms import RESTING, Scored
+from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, AttentionKind, Grid, Head, Reading, Scored
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -109,3 +109,221 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
     for p, whole in parts.items():
         winner[(winner == whole) & is_part[p]] = p
     return winner
+
+
+SPECIAL_CLASSES = ("start", "middle", "end")  # special tokens before, between and behind the words
+WORD_CLASSES = tuple(
+    "itself identical cross-sentence next previous next-2-3 previous-2-3 punctuation next-4-8 previous-4-8 "  # noqa: SIM905
+    "later earlier elsewhere".split()
+)
+"""Where a word's attention on words goes. `elsewhere` is the rest of the other sentence."""
+CLASSES = SPECIAL_CLASSES + WORD_CLASSES  # a key is of the first class that fits
+_COLUMNS = (*CLASSES, "frequent", "rare", "even", "same-keys")
+"""What is summed: also attention on frequent and on rare words, and what two rows have in common with it: an even one,
+and the mean row of the input's other words."""
+COLUMNS = len(_COLUMNS)
+
+MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
+LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
+RESTS = 0.5  # a head with more of its attention than this on special tokens rests there
+RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
+STAYS = 0.95  # in fewer of these a label has a `?`; in so many the differences of a habit must hold
+FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
+MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
+
+_AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
+_UNIONS = {
+    "itself": "itself",
+    "identical": "identical",
+    "cross-sentence": "cross-sentence",
+    "next-word": "next",
+    "next-3": "next next-2-3",
+    "next-8": "next next-2-3 next-4-8",
+    "previous-word": "previous",
+    "previous-3": "previous previous-2-3",
+    "previous-8": "previous previous-2-3 previous-4-8",
+    "within-1": "next previous",
+    "within-3": "next next-2-3 previous previous-2-3",
+    "after": _AFTER,
+    "before": _BEFORE,
+    "punctuation": "punctuation",
+    "own-sentence": f"itself identical {_AFTER} {_BEFORE}",
+    "other-sentence": "cross-sentence elsewhere",
+    "frequent-words": "frequent",
+    "rare-words": "rare",
+    "start": "start",
+    "middle": "middle",
+    "end": "end",
+    DELIMITER: "start middle end",
+    "even": "even",
+    "same-keys": "same-keys",
+}
+HABITS = {name: tuple(map(_COLUMNS.index, union.split())) for name, union in _UNIONS.items()}
+"""What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
+It has the name of a pattern where it means the same keys."""
+SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only where special tokens are keys
+
+
+class Statements(NamedTuple):
+    """The habit of every head of a model, by one reading."""
+
+    names: tuple[str, ...]
+    share: FloatArray  # of a word's attention, in [0, 1]: [layer, head, habit]; NaN of a head without any attention
+    chance: FloatArray  # that under even attention: [layer, head, habit]; 0 for `even` and `same-keys`
+    average: FloatArray  # the average head's: [habit]
+    winner: IntArray  # the habit that sets each head apart most, by its place, or -1: [layer, head]
+
+
+class Numbers(NamedTuple):
+    """A head's number for a pattern or a habit, that of even attention and the average head's, and its rank from 1."""
+
+    share: float
+    chance: float
+    average: float
+    rank: int
+
+
+class Kind(NamedTuple):
+    """A pattern or habit, the heads that have it, strongest first, and the average head's number."""
+
+    name: str
+    heads: tuple[Head, ...]
+    average: float
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What every head of a model does, by one reading of its attention. Shape: arrays are [layer, head]."""
+
+    scores: Scores  # what the labels are of
+    reading: Reading
+    threshold: float = THRESHOLD  # how far above chance a label's pattern must be
+    statements: Statements | None = None  # the habits; None where they were not measured
+    stays: FloatArray | None = None
+    """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
+    rests on fewer than `FEWEST` units. None if that was not measured."""
+    drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
+    units: int = 0  # how many of these there are
+    classes: tuple[Any, ...] | None = None  # where attention goes: of a `Profile` all arrays; None where not measured
+
+    @property
+    def grid(self) -> Grid:
+        """The heads."""
+        return self.scores.grid
+
+    @property
+    def table(self) -> ScoreTable:
+        """The scores of the reading."""
+        return self.scores.table(self.reading.among_words)
+
+    @cached_property
+    def _pattern(self) -> NDArray[np.str_]:
+        """The pattern that each head follows, or nothing."""
+        place = followed(self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words)
+        return np.array([*self.scores.patterns, ""])[place]
+
+    @property
+    def follows(self) -> NDArray[np.bool_]:
+        """Which heads follow a pattern."""
+        return np.asarray(self._pattern != "")
+
+    @cached_property
+    def among_words(self) -> NDArray[np.str_]:
+        """The pattern that each head follows, else its habit, else nothing."""
+        if (habits := self.statements) is None:
+            return self._pattern
+        return np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
+
+    @cached_property
+    def _resting_place(self) -> NDArray[np.str_]:
+        """The pattern that each head rests by, or nothing."""
+        return np.array([*self.scores.patterns, ""])[resting_on(self.table, self.scores.patterns)]
+
+    @property
+    def rests(self) -> NDArray[np.bool_]:
+        """Which heads give more than half of all words' attention to one resting place."""
+        return np.asarray(self._resting_place != "")
+
+    @cached_property
+    def label(self) -> NDArray[np.str_]:
+        """What a head rests on, as `delimiter`, else `among_words`."""
+        return np.where(self.rests, self._resting_place, self.among_words)
+
+    @cached_property
+    def unsure(self) -> NDArray[np.bool_]:
+        """Which heads' labels changed in more than 5 % of resamples, or rest on too little."""
+        sure = True if self.stays is None else self.stays >= STAYS
+        return np.asarray(~np.broadcast_to(sure, self.grid.shape) & (self.label != ""))
+
+    @cached_property
+    def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
+        """Of each habit and pattern every head's number, chance and the average head's; a pattern's where both are."""
+        measured: dict[str, tuple[FloatArray, FloatArray, float]] = {}
+        if (habits := self.statements) is not None:
+            for p, name in enumerate(habits.names):
+                measured[name] = habits.share[..., p], habits.chance[..., p], float(habits.average[p])
+        for p, name in enumerate(self.scores.patterns):
+            score = self.table.score[..., p]
+            average = np.nan if np.isnan(score).all() else float(np.nanmean(score))
+            measured[name] = score, np.broadcast_to(self.table.chance[..., p], score.shape), average
+        return measured
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """The number that goes with `among_words`: a pattern's score, or a habit's share."""
+        shares = {name: share for name, (share, _, _) in self._measured.items()}
+        return np.select([self.among_words == name for name in shares], list(shares.values()), np.nan)
+
+    @cached_property
+    def average(self) -> FloatArray:
+        """The average head's number for it."""
+        averages = {name: average for name, (_, _, average) in self._measured.items()}
+        return np.select([self.among_words == name for name in averages], list(averages.values()), np.nan)
+
+    def numbers(self, name: str, head: Head) -> Numbers:
+        """A head's number for a pattern or habit, and what it stands beside."""
+        share, chance, average = self._measured[name]
+        own = float(share[head.place])
+        return Numbers(own, float(chance[head.place]), average, 1 + int((share > own).sum()))
+
+    def nearest_pattern(self, head: Head) -> str:
+        """The pattern that a head follows, else the one by which it is farthest above chance."""
+        above = np.nan_to_num(self.table.above_chance[head.place], nan=-np.inf)
+        return str(self._pattern[head.place]) or self.scores.patterns[int(above.round(6).argmax())]
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """The patterns and habits that some head has among words, by name, those of most heads first."""
+        kinds = [self._kind(name, self.among_words == name) for name in self._measured]
+        return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.heads)) if kind.heads}
+
+    @property
+    def resting(self) -> list[Kind]:
+        """The heads that rest, by what they rest on, those that rest most first."""
+        kinds = [self._kind(name, self._resting_place == name) for name in RESTING]
+        return [kind for kind in kinds if kind.heads]
+
+    def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:
+        share, _, average = self._measured.get(name, (np.full(self.grid.shape, np.nan), None, np.nan))
+        return Kind(name, tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))), average)
+
+    def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
+        """The columns of the table with a row a head: its name, what it does, scores, entropy. Shape: [head] each."""
+        stays = np.full(self.grid.shape, np.nan) if self.stays is None else self.stays
+        columns: dict[str, FloatArray | NDArray[np.str_]] = {"label": self.label, "label_stays": stays}
+        columns |= {"among_words": self.among_words, "share": self.share, "average": self.average}
+        columns |= {name: self.table.score[..., self.scores.place_of(name)] for name in patterns}
+        columns |= {"entropy": self.scores.entropy}
+        names = np.array([head.table_name for head in self.grid])
+        of_heads = {name: values.ravel() for name, values in columns.items()}
+        return {**self.grid.columns(), "name": names, **of_heads}
+
+
+def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:
+    """The first of `RESTING` with more than half of each head's attention, by its place among `patterns`; else -1."""
+    place = np.full(table.score.shape[:-1], -1)
+    for name in RESTING[::-1]:
+        if name in patterns:
+            p = patterns.index(name)
+            place[table.score[..., p] > RESTS] = p  # false for NaN
+    return place

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError, nearest
-from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.scores import FloatArray, IntArray, best_first
-from attnscan.results.signature import Signature, described
+from attnscan.results.terms import Grid, Head, Heads, Signature, described
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,9 +1,22 @@
-"""What results and options share: words and defaults. No numpy, so that the command line starts quickly."""
+"""The terms of every result: heads and their names, readings, the signature; and words and defaults of options.
+
+No numpy, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from numbers import Integral
+from operator import index
+from pathlib import PurePath
+from typing import Any, Literal, SupportsIndex
+
+from attnscan.errors import SelectionError
+from attnscan.text import counted, plain
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
@@ -31,11 +44,6 @@ LEAST_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row 
 LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 
-def counted(number: int, what: str, several: str = "") -> str:
-    """A number of things in words, as `1,200 pairs`; `several` where these are not called `what` and an s."""
-    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
-
-
 @dataclass(frozen=True)
 class Scored:
     """A pattern that heads were scored for, and how it takes part in labels."""
@@ -43,3 +51,274 @@ class Scored:
     id: str
     part_of: str | None = None  # the wider pattern that this is a part of
     of_others: bool = False  # whether a head that looks at the word itself alone does not follow it
+
+
+class AttentionKind(IntEnum):
+    """Kinds of attention; `ONLY` is that of a model which has a single kind."""
+
+    ONLY = 0
+    ENCODER = 1
+    DECODER = 2
+    CROSS = 3
+
+    @property
+    def letter(self) -> str:
+        """What the names of its heads begin with: `e`, `d` or `c`; nothing for the only kind."""
+        return "" if self is AttentionKind.ONLY else self.name[0].lower()
+
+    @property
+    def word(self) -> AttentionName:
+        """Its name in tables: `encoder`, `decoder` or `cross`; the only kind is called `encoder`, too."""
+        return _KINDS[self.letter]
+
+
+_KINDS: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
+
+
+@dataclass(frozen=True, order=True, repr=False)
+class Head:
+    """One head of a model. Heads are ordered as they are counted."""
+
+    kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
+    layer: int  # the number of its layer in the model, from 0 on; other layers may have no attention
+    head: int  # its own number in the layer, from 0 on
+    row: int = field(default=-1, kw_only=True, compare=False)  # where its layer stands in arrays; usually its number
+
+    def __post_init__(self) -> None:
+        if self.row < 0:
+            object.__setattr__(self, "row", self.layer)
+
+    @property
+    def name(self) -> str:
+        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention."""
+        return f"{self.kind.letter}{self.layer}-{self.head}"
+
+    @property
+    def table_name(self) -> str:
+        """As tables name it, since a spreadsheet makes a date of `1-8`: `L2H0`, and `cL1H3` of cross attention."""
+        return f"{self.kind.letter}L{self.layer}H{self.head}"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Its `layer` and `head` in tables; before them its `kind`, if it is of another attention than an encoder's."""
+        kind = {} if self.kind is AttentionKind.ONLY else {"kind": self.kind.word}
+        return {**kind, "layer": self.layer, "head": self.head}
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in arrays [layer, head, ...]."""
+        return self.row, self.head
+
+    def __repr__(self) -> str:
+        return f"Head({self.name})"
+
+
+HeadLike = Head | tuple[int, int] | str
+Heads = HeadLike | Sequence[HeadLike]
+"""Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
+
+    shape: tuple[int, int]  # how many layers have attention, and how many heads each
+    kind: AttentionKind = AttentionKind.ONLY
+    layers: tuple[int, ...] = ()  # the numbers of the layers that have attention; empty if all have
+
+    def __post_init__(self) -> None:
+        if self.layers == tuple(range(len(self.layers))):
+            object.__setattr__(self, "layers", ())
+
+    @classmethod
+    def of(cls, values: Any, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Grid:
+        """The heads that an array is of, and the numbers of its layers. Shape: [layer, head, ...]."""
+        return cls((values.shape[0], values.shape[1]), kind, tuple(layers))
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number that each layer has in the model."""
+        return self.layers or range(self.shape[0])
+
+    @cached_property
+    def _heads(self) -> tuple[Head, ...]:
+        rows = enumerate(self.numbers)
+        return tuple(Head(n, head, kind=self.kind, row=row) for row, n in rows for head in range(self.shape[1]))
+
+    def __str__(self) -> str:
+        kind = "" if self.kind is AttentionKind.ONLY else f"{self.kind.word} "
+        return f"{kind}{self.shape[0]} × {self.shape[1]}"
+
+    def __len__(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def __iter__(self) -> Iterator[Head]:
+        return iter(self._heads)
+
+    def __getitem__(self, number: SupportsIndex) -> Head:
+        return self._heads[index(number)]
+
+    def index(self, head: Head) -> int:
+        """A head's number. Raises: ValueError if the model has no such head."""
+        return self._heads.index(head)
+
+    def layer_of(self, head: Head) -> list[Head]:
+        """All heads of a head's layer, itself included, in order."""
+        return [other for other in self if other.layer == head.layer]
+
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
+        """The columns `layer` and `head` of some heads, or of all; before them `kind`, if it is not the only one."""
+        import numpy as np  # the command line reads heads' names before it has imported anything slow
+
+        heads = self._heads if numbers is None else [self[number] for number in numbers]
+        return {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
+
+    def select(self, heads: Heads) -> list[Head]:
+        """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
+        selected: dict[Head, None] = {}
+        for text, letter, layer, number in parse_heads(heads_written(heads)):
+            if letter and _KINDS[letter] != self.kind.word:
+                missing = f"{text}: this model has no {_KINDS[letter]} attention"
+                raise SelectionError(missing, f"name heads as {self[0].name}")
+            for what, n, known in (("layer", layer, self.numbers), ("head", number, range(self.shape[1]))):
+                if n is not None and n not in known:
+                    listed = f"0 to {len(known) - 1}" if isinstance(known, range) else ", ".join(map(str, known))
+                    raise SelectionError(f"{text}: this model has {what}s {listed}", f"give a {what} among these")
+            named = (head for head in self if layer in (None, head.layer) and number in (None, head.head))
+            selected |= dict.fromkeys(named)
+        return list(selected)
+
+    def head(self, named: HeadLike) -> Head:
+        """The single head that is named. Raises: SelectionError if there is none, or several are."""
+        head, *others = self.select([named])
+        if others:
+            raise SelectionError(f"{heads_written([named])} names {1 + len(others)} heads", "name one, as 2-0")
+        return head
+
+
+_NAME = re.compile(r"all|layer:([edc]?)(\d{1,6})|([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")
+_REMEDY = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
+
+
+def parse_heads(heads: str) -> list[tuple[str, str, int | None, int | None]]:
+    """The parts of a text that names heads: text, letter, layer or None for all, and number or None for a whole layer.
+
+    Raises: SelectionError if no model could have heads of such names.
+    """
+    parts = []
+    for text in map(str.strip, heads.split(",")):
+        if (match := _NAME.fullmatch(text)) is None:
+            raise SelectionError(f"'{text}' names no head", _REMEDY)
+        layer, number = (None if digits is None else int(digits) for digits in (match[2] or match[4], match[5]))
+        parts.append((text, match[1] or match[3] or "", layer, number))
+    return parts
+
+
+def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
+    """Of which attention heads are: as asked, else by their letters. Raises: SelectionError for heads of two kinds."""
+    named: dict[AttentionName, str] = {}
+    for text, letter, layer, _ in parse_heads(heads or "all"):
+        if layer is not None and (letter or asked is None):
+            named[_KINDS[letter]] = text
+    told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
+    if asked is not None and named.keys() - {asked}:
+        remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
+        raise SelectionError(f"{told}, and {asked} attention was asked for", remedy)
+    if len(named) > 1:
+        raise SelectionError(told, "name heads of one kind at a time")
+    return next(iter(named), asked or "encoder")
+
+
+def heads_written(heads: Any) -> str:
+    """What callers name heads by, as one text. Raises: SelectionError if it is none of `Heads`."""
+    if isinstance(heads, str | Head):
+        return heads if isinstance(heads, str) else heads.name
+    several = list(heads) if isinstance(heads, Iterable) else []
+    if len(several) == 2 and all(isinstance(number, Integral) for number in several):
+        return "-".join(map(str, several))
+    if not several:
+        raise SelectionError(f"{heads!r:.60} names no head", _REMEDY)
+    return ",".join(map(heads_written, several))
+
+
+By = Literal["weight", "carried"]
+"""Attention weights, or what heads carry: weight times the norm of the transformed value, as a share of its row."""
+Special = Literal["in", "out"]
+"""Special tokens as keys, or removed: each row is then renormalised over words."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which rows of a head are read: its attention weights or what it carries, with special tokens in or out."""
+
+    by: By = "weight"
+    special: Special = "out"
+
+    @property
+    def carried(self) -> bool:
+        """Whether it is of what heads carry, and not of their weights."""
+        return self.by == "carried"
+
+    @property
+    def among_words(self) -> bool:
+        """Whether special tokens are removed, and rows renormalised over words."""
+        return self.special == "out"
+
+    def __str__(self) -> str:
+        by = "by what heads carry" if self.carried else "by attention weight"
+        return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
+
+
+IN_MEMORY = " (in memory)"  # the end of what a model is called that a program gave, and no name can load
+USUAL = Reading()  # how every command reads attention unless something else is asked
+AS_THEY_ARE = Reading("weight", "in")  # what `show` and the page's views show unless something else is asked
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Where a result comes from: what has to be equal for two results to be compared."""
+
+    model: str  # as it was named
+    revision: str | None  # the hub's commit of it
+    attnscan: str
+    torch: str
+    transformers: str | None  # None for saved weights
+    dtype: str
+    device: str
+    unit: str  # `token` or `word`
+    pattern_set: str  # changes with a pattern's meaning; says of which attention it is, if not of an encoder's
+    input_hash: str
+    read_by: str  # how weights were had: `tap`, `watch` or `file`
+    predictive: str  # how predictive words were found: `cpmi`, `distance` or `off`
+    pairs_read: int = 0
+    pairs_truncated: int = 0
+    pairs_skipped: int = 0
+    by: By = "weight"
+    special: Special = "out"
+    fingerprint: str | None = None  # of weights, config, modules and tokenizer; not taken for one input
+    layers: tuple[int, ...] = ()  # the numbers of the layers that have attention, where others have none
+
+    @property
+    def title(self) -> str:
+        """The model's name for people: not the place where it lies, and of `bundled` what that is."""
+        if self.model == "bundled":
+            return "all-MiniLM-L6-v2"
+        path = PurePath(self.model)
+        return path.name if path.name and (path.is_absolute() or self.model[0] in ".~") else self.model
+
+    @property
+    def reading(self) -> Reading:
+        """By what heads are scored, shown and drawn."""
+        return Reading(self.by, self.special)
+
+    @property
+    def counts(self) -> str:
+        """How many pairs were read, and of these cut and skipped, if any were."""
+        cut = f", {self.pairs_truncated:,} cut" if self.pairs_truncated else ""
+        skipped = f", {self.pairs_skipped:,} skipped" if self.pairs_skipped else ""
+        return counted(self.pairs_read, "pair") + cut + skipped
+
+
+def described(result: Any, *more: str) -> str:
+    """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
+    return plain(", ".join([f"{type(result).__name__} of {result.signature.model}", result.signature.counts, *more]))

@@ -14,8 +14,8 @@ from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import IntArray
-from attnscan.results.signature import By
 from attnscan.results.syntax import Syntax
+from attnscan.results.terms import By
 
 USUAL, MOST = 8, 50  # how many sentences are kept: the first ones unless they are chosen, and at most
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")

@@ -14,15 +14,15 @@ from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import is_too_long, side_by_side
-from attnscan.results.dependencies import Help
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import counted
+from attnscan.results.predictions import Help
 from attnscan.scan.options import ScanOptions, note
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, Seen, Sums, half
 from attnscan.scan.trees import tree_sums
 from attnscan.scoring.blocks import Blocks, added
 from attnscan.scoring.predictive import Questions, within_budget
+from attnscan.text import counted
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens

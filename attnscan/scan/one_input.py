@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
-from attnscan.hashing import hashed
 from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
@@ -21,18 +20,17 @@ from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import AttentionBlock, AttentionKeeper, Consumer, of_both_texts, visible_keys
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.dependencies import Dependencies
-from attnscan.results.grid import Grid
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Dependencies
 from attnscan.results.scores import FloatArray, Scores
-from attnscan.results.signature import By, Reading, Signature, Special
+from attnscan.results.terms import By, Grid, Reading, Signature, Special
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.scorer import ClassScorer, Scorer
+from attnscan.scoring.units import Targets
+from attnscan.text import hashed
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
     from attnscan.model.carried import OutputProjections

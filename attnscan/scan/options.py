@@ -17,10 +17,19 @@ from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.tokens import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.grid import AttentionKind
-from attnscan.results.signature import By, Reading, Signature, Special
-from attnscan.results.terms import DRAWS, THRESHOLD, AttentionName, Replacement, counted
+from attnscan.results.terms import (
+    DRAWS,
+    THRESHOLD,
+    AttentionKind,
+    AttentionName,
+    By,
+    Reading,
+    Replacement,
+    Signature,
+    Special,
+)
 from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS, SHIPPED, Pattern
+from attnscan.text import counted
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]

@@ -23,9 +23,8 @@ import numpy as np
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import Place
 from attnscan.results.files import begun, check_suffix, check_writable, explained, is_stream, settle
-from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import Signature
+from attnscan.results.terms import AttentionKind, Grid, Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import KINDS
 

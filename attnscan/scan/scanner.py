@@ -25,15 +25,13 @@ from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
 from attnscan.results.attention import Chosen
-from attnscan.results.dependencies import Help
-from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.predictions import Help
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import Reading, Signature
+from attnscan.results.terms import AttentionKind, Grid, Reading, Signature
 from attnscan.scan.options import OnProgress, ScanOptions, silent
-from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
-from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.scorer import ClassScorer, Scorer
+from attnscan.scoring.units import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
 """Given the places of some pairs and their own sums, as `Scorer.sums` names them."""

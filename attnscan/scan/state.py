@@ -16,16 +16,15 @@ from torch import Tensor
 from attnscan.errors import EngineError, InputError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair, Place, Record
-from attnscan.results.behaviour import Labels
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores
-from attnscan.results.signature import Signature
+from attnscan.results.scores import Labels, Scores
 from attnscan.results.syntax import Syntax
+from attnscan.results.terms import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import Blocks, PairSums, added
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
-from attnscan.scoring.relation_sums import syntax_of
+from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
 Sums = Mapping[str, Blocks]

@@ -18,7 +18,7 @@ import numpy as np
 from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Sentence
 from attnscan.results.files import write_file
-from attnscan.results.signature import Signature
+from attnscan.results.terms import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Seen
 from attnscan.scoring.blocks import Blocks

@@ -10,8 +10,7 @@ from attnscan.inputs.sentence import Record
 from attnscan.scan.options import OnProgress, silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Sums, half
-from attnscan.scoring.relation_sums import offsets_are_not_told
-from attnscan.scoring.relations import RelationScorer, items_of
+from attnscan.scoring.relations import RelationScorer, items_of, offsets_are_not_told
 
 
 def trees_read(

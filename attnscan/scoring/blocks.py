@@ -13,8 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.behaviour import RESAMPLINGS
-from attnscan.results.scores import FloatArray
+from attnscan.results.scores import RESAMPLINGS, FloatArray
 
 PairSums = Mapping[str, FloatArray]
 """Pairs' own sums, as `Scorer.sums` names them. Shape: each [pair, layer, head, pattern], or 1 in its place."""

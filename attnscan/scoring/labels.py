@@ -1,26 +1,119 @@
-"""What sums of pairs or of words say of every head: its scores, its label, and in how many resamples this stays. Numpy.
+"""What sums of pairs or of words say of every head: its scores, its habit, its label, and how sure that is. Numpy.
 
-What is drawn are pairs or, of one input, its words. A resample's label follows the rules of the label itself: a head
-rests on special tokens, else follows a pattern, else has a habit.
+A habit sets a head apart from the average head of its model. For each head and habit, over all words: M is its mean
+share of attention, E that under even attention, A the mean of M over all heads. A head has the habit with the largest
+relative entropy of M to A among those for which M - A and M - E are above 0.10: of many pairs by a test that counts all
+heads and habits, with errors clustered by pair; then by bootstrap resamples.
+
+What is resampled are pairs or, of one input, its words. A resample's label follows the rules of the label itself: a
+head rests on special tokens, else follows a pattern, else has a habit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnscan.results import behaviour
-from attnscan.results.behaviour import Labels, Statements
-from attnscan.results.grid import AttentionKind
-from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, followed
-from attnscan.results.signature import Reading
-from attnscan.results.terms import Scored
+from attnscan.results.scores import (
+    CLASSES,
+    COLUMNS,
+    FEWEST,
+    HABITS,
+    LEVEL,
+    MARGIN,
+    MOST_HEADS,
+    RESAMPLINGS,
+    SPECIAL_CLASSES,
+    SPECIAL_HABITS,
+    STAYS,
+    WORD_CLASSES,
+    FloatArray,
+    IntArray,
+    Labels,
+    Scores,
+    ScoreTable,
+    Statements,
+    followed,
+    resting_on,
+)
+from attnscan.results.terms import AttentionKind, Reading, Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.statements import beyond_doubt, differences, habits_of, shares_of, winners
+
+BoolArray = NDArray[np.bool_]
+
+
+def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
+    """The habits of a reading, with special tokens in or out, and the columns that each is made of.
+
+    Shape: the second [column, habit], 0 or 1.
+    """
+    those = [name for name in HABITS if special or name not in SPECIAL_HABITS]
+    members = np.zeros((COLUMNS, len(those)))
+    for place, name in enumerate(those):
+        members[list(HABITS[name]), place] = 1
+    return tuple(those), members
+
+
+class Shares(NamedTuple):
+    """What tells heads apart, by sums over units. Shape: each [..., layer, head, habit]."""
+
+    share: FloatArray  # M
+    chance: FloatArray  # E
+    average: FloatArray  # A, over the heads that have an M: [..., 1, 1, habit]
+
+
+def shares_of(on: FloatArray, even: FloatArray, n: FloatArray) -> Shares:
+    """From attention on each habit, that under even attention, and words."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = on / n
+        known = (~np.isnan(share)).sum((-3, -2), keepdims=True)
+        return Shares(share, even / n, np.nansum(share, (-3, -2), keepdims=True) / known)
+
+
+def differences(shares: Shares, names: tuple[str, ...], *, others: float = np.inf) -> FloatArray:
+    """M - A, M - E and, of `same-keys`, its M less that of `even`, for which habits of other names have `others`.
+
+    A habit is told if all three are above the margin. Shape: [3, ..., layer, head, habit].
+    """
+    same_keys, even = names.index("same-keys"), names.index("even")
+    apart = np.full(shares.share.shape, others, dtype=np.float64)
+    apart[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
+    return np.stack([shares.share - shares.average, shares.share - shares.chance, apart])
+
+
+def winners(shares: Shares, qualify: BoolArray) -> IntArray:
+    """The habit that tells each head best from the average head, by M ln(M/A) + (1-M) ln((1-M)/(1-A)).
+
+    -1 where none qualifies. Shape: [..., layer, head].
+    """
+    gain = np.zeros(shares.share.shape)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for part, whole in ((shares.share, shares.average), (1 - shares.share, 1 - shares.average)):
+            gain += np.where(part > 0, part * np.log(part / whole), 0.0)  # 0 ln 0 is 0
+    return np.where(qualify.any(-1), np.where(qualify, gain, -np.inf).argmax(-1), -1)
+
+
+def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: FloatArray, n: FloatArray) -> BoolArray:
+    """Where the differences are above the margin by a t-test at a level that counts all heads and habits.
+
+    Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
+    """
+    from scipy.special import stdtrit
+
+    if len(on) < 2:
+        return np.zeros(shares.share.shape, dtype=bool)
+    quantile = stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
+    of_head, heads = np.nan_to_num(residuals(on, n)), (~np.isnan(shares.share[..., 0])).sum()
+    of_average = of_head.sum((1, 2), keepdims=True) / max(1, heads)
+    own = differences(Shares(of_head, residuals(even, n), of_average), names, others=0)
+    errors = np.stack([error(residual) for residual in own])
+    return np.asarray((differences(shares, names) - quantile * errors > MARGIN).all(0))
+
 
 Units = Mapping[str, FloatArray]
 """Sums of what is drawn: of patterns those of `PAIR_SUMS`, each [unit, layer, head, pattern]; of classes `on` and
@@ -74,13 +167,13 @@ def labels_of(
     Of a model with too many heads there are no units, and neither habits nor how sure labels are.
     """
     drawn = "pairs" if of_pairs else "words"
-    if not units or scores.entropy.size > behaviour.MOST_HEADS:
+    if not units or scores.entropy.size > MOST_HEADS:
         return Labels(scores, reading, threshold, drawn=drawn)
     scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
     on, even, words = units["on"] @ members, units["even"] @ members, units["words"]
     shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
-    qualify = np.asarray((differences(shares, names) > behaviour.MARGIN).all(0))
+    qualify = np.asarray((differences(shares, names) > MARGIN).all(0))
     if of_pairs:
         qualify &= beyond_doubt(shares, names, on, even, words)
     habit = winners(shares, qualify)
@@ -89,24 +182,24 @@ def labels_of(
         """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
         pattern = followed(scored, table, threshold, among_words=reading.among_words)
         does = np.where(pattern >= 0, pattern, np.where(habits >= 0, len(scored) + habits, -1))
-        rests_on = behaviour.resting_on(table, scores.patterns)
+        rests_on = resting_on(table, scores.patterns)
         return np.where(rests_on >= 0, rests_on, does)
 
     code, count = codes(table, habit), len(on)
     holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
         again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
-        above = np.asarray((differences(again, names) > behaviour.MARGIN).all(0))
+        above = np.asarray((differences(again, names) > MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         means: dict[str, Any] = dict(_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
         drawn_table = replace(table, **means)
         same += (codes(drawn_table, winners(again, above)) == code).sum(0)
-    habit = np.where(holds >= behaviour.STAYS * behaviour.RESAMPLINGS, habit, -1)
+    habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
     eligible = np.take_along_axis((units["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
-    too_few = np.where(code < len(scored), eligible, count) < behaviour.FEWEST
-    stays = np.where((code < 0) | too_few, np.nan, same / behaviour.RESAMPLINGS)
+    too_few = np.where(code < len(scored), eligible, count) < FEWEST
+    stays = np.where((code < 0) | too_few, np.nan, same / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(units, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
@@ -119,7 +212,7 @@ def class_shares(
 
     Patterns of one's own have their scores, beside the classes.
     """
-    table, words = scores.table(reading.among_words), slice(len(behaviour.SPECIAL_CLASSES), len(behaviour.CLASSES))
+    table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (
         _shares(units["on"][..., words], units["even"][..., words], units["words"]),
@@ -127,7 +220,7 @@ def class_shares(
         _shares(units["special"], units["even_special"], units["all_words"]),
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
-    names = (*behaviour.WORD_CLASSES, *(scores.patterns[place] for place in own), *behaviour.SPECIAL_CLASSES)
+    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
     return names, share, se if of_pairs else np.full_like(se, np.nan), chance
 
 

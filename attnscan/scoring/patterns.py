@@ -22,8 +22,8 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import OptionError, nearest, out_of_memory
-from attnscan.hashing import hashed
 from attnscan.results.terms import Scored
+from attnscan.text import hashed
 
 if TYPE_CHECKING:
     import pandas as pd

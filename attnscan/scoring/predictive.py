@@ -25,7 +25,7 @@ from torch import Tensor
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
-from attnscan.results.dependencies import Help
+from attnscan.results.predictions import Help
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import HelpMeasure
 

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
-from attnscan.hashing import hashed
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change, Positions, Segments
-from attnscan.results.grid import AttentionKind, Head
-from attnscan.safe_text import plain
+from attnscan.results.predictions import Change, Positions, Segments
+from attnscan.results.terms import AttentionKind, Head
+from attnscan.text import hashed, plain
 
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}

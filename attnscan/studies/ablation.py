@@ -23,10 +23,8 @@ from attnscan.inputs.sentence import Record
 from attnscan.model.running import check_finite, side_by_side
 from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
-from attnscan.results.behaviour import resting_on
-from attnscan.results.grid import Grid, Head
-from attnscan.results.scores import FloatArray, followed
-from attnscan.results.terms import RESTING
+from attnscan.results.scores import FloatArray, followed, resting_on
+from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.scan.local import OnBad, batches_of, finished, scan
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner

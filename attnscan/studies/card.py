@@ -13,9 +13,9 @@ from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import Card, Example, told_by
-from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import Head
 from attnscan.scan.local import OnBad, batches_of
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair

@@ -23,8 +23,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import Reading
-from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match
+from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match, Reading
 from attnscan.scan.local import OnBad, skip
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, labels_by, no_pair

@@ -13,19 +13,17 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.attention import Chosen
-from attnscan.results.behaviour import Labels
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
-from attnscan.results.grid import Head
-from attnscan.results.scores import FloatArray
-from attnscan.results.signature import Reading
+from attnscan.results.scores import FloatArray, Labels
+from attnscan.results.terms import Head, Reading
 from attnscan.scan.local import OnBad
 from attnscan.scan.one_input import classify
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner, pair_sums
 from attnscan.scan.state import labels_by, no_pair
 from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
-from attnscan.scoring.statements import habits_of
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.labels import habits_of
+from attnscan.scoring.units import Targets
 from attnscan.studies.interventions import changeable, changed_runs
 from attnscan.studies.neurons import NeuronScorer
 from attnscan.studies.passes import sums_over

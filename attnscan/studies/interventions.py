@@ -21,8 +21,7 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.running import named_arguments
 from attnscan.results.explanation import SHUFFLED
-from attnscan.results.grid import AttentionKind
-from attnscan.results.terms import SHUFFLES
+from attnscan.results.terms import SHUFFLES, AttentionKind
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.passes import generator
 

@@ -17,9 +17,8 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import task_head
 from attnscan.model.running import head_sees_only
 from attnscan.results.ablation import Quantity
-from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import MEASURES, OF_TARGETS
+from attnscan.results.terms import MEASURES, OF_TARGETS, AttentionKind
 from attnscan.studies.passes import drawn
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES

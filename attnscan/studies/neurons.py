@@ -17,9 +17,9 @@ from torch import Tensor
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.explanation import ROTATIONS
-from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.targets import Targets
+from attnscan.results.terms import AttentionKind, Head
+from attnscan.scoring.units import Targets
 from attnscan.studies.passes import generator
 
 _STRONGEST = 4

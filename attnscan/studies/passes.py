@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.scan.local import OnBad, work_through
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.scoring.blocks import added
+from attnscan.text import hashed
 
 
 def sums_over(

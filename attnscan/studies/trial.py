@@ -16,10 +16,10 @@ from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.running import check_finite, forward
 from attnscan.model.tap import Tap
-from attnscan.results.change import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import ModelInputs, Restore, as_it_comes, changeable, moved, shuffled, with_segments

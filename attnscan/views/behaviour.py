@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.results.behaviour import RESAMPLINGS, Kind, Labels
 from attnscan.results.card import Card
-from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import RESTING, counted
-from attnscan.safe_text import plain
+from attnscan.results.scores import RESAMPLINGS, Kind, Labels
+from attnscan.results.terms import RESTING, Head
+from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS, GROUPS, style_of, words
 from attnscan.views.table import Column, Table
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from attnscan.safe_text import plain
 from attnscan.scoring.cross import ALL_PATTERNS
+from attnscan.text import plain
 
 GROUPS = {
     "ahead": "#3d8fd6",

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnscan.safe_text import plain
+from attnscan.text import plain
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
 

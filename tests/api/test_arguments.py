@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
 from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, TooLongError
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A)]

@@ -10,7 +10,7 @@ import pytest
 
 from attnscan.cli.output import SUFFIXES, Output, output_of
 from attnscan.errors import OutputError
-from attnscan.results.tables import Format
+from attnscan.results.files import Format
 
 
 def given_where(**given: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.tap import Tap
-from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.terms import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
 KINDS = [AttentionKind.ENCODER, AttentionKind.DECODER, AttentionKind.CROSS]

@@ -9,8 +9,8 @@ from ablated import effect_of
 from small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, Quantity
-from attnscan.results.grid import Grid
-from attnscan.results.tables import render
+from attnscan.results.files import render
+from attnscan.results.terms import Grid
 
 ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from small_results import ABOVE, WINNERS, labels_of, result_of
 
-from attnscan.results.grid import Head
-from attnscan.results.signature import Reading
+from attnscan.results.terms import Head, Reading
 
 NAN = float("nan")
 

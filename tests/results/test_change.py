@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from attnscan.results.change import Change, HiddenToken, Prediction
-from attnscan.results.grid import Head
+from attnscan.results.predictions import Change, HiddenToken, Prediction
+from attnscan.results.terms import Head
 
 
 def test_places_and_heads_are_sorted_and_told_once_so_that_equal_changes_are_equal() -> None:

@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from small_results import PATTERNS, SIGNATURE, result_of
 
-from attnscan.results.behaviour import Labels
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
-from attnscan.results.scores import Scores
-from attnscan.results.signature import Reading
+from attnscan.results.scores import Labels, Scores
+from attnscan.results.terms import Reading
 
 
 def _own_places(heads: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscan.errors import SelectionError
-from attnscan.results.grid import AttentionKind, Grid, Head, attention_named, heads_written
+from attnscan.results.terms import AttentionKind, Grid, Head, attention_named, heads_written
 
 GRID = Grid((3, 2))
 CROSS, HYBRID = Grid((1, 2), AttentionKind.CROSS), Grid((2, 2), layers=(1, 3))

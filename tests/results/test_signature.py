@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnscan.results.signature import Signature
+from attnscan.results.terms import Signature
 
 TITLES = {
     "bundled": "all-MiniLM-L6-v2",

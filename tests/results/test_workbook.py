@@ -13,7 +13,7 @@ import pytest
 from openpyxl.worksheet.worksheet import Worksheet
 
 from attnscan.errors import OutputError
-from attnscan.results.tables import MOST_ROWS, render
+from attnscan.results.files import MOST_ROWS, render
 
 KEPT = [
     *("-", "--", "=1+1", "+49", "-abc", "@x", '="', '"', "'=1", "=" + "x" * 300, "😀", "👩\u200d🚀", "http://x"),

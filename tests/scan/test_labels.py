@@ -13,8 +13,8 @@ from work import classify
 
 import attnscan
 from attnscan.inputs.sentence import Pair
-from attnscan.results.behaviour import Labels
 from attnscan.results.heads import HeadScores
+from attnscan.results.scores import Labels
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, Sums

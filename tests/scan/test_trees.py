@@ -17,8 +17,8 @@ import attnscan
 from attnscan.errors import InputError, OptionError, SelectionError, StateError, TooLongError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
-from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
+from attnscan.results.terms import Head
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
 

@@ -7,12 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from small_results import SIGNATURE
 
-from attnscan.results.behaviour import CLASSES, COLUMNS, SPECIAL_CLASSES, WORD_CLASSES
-from attnscan.results.grid import Grid
-from attnscan.results.profile import Profile
-from attnscan.results.scores import Scores
-from attnscan.results.signature import Reading
-from attnscan.results.terms import Scored
+from attnscan.results.heads import Profile
+from attnscan.results.scores import CLASSES, COLUMNS, SPECIAL_CLASSES, WORD_CLASSES, Scores
+from attnscan.results.terms import Grid, Reading, Scored
 from attnscan.scoring.blocks import KINDS
 from attnscan.scoring.labels import class_shares, scores_of
 

@@ -16,9 +16,9 @@ from written import input_of
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.tokens import WholeWords
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.behaviour import CLASSES, COLUMNS
-from attnscan.results.grid import Grid
-from attnscan.scoring.classes import ClassScorer, class_of_cells
+from attnscan.results.scores import CLASSES, COLUMNS
+from attnscan.results.terms import Grid
+from attnscan.scoring.scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"

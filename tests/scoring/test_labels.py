@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from attnscan.inputs.sentence import Pair
-from attnscan.results.behaviour import COLUMNS, RESAMPLINGS, Labels
-from attnscan.results.signature import USUAL, Reading
-from attnscan.results.terms import Scored
+from attnscan.results.scores import COLUMNS, RESAMPLINGS, Labels
+from attnscan.results.terms import USUAL, Reading, Scored
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import KINDS, Blocks, PairSums
 from attnscan.scoring.labels import labels_of, scores_of, units_of
@@ -91,6 +90,6 @@ def test_too_few_pairs_do_not_tell() -> None:
 
 
 def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.behaviour, "MOST_HEADS", 5)
+    monkeypatch.setattr(module, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
     assert labels.stays is None and not labels.unsure.any() and labels.follows.any()

@@ -20,7 +20,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
-from attnscan.results.dependencies import Help
+from attnscan.results.predictions import Help
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.predictive import (
     Questions,

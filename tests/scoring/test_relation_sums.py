@@ -12,7 +12,7 @@ import pytest
 from attnscan.errors import ModelError
 from attnscan.results.syntax import HEAD, RULES, Row
 from attnscan.scoring.blocks import Blocks, added
-from attnscan.scoring.relation_sums import RelationSums, by_row, rows_of, syntax_of
+from attnscan.scoring.relations import RelationSums, by_row, rows_of, syntax_of
 
 LAYERS, HEADS = 1, 2
 OF_HEADS = LAYERS, HEADS

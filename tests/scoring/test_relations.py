@@ -16,11 +16,10 @@ from numpy.testing import assert_allclose
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.sentence import Pair, Sentence
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.grid import Grid
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
+from attnscan.results.terms import Grid
 from attnscan.scoring.blocks import added
-from attnscan.scoring.relation_sums import RelationSums, rows_of
-from attnscan.scoring.relations import RelationScorer, items_of
+from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, rows_of
 
 LAYERS, HEADS = 2, 3
 

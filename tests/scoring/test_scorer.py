@@ -21,13 +21,13 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.sentence import Pair
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.grid import Grid
 from attnscan.results.scores import Scores
+from attnscan.results.terms import Grid
 from attnscan.scoring.blocks import Blocks, PairSums
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import Targets
 
 LAYERS, HEADS = 2, 3
 NUMBERS = ("score", "chance", "se", "n", "pairs", "itself")

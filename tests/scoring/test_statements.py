@@ -9,12 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
-from attnscan.results.behaviour import CLASSES, COLUMNS, HABITS, MARGIN, Labels, Statements
-from attnscan.results.signature import Reading
-from attnscan.results.terms import Scored
+from attnscan.results.scores import CLASSES, COLUMNS, HABITS, MARGIN, Labels, Statements
+from attnscan.results.terms import Reading, Scored
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
-from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.statements import Shares, differences, habits_of
+from attnscan.scoring.labels import Shares, differences, habits_of, labels_of, scores_of
 
 LAYERS, HEADS = 3, 4
 BASE = np.full(len(CLASSES), 1 / len(CLASSES))

@@ -9,7 +9,7 @@ from typing import Any
 from live import TOKEN, asked, body_of
 from starlette.applications import Starlette
 
-from attnscan.safe_text import plain
+from attnscan.text import plain
 
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 2**31, 2**63, 10**400, 1.5, 1e308, -0.0, [], {}, [[]], [None], [0] * 5000, "", " ", "\x00"),

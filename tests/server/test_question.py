@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change
-from attnscan.results.grid import AttentionKind, Head
+from attnscan.results.predictions import Change
+from attnscan.results.terms import AttentionKind, Head
 from attnscan.server.question import question_of
 
 CHANGED = {"b": "a dog", "hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}

@@ -13,9 +13,8 @@ from work import ablate
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Ablation, HeadSet, Quantity
-from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Replacement
+from attnscan.results.terms import Head, Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half

@@ -17,7 +17,7 @@ from attnscan.inputs.tokens import Unit
 from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

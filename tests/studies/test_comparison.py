@@ -20,8 +20,7 @@ from attnscan.errors import ModelError, TooLongError
 from attnscan.inputs.related import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
-from attnscan.results.grid import Head
-from attnscan.results.terms import Match
+from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS

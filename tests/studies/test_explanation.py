@@ -22,7 +22,7 @@ from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import CAUSES, SHUFFLED, Explanations, conclusion, effects, evidence, gone_by, sign
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

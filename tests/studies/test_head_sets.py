@@ -17,7 +17,7 @@ from work import ablate, heard, requested_sets
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.grid import Grid, Head
+from attnscan.results.terms import Grid, Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half

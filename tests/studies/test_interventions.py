@@ -14,7 +14,7 @@ from written import input_of
 
 from attnscan.errors import ModelError
 from attnscan.model.tap import Tap
-from attnscan.results.grid import AttentionKind
+from attnscan.results.terms import AttentionKind
 from attnscan.scoring.blocks import Blocks, error, residuals
 from attnscan.studies.explanation import _numbers
 from attnscan.studies.interventions import Restore, as_it_comes, moved, reads_by_words, shuffled

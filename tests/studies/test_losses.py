@@ -13,7 +13,7 @@ from work import ablate
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.losses import Loss, losses_of

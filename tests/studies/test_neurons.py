@@ -14,10 +14,10 @@ from written import batch_of
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.explanation import ROTATIONS
-from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import Grid
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import Targets
 from attnscan.studies import neurons
 from attnscan.studies.neurons import NeuronScorer, rotations
 

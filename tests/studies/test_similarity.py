@@ -14,7 +14,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.attention_block import AttentionKeeper
 from attnscan.results.comparison import Similarity
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

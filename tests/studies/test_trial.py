@@ -29,9 +29,9 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change, Prediction
-from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Change, Prediction
+from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled

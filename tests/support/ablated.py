@@ -10,8 +10,7 @@ from toy import _tokenizer
 
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
-from attnscan.results.grid import Head
-from attnscan.results.terms import Replacement
+from attnscan.results.terms import Head, Replacement
 from attnscan.scan.options import AblationRequest
 
 DRAWS = 8

@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.change import Change
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Change
 from attnscan.server.app import app_of, listening, served
 from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session

@@ -6,8 +6,8 @@ import work
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.dependencies import Dependencies
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Dependencies
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

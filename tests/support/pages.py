@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
-from attnscan.results.grid import AttentionKind
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import Reading
+from attnscan.results.terms import AttentionKind, Reading
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 

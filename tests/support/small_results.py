@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnscan.results.behaviour import Labels, Statements
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.signature import USUAL, Reading, Signature
-from attnscan.results.terms import Scored
-from attnscan.scoring.statements import habits_of
+from attnscan.results.scores import Labels, Scores, ScoreTable, Statements
+from attnscan.results.terms import USUAL, Reading, Scored, Signature
+from attnscan.scoring.labels import habits_of
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
 SCORED = (

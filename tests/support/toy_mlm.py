@@ -14,7 +14,7 @@ import torch
 from toy import _FEATURES, _WORD, HEAD_SIZE, SPECIALS, VOCABULARY, WORDS, _install, save_toy_bert
 from transformers import BertForMaskedLM
 
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 
 GAP = 5.0
 CARRIER = Head(0, 0)

@@ -11,7 +11,7 @@ from pages import made_up
 
 from attnscan import HeadScores, heads
 from attnscan.results.attention import Chosen
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.views.notebook import heads_html
 from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render

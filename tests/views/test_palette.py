@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnscan.results.behaviour import HABITS
+from attnscan.results.scores import HABITS
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.palette import (
     COLORS,

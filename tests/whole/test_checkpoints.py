@@ -33,8 +33,8 @@ from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import load
 from attnscan.model.sources import choose
 from attnscan.model.tap import Tap
-from attnscan.results.change import Change
-from attnscan.results.grid import Grid
+from attnscan.results.predictions import Change
+from attnscan.results.terms import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.trial import _switch_off

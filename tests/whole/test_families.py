@@ -26,7 +26,7 @@ from attnscan.results.scores import Scores
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import Targets
+from attnscan.scoring.units import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}

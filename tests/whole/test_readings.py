@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.cli.app import app
 from attnscan.model.sources import choose
-from attnscan.results.behaviour import WORD_CLASSES
-from attnscan.results.signature import Reading
+from attnscan.results.scores import WORD_CLASSES
+from attnscan.results.terms import Reading
 
 INPUTS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
 TEXT = ("the cat sat on the mat .", "a dog ran to the store .")

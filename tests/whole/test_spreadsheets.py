@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 from cells import text_of
 
-from attnscan.results.tables import Format, render
-from attnscan.safe_text import plain
+from attnscan.results.files import Format, render
+from attnscan.text import plain
 
 SOFFICE = shutil.which("soffice")
 pytestmark = [

@@ -12,9 +12,9 @@ import attnscan
 from attnscan.cli import options as o
 from attnscan.cli.messages import running, say
 from attnscan.cli.output import about, next_command, output_of
-from attnscan.results.tables import of_kinds
-from attnscan.results.terms import counted
+from attnscan.results.files import of_kinds
 from attnscan.scoring.patterns import is_own
+from attnscan.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd

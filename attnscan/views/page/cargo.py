@@ -22,10 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention, carried_shares
-from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import ScoreTable, best_first
-from attnscan.results.signature import Reading
-from attnscan.results.terms import LEAST_ON_WORDS
+from attnscan.results.terms import LEAST_ON_WORDS, Grid, Head, Reading
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""

@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""

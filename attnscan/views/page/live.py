@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores
-from attnscan.safe_text import plain
+from attnscan.results.terms import AttentionKind, Head
+from attnscan.text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.page import PageInput, attention_of, render_page, shown
 
 if TYPE_CHECKING:
-    from attnscan.results.change import Prediction
+    from attnscan.results.predictions import Prediction
 
 
 def live_page(result: HeadScores, server: Mapping[str, Any], words: Sequence[str], said: Sequence[Prediction]) -> str:

@@ -13,14 +13,13 @@ import numpy as np
 
 from attnscan.errors import OptionError
 from attnscan.results.attention import PADDING, Attention
-from attnscan.results.behaviour import HABITS
-from attnscan.results.grid import AttentionKind, Head, Heads
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import IN_MEMORY, Signature
-from attnscan.safe_text import plain
+from attnscan.results.scores import HABITS
+from attnscan.results.terms import IN_MEMORY, AttentionKind, Head, Heads, Signature
 from attnscan.scoring.cross import ALIGNED, CROSS_PATTERNS
 from attnscan.scoring.patterns import SHIPPED
+from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary, why_unsure
 from attnscan.views.page.cargo import WEIGHT_STEPS, compressed, heads_that_fit, masks_of, strongest_first, thumbnails_of
 from attnscan.views.page.frame import SIZE, Page, PageOptions, at_most, html_of

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnscan.results.files import render
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
-from attnscan.results.signature import Reading
-from attnscan.results.tables import render
-from attnscan.safe_text import plain
+from attnscan.results.terms import Reading
+from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.page.cargo import compressed
 

@@ -8,11 +8,10 @@ from typing import get_args
 
 import numpy as np
 
-from attnscan.results.grid import Head
-from attnscan.results.signature import By
 from attnscan.results.syntax import Syntax
+from attnscan.results.terms import By, Head
 from attnscan.results.trees import ReadTree, TreesRead
-from attnscan.safe_text import plain
+from attnscan.text import plain
 from attnscan.views.page.cargo import compressed, planes
 from attnscan.views.page.frame import Page, PageOptions
 from attnscan.views.page.page import PageInput, page_of, shown

@@ -24,9 +24,8 @@ from matplotlib.font_manager import fontManager
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from attnscan.results.grid import Grid
-from attnscan.results.signature import Signature
-from attnscan.safe_text import plain
+from attnscan.results.terms import Grid, Signature
+from attnscan.text import plain
 from attnscan.views.palette import INK, RAMP, readable_on
 
 SIZE, LETTER = 7.0, 0.053  # of text in points, what journals ask for at the least; of a letter on average, in inches

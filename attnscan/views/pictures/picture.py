@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
-from attnscan.results.grid import AttentionKind, Grid, Heads
-from attnscan.results.heads import HeadScores
-from attnscan.results.profile import Profile
+from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.syntax import FEW, Syntax
-from attnscan.results.terms import counted
+from attnscan.results.terms import AttentionKind, Grid, Heads
+from attnscan.text import counted
 from attnscan.views import palette
 from attnscan.views.behaviour import kinds_of, why_unscored, why_unsure
 from attnscan.views.palette import letter, on_white, paper_color, words

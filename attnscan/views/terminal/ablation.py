@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.ablation import LEVEL, Ablation, Effect, Quantity
-from attnscan.results.grid import AttentionKind
-from attnscan.results.terms import counted
+from attnscan.results.terms import AttentionKind
+from attnscan.text import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import color_of, model_line, named, number, wrapped

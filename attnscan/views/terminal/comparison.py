@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
-from attnscan.results.grid import Heads
-from attnscan.results.terms import counted
-from attnscan.safe_text import plain
+from attnscan.results.terms import Heads
+from attnscan.text import counted, plain
 from attnscan.views.palette import letter
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import color_of, flowed, model_line, named, wrapped

@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, Explanations, sign
-from attnscan.results.grid import Head
-from attnscan.results.terms import SHUFFLES, counted
-from attnscan.safe_text import plain
+from attnscan.results.terms import SHUFFLES, Head
+from attnscan.text import counted, plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
 from attnscan.views.table import Column, Table

@@ -8,11 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnscan.results.behaviour import Kind, Labels
-from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import THRESHOLD, counted
-from attnscan.safe_text import plain
+from attnscan.results.scores import Kind, Labels
+from attnscan.results.terms import THRESHOLD, Head
+from attnscan.text import counted, plain
 from attnscan.views.behaviour import best_heads, kinds_of, none_does, ranked_by, summary, why_unscored
 from attnscan.views.palette import letter, words
 from attnscan.views.table import Column, Table

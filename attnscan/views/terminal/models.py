@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.checkpoint import answers
-from attnscan.results.grid import Grid
-from attnscan.results.terms import counted
-from attnscan.safe_text import plain
+from attnscan.results.terms import Grid
+from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
 

@@ -11,8 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from attnscan.results.signature import Reading, Signature
-from attnscan.safe_text import plain
+from attnscan.results.terms import Reading, Signature
+from attnscan.text import plain
 from attnscan.views.palette import COLORS, letter
 
 

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnscan.results.behaviour import SPECIAL_CLASSES
-from attnscan.results.grid import AttentionKind, Head
-from attnscan.results.profile import Profile
-from attnscan.safe_text import plain
+from attnscan.results.heads import Profile
+from attnscan.results.scores import SPECIAL_CLASSES
+from attnscan.results.terms import AttentionKind, Head
+from attnscan.text import plain
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import flowed, model_line, wrapped
 

@@ -9,11 +9,10 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, NOTHING, Syntax
-from attnscan.results.terms import counted
-from attnscan.safe_text import plain
+from attnscan.results.terms import Head
+from attnscan.text import counted, plain
 from attnscan.views.table import Column, Table
 from attnscan.views.terminal.parts import flowed, model_line, number, wrapped
 

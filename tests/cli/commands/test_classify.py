@@ -13,7 +13,7 @@ import pytest
 from command_line import COLUMNS, A, B, classify, run
 from toy import save_toy_bert
 
-from attnscan.results.behaviour import HABITS
+from attnscan.results.scores import HABITS
 from attnscan.scoring.patterns import PATTERNS
 
 UNLABELLED = {"label": {"": np.nan}, "among_words": {"": np.nan}}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from command_line import A, B, misuse, run
 
-from attnscan.results.behaviour import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
 
 ONE = ("profile", A, B, "--model", "bundled")
 

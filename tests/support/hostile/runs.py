@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.model import loading as models
-from attnscan.safe_text import plain
+from attnscan.text import plain
 
 LAYERS, HEADS, POSITIONS = 2, 2, 96
 _TOLD_BEFORE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")

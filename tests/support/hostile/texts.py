@@ -11,7 +11,7 @@ from pathlib import Path
 from cells import text_of
 from hypothesis import strategies as st
 
-from attnscan.results.tables import safe_cell
+from attnscan.results.files import safe_cell
 from hostile.runs import HEADS, LAYERS, check, readable, run
 
 NASTY = (

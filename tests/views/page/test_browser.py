@@ -21,13 +21,12 @@ from playwright.sync_api import Browser, FrameLocator, Locator, Page, Request, V
 from attnscan import HeadScores
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.results.behaviour import Labels
-from attnscan.results.grid import Head
+from attnscan.results.files import render
 from attnscan.results.intervals import half_width
-from attnscan.results.signature import By, Special
-from attnscan.results.tables import render
-from attnscan.safe_text import plain
+from attnscan.results.scores import Labels
+from attnscan.results.terms import By, Head, Special
 from attnscan.scan.options import ScanOptions
+from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import PageOptions

@@ -17,10 +17,10 @@ from pages import Elements, carrying, made_up, without_neurons
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen
-from attnscan.results.grid import Head
+from attnscan.results.files import render
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
-from attnscan.results.tables import render
+from attnscan.results.terms import Head
 from attnscan.views.page.cargo import WEIGHT_STEPS, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
 from attnscan.views.page.page import page
@@ -243,7 +243,7 @@ class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
     def many(self) -> Iterator[HeadScores]:
         """How sure its labels are takes long, and is not on the page of so few words."""
-        with mock.patch("attnscan.results.behaviour.MOST_HEADS", 0):
+        with mock.patch("attnscan.scoring.labels.MOST_HEADS", 0):
             yield made_up(50, 60, 4)[0]
 
     def test_a_page_that_cannot_be_as_small_says_so(self, many: HeadScores) -> None:

@@ -19,10 +19,10 @@ import attnscan
 from attnscan import HeadScores
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Pair
-from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.safe_text import plain
+from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
+from attnscan.text import plain
 from attnscan.views.page import page as page_module
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.live import live_page

@@ -11,9 +11,9 @@ from treebanks import line, planted, planted_file
 
 import attnscan
 from attnscan.api.studies import read_trees
-from attnscan.results.grid import Head
+from attnscan.results.terms import Head
 from attnscan.results.trees import TreesRead
-from attnscan.safe_text import plain
+from attnscan.text import plain
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.trees import trees_page
 

@@ -44,7 +44,7 @@ def test_the_map_has_the_letter_and_the_colour_of_every_head(article: HeadScores
 
 
 def test_thousands_of_heads_are_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnscan.results.behaviour.MOST_HEADS", 0)  # how sure labels are takes long
+    monkeypatch.setattr("attnscan.scoring.labels.MOST_HEADS", 0)  # how sure labels are takes long
     result, _ = random_weights(70, 100, 6)
     assert len(picture(result)) < 200_000, "a shape for each head"
 

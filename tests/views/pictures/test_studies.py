@@ -22,7 +22,7 @@ from treebanks import planted_file
 
 import attnscan
 from attnscan.results.ablation import Ablation, Effect, HeadSet
-from attnscan.results.grid import Grid
+from attnscan.results.terms import Grid
 from attnscan.views.palette import COLORS, SYNTAX_COLORS, contrast, on_white, readable_on
 from attnscan.views.pictures.picture import Drawable, picture
 

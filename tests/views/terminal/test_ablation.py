@@ -9,7 +9,7 @@ from ablated import effect_of
 from small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
-from attnscan.results.grid import Grid
+from attnscan.results.terms import Grid
 from attnscan.views.terminal.ablation import ablation_view
 from attnscan.views.terminal.parts import render
 

@@ -18,8 +18,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.signature import Reading
-from attnscan.results.terms import Scored
+from attnscan.results.terms import Reading, Scored
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnscan.errors import AttnscanError
-from attnscan.safe_text import json_plain, plain
+from attnscan.text import json_plain, plain
 
 BIDI = set(map(chr, [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
 OBEYED = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *BIDI, "\u2028", "\u2029", "\ufeff"]

@@ -1,8 +1,27 @@
-"""Text from outside, made safe to show: the one place that decides what a terminal or a cell may see."""
+"""Text: hashes, counts in words, and text from outside made safe to show. Needs nothing of attnscan.
+
+Only this module decides what a terminal or a cell may see.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+
+
+def hashed(*parts: bytes | memoryview) -> str:
+    """SHA-256 of some parts, each with its length, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def counted(number: int, what: str, several: str = "") -> str:
+    """A number of things in words, as `1,200 pairs`; `several` where these are not called `what` and an s."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
 
 # Control characters move the cursor or start escape sequences, bidirectional controls reorder the
 # line they stand in, lone surrogates cannot be written as UTF-8 at all, and XML (an SVG picture) does

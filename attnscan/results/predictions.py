@@ -1,0 +1,152 @@
+"""What a model predicts: which words help to predict which, and what it says before and after a change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.terms import Head, HelpMeasure, Signature, described
+from attnscan.text import counted, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
+
+
+@dataclass(frozen=True)
+class Help:
+    """How much each word that was asked about helps to predict each other one."""
+
+    values: NDArray[np.float64]
+    """How much hiding the key costs the prediction of the query: in nats for `cpmi`, in corrected distance for
+    `distance`; NaN where it was not measured. Shape: [query, key], both over the words that were asked about."""
+    measure: HelpMeasure
+    sequences: int  # hidden sequences that were run
+    places: tuple[int, ...]  # which units of the input were asked about, in order
+    words_in_all: int
+    units: int  # of the input, special tokens included
+    by_length: bool = False  # whether few words were asked about because the input is long, and nobody asked for more
+
+    @property
+    def description(self) -> str:
+        """What was measured, in one line."""
+        how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[self.measure]
+        words, sequences = counted(self.words_in_all, "word"), counted(self.sequences, "hidden sequence")
+        more = " (--predictive-words asks about more)" if self.by_length else ""
+        return f"predictive: {how}, {len(self.places):,} of {words}{more}, {sequences}."
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Each row of the values scaled so that the best helper is 1, in [0, 1]; zero where none helps enough."""
+        helps = np.nan_to_num(self.values, nan=0).clip(0)
+        best = helps.max(-1, keepdims=True, initial=0)
+        least = _LEAST_HELP if self.measure == "cpmi" else np.finfo(np.float64).tiny
+        return np.where(best >= least, helps / np.maximum(best, least), 0)
+
+    def targets_of(self, queries: slice) -> NDArray[np.float64]:
+        """The pattern's target, some rows of it: the shares among all units. Shape: [query, key], in [0, 1]."""
+        start, stop, _ = queries.indices(self.units)
+        rows, inside = np.zeros((stop - start, self.units)), slice(*np.searchsorted(self.places, (start, stop)))
+        places = np.array(self.places, int)
+        rows[np.ix_(places[inside] - start, places)] = self.shares[inside]
+        return rows
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """Which words of one input help to predict which, by the model's own word."""
+
+    units: tuple[str, ...]  # the tokens, or the words, of the input
+    sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token
+    help: Help  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
+    signature: Signature  # where the result comes from: model, versions, device, input
+
+    __repr__ = described
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a measured pair of words: both by index and text, the help, and the pattern's target."""
+        import pandas as pd
+
+        asked = np.nonzero(~np.isnan(self.help.values))
+        columns: dict[str, Any] = {"model": self.signature.model}
+        for name, numbers in zip(("query", "key"), asked, strict=True):
+            places = np.array(self.help.places, int)[numbers]
+            columns |= {name: places, f"{name}_token": np.array(self.units, object)[places]}
+        frame = pd.DataFrame({**columns, "help": self.help.values[asked], "target": self.help.shares[asked]})
+        frame.attrs = {"signature": asdict(self.signature), "units": list(self.units), "sentence": list(self.sentence)}
+        return frame
+
+
+Positions = Literal["kept", "shuffled"]
+Segments = Literal["kept", "swapped", "zeroed"]
+PredictionKind = Literal["words", "classes", "next-sentence", "vectors"]
+TOP = 5  # how many of the likeliest words are told of each hidden token
+
+
+@dataclass(frozen=True)
+class Change:
+    """Some changes at once; without any, the input and the model are as they are."""
+
+    hidden: tuple[int, ...] = ()  # the places of tokens that are hidden behind the mask token, in ascending order
+    positions: Positions = "kept"  # whether words stand where they are written, or are shuffled by the seed
+    segments: Segments = "kept"  # the segment ids that the model reads: its own, 0 and 1 exchanged, or all 0
+    off: tuple[Head, ...] = ()  # heads that are switched off, in ascending order: later layers read nothing of theirs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
+        object.__setattr__(self, "off", tuple(sorted(set(self.off))))
+
+    @property
+    def of_model(self) -> bool:
+        """Whether anything but hidden words is changed: what the model says before and after may then differ."""
+        return bool(self.off) or (self.positions, self.segments) != ("kept", "kept")
+
+    def notes(self, tokens: tuple[str, ...], seed: int) -> tuple[str, ...]:
+        """A line for each change; `tokens` are those of the input as it was."""
+        hidden = ", ".join(f"{tokens[place]} ({place})" for place in self.hidden)
+        lines = [f"hidden behind the mask token: {hidden}"] if hidden else []
+        lines += [f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []
+        lines += [f"segments are {self.segments}"] if self.segments != "kept" else []
+        lines += [f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []
+        return tuple(lines)
+
+
+@dataclass(frozen=True)
+class HiddenToken:
+    """What a masked-LM head puts in place of one hidden token: probabilities, before and after a change."""
+
+    place: int
+    truth: str  # the token that is hidden
+    truth_before: float
+    truth_after: float
+    before: tuple[tuple[str, float], ...]  # the likeliest tokens, most likely first
+    after: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One thing that the model says: by the model and the input as they are but for hidden words, and by the changed.
+
+    Of `words` the hidden tokens, of `classes` and `next-sentence` the classes, of `vectors` how far tokens turned.
+    """
+
+    kind: PredictionKind
+    words: tuple[HiddenToken, ...] = ()
+    classes: tuple[tuple[str, float, float], ...] = ()  # all names, with their probabilities before and after
+    turned: tuple[float, ...] = ()  # of each token, 1 - cosine between its last hidden states before and after
+    why_none: str = ""  # why there is nothing to say, and what to do about it; empty where there is
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, whose texts a page can show."""
+        words: list[dict[str, Any]] = []
+        for word in self.words:
+            before, after = ([[plain(token), p] for token, p in likeliest] for likeliest in (word.before, word.after))
+            of_truth = {"truth": plain(word.truth), "truthBefore": word.truth_before, "truthAfter": word.truth_after}
+            words.append({"place": word.place, **of_truth, "before": before, "after": after})
+        classes = [{"name": plain(name), "before": before, "after": after} for name, before, after in self.classes]
+        told = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
+        return told | {"whyNone": plain(self.why_none)}
