@@ -146,7 +146,7 @@ def test_every_group_of_commands_is_a_module_of_its_name() -> None:
     commands = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
     assert {f"attnscan.cli.commands.{name.lower().replace(' ', '_')}" for name in app.LISTED} == commands
     in_functions = {"attnscan.cli.options", "attnscan.cli.output"}  # those that read options and run a command
-    light = {f"attnscan.{name}" for name in ("errors", "cli.messages", "text", "__version__")} | in_functions
+    light = {f"attnscan.{name}" for name in ("errors", "__version__")} | in_functions
     assert arrows()["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 
 

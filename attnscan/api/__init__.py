@@ -4,6 +4,5 @@ one_input.py   classify, show, predictive
 many_pairs.py  heads, profile; load, shard, finish
 studies.py     explain, head, ablate, similar, compare, syntax; patterns, models
 views.py       report, plot
-arguments.py   one call: what callers give by name, checked; models made ready
-pairs.py       the pairs that they give
+arguments.py   one call: its options checked, its pairs read, its model made ready
 """

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnscan.api.arguments import NAMED, Call, File, Patterns, file_to_write, of_kinds
+from attnscan.api.arguments import NAMED, Call, File, Pairs, PairsInput, Patterns, file_to_write, of_kinds
 from attnscan.api.one_input import Weights, classify
-from attnscan.api.pairs import Pairs, PairsInput
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype

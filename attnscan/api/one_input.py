@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from attnscan.api.arguments import Call, File, Patterns, file_to_write, of_kinds, window_of
-from attnscan.api.pairs import Pairs, check_no_reading
+from attnscan.api.arguments import Call, File, Pairs, Patterns, check_no_reading, file_to_write, of_kinds, window_of
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights

@@ -10,9 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import READING, Call, File, Patterns, opened
+from attnscan.api.arguments import (
+    READING,
+    Call,
+    File,
+    Pairs,
+    PairsInput,
+    Patterns,
+    check_no_reading,
+    listed,
+    opened,
+    pairs_input,
+)
 from attnscan.api.many_pairs import ranked_by, scanned, state_file
-from attnscan.api.pairs import Pairs, PairsInput, check_no_reading, listed, pairs_input
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.sentence import Record, Text

@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnscan.api.arguments import Call, check_taken, file_to_write, window_of
+from attnscan.api.arguments import Call, Pairs, check_taken, file_to_write, listed, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
-from attnscan.api.pairs import Pairs, listed
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.option import Option, check_within

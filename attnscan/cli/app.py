@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import re
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -14,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
-from attnscan.cli.messages import reported
+from attnscan.errors import AttnscanError, OptionError, out_of_memory
 
 _EITHER = "Give one input or --pairs; without either it reads the 102 pairs that ship with attnscan."
 LISTED: dict[str, dict[str, str]] = {
@@ -47,6 +50,42 @@ LISTED: dict[str, dict[str, str]] = {
 }
 """What each command's help begins with, by the groups, which are modules of `commands`; a list has its first words."""
 COMMANDS = {name: about for commands in LISTED.values() for name, about in commands.items()}
+COULD_KEEP = "; with --state FILE the next run goes on from what is done"
+_UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Typer's own, or Click's, by its version
+
+
+@contextmanager
+def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Turn errors that a user can mend into a line and an exit code: 2 for wrong usage, else 1; Ctrl-C into 130.
+
+    `command` is what was typed, and `given` are its options.
+    """
+    line, code = "", 1
+    try:
+        yield
+        return
+    except _UsageError as error:
+        message = " ".join(error.format_message().replace("Value error, ", "").split())
+        path = error.ctx.command_path if error.ctx else command
+        line, code = f"{message.removesuffix('.')} ({path} --help)", 2
+    except OptionError as error:
+        line, code = f"{error.line} ({command} --help)", 2
+    except AttnscanError as error:
+        line = error.line
+    except BrokenPipeError:  # the reader has what it wanted; standard output must not be flushed once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        kept = "; run the same command to resume" if given.get("state") else COULD_KEEP if "state" in given else ""
+        line, code = f"interrupted{kept}", 130
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        line = "memory ran out; free some, use fewer --batch-tokens or shorter inputs"
+    from attnscan.cli.output import say
+
+    say(line)
+    raise typer.Exit(code)
 
 
 class _Commands(TyperGroup):

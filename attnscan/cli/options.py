@@ -13,10 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 import attnscan
-from attnscan.api.arguments import READING, SCAN, SHARED
-from attnscan.api.pairs import Files
-from attnscan.cli.messages import running
-from attnscan.cli.output import Output, output_of
+from attnscan.api.arguments import READING, SCAN, SHARED, Files
+from attnscan.cli.output import Output, output_of, running
 from attnscan.inputs.option import declared
 from attnscan.inputs.read import FileReading
 from attnscan.results.files import Format

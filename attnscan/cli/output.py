@@ -1,4 +1,4 @@
-"""A result written: to standard output or a file, in the format that was asked for, whole or not at all.
+"""What a user sees: a result, on standard output or in a file, whole or not at all; lines and a bar on standard error.
 
 Above a screen stands what was asked about, and below it a command that may be typed next.
 No file that a run writes may overwrite one that it reads.
@@ -6,12 +6,14 @@ No file that a run writes may overwrite one that it reads.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -36,6 +38,8 @@ from attnscan.views.pictures.look import Picture
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+
+    from attnscan.scan.options import OnProgress
 
 PICTURES: tuple[Picture, ...] = get_args(Picture)
 SUFFIXES: dict[str, Format] = {f".{kind}": kind for kind in get_args(Format)}
@@ -207,3 +211,51 @@ def next_command(given: Mapping[str, Any], *words: str) -> list[str]:
         if (value := given.get(name)) not in (None, False):
             again += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return again
+
+
+def say(line: str) -> None:
+    """Write a line to standard error; nothing if it is empty, or standard error takes no more."""
+    if line and sys.stderr is not None:
+        with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
+            print(f"attnscan: {plain(line)}", file=sys.stderr, flush=True)  # not by Typer, which writes into the bar
+
+
+@contextmanager
+def running(doing: str = "") -> Iterator[OnProgress | None]:
+    """A bar for the progress of a call of the library, on a terminal; its notes and warnings are said in lines."""
+    from attnscan.scan.options import LOG, Note
+
+    has_bar = sys.stderr is not None and sys.stderr.isatty()
+    handler, level = logging.Handler(), LOG.level
+    handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings(), _bar(doing) if has_bar else nullcontext() as step:
+            warnings.simplefilter("always", Note)
+            warnings.showwarning = lambda message, *_: say(str(message))
+            yield step
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+@contextmanager
+def _bar(doing: str) -> Iterator[OnProgress]:
+    """A bar from the first moment on, until all is done."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
+    columns = SpinnerColumn("line"), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True), text
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(plain(doing), total=None)
+
+        def step(doing: str, done: int | None = None, total: int | None = None) -> None:
+            if plain(doing) != bar.tasks[0].description:
+                bar.reset(task, description=plain(doing))
+                bar.refresh()
+            bar.update(task, completed=done or 0, total=total)
+
+        yield step

@@ -8,8 +8,7 @@ from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
-from attnscan.api.arguments import Call, of_kinds, opened
-from attnscan.api.pairs import alignments_of
+from attnscan.api.arguments import Call, alignments_of, of_kinds, opened
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.scan.options import OnProgress, note_inputs, progress_of

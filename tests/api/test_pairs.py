@@ -13,7 +13,7 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.api.pairs import PairsInput, _paths_in, pairs_input
+from attnscan.api.arguments import PairsInput, _paths_in, pairs_input
 from attnscan.errors import InputError, PairsError
 
 A, B = "the cat sat on the mat .", "the cat sat ."

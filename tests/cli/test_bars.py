@@ -8,7 +8,7 @@ from io import StringIO
 
 import pytest
 
-from attnscan.cli.messages import running
+from attnscan.cli.output import running
 from attnscan.scan.options import note, warn
 
 

@@ -19,7 +19,7 @@ from toy import save_toy_bert
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
-from attnscan.cli.messages import say
+from attnscan.cli.output import say
 
 FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
 

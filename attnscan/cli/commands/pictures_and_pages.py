@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.messages import say
-from attnscan.cli.output import write_stdout
+from attnscan.cli.output import say, write_stdout
 from attnscan.errors import OutputError
 from attnscan.results.files import check_suffix
 

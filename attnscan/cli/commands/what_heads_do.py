@@ -10,8 +10,7 @@ import typer
 
 import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.messages import running, say
-from attnscan.cli.output import about, next_command, output_of
+from attnscan.cli.output import about, next_command, output_of, running, say
 from attnscan.results.files import of_kinds
 from attnscan.scoring.patterns import is_own
 from attnscan.text import counted

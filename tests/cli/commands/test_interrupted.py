@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from attnscan.cli.app import COULD_KEEP as KEEPS
 from attnscan.cli.app import app
-from attnscan.cli.messages import COULD_KEEP as KEEPS
 from attnscan.scan import local, scanner
 from attnscan.scan.state import ScanState
 
