@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from draws import draws
-from hostile.checkpoints import EXPLODES
+from hostile.texts import EXPLODES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers

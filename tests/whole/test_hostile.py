@@ -1,4 +1,4 @@
-"""Hostile texts, strings, options, files, disks and moments; checkpoints have a module of their own."""
+"""Hostile texts, strings, options, disks and moments; files and checkpoints have modules of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -17,17 +16,12 @@ import pandas as pd
 import pytest
 from draws import draws
 from hostile import kills, options, texts
-from hostile.files import PAIRS, Kind, broken, pair_kinds, state_kind, survives, weights_kind
 from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.output import SUFFIXES
-from attnscan.inputs.read import FileReading, read_pairs
-from attnscan.inputs.sentence import Pair
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
 from attnscan.views.pictures.look import Picture
 
 OBEYED = (
@@ -99,77 +93,10 @@ def test_the_list_of_writers_has_every_command_and_format(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "count"), [("runs", 2), ("writers", 6)])
+@pytest.mark.parametrize(("kind", "count"), [("kills", 2), ("full-disks", 6)])
 def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(kind: str, count: int, tmp_path: Path) -> None:
     """By a process of its own with two threads, which run batches side by side: runs are forks of it."""
     command = [sys.executable, kills.__file__, kind, str(count), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sum(json.loads(done.stdout.splitlines()[-1]).values()) > 0, done.stdout
-
-
-_A_FEW = 60  # ways to break each kind of file, or somewhat fewer
-
-
-def _held(kind: Kind, directory: Path) -> None:
-    """A whole file of pairs is read right; a broken one of any kind is read right or refused."""
-    path = directory / kind.name
-    kind.write(path)
-    whole, content = kind.read(path), path.read_bytes()
-    if kind.name.startswith("pairs"):
-        one_column = kind.name.startswith(("pairs.txt", "pairs.conllu"))
-        assert [Pair(p.a) if one_column else p for p in whole] == [Pair(p.a) if one_column else p for p in PAIRS]
-    ways = list(broken(content, 0))
-    read = [survives(kind, path, each, whole) for each in ways[:: (len(ways) // _A_FEW) | 1]]
-    assert len(read) >= _A_FEW // 2 and not all(read), "a control: some damage must be found"
-
-
-@pytest.mark.parametrize("kind", [*pair_kinds(), weights_kind()], ids=lambda kind: kind.name)
-def test_a_file_is_read_right_or_refused_however_it_is_broken(tmp_path: Path, kind: Kind) -> None:
-    _held(kind, tmp_path)
-
-
-def test_what_a_scan_keeps_too(tmp_path: Path, tiny: Path) -> None:
-    with Scanner(ScanOptions(model=str(tiny), predictive="off", related=False, on_long="truncate")) as scanner:
-        _held(state_kind(scanner), tmp_path)
-
-
-def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(tmp_path: Path, tiny: Path) -> None:
-    path = tmp_path / "quoted.tsv"
-    path.write_text('sentence_a\tsentence_b\n"the ""cat"""\ta mat\n\ta cat\n')
-    refused = run("heads", "--pairs", path, "--model", tiny, "--predictive", "off", "--csv")
-    assert not check(refused) and len(refused.stderr.splitlines()) == 2
-
-
-@pytest.mark.long
-def test_no_small_table_takes_much_memory(tmp_path: Path) -> None:
-    path = tmp_path / "dictionary.parquet"
-    pd.DataFrame({"sentence_a": ["a" * (8 << 20)] * 8, "sentence_b": ["b"] * 8}).to_parquet(path)
-    tracemalloc.start()
-    assert len(list(read_pairs([str(path)], FileReading(("1",))))) == 8
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 300 << 20, f"{peak >> 20} MiB"
-
-
-@pytest.mark.parametrize("kind", ["directory", "nowhere", "loop", "pipe", "device"])
-def test_what_is_no_file_is_refused_in_the_place_of_every_file_that_is_read(
-    kind: str, tmp_path: Path, tiny: Path
-) -> None:
-    path = tmp_path / "x.parquet"
-    match kind:
-        case "directory":
-            path.mkdir()
-        case "pipe":
-            os.mkfifo(path)
-        case _:
-            path.symlink_to({"nowhere": tmp_path / "no" / "x", "loop": path, "device": Path("/dev/zero")}[kind])
-    off = ("--model", tiny, "--predictive", "off")
-    commands = [("classify", "--weights", path), ("heads", "--state", path, *off), ("classify", "a", "--model", path)]
-    if kind != "pipe":  # which is read until its writer ends
-        commands.append(("heads", "--pairs", path, *off))
-    for command in commands:
-        assert not check(run(*command)), command
-    before = path.lstat()
-    assert not check(run("heads", "--per-pair", path, *off))
-    assert path.lstat().st_ino == before.st_ino, "it was replaced"
+    assert int(done.stdout.splitlines()[-1]) > 0, "no fault struck"
