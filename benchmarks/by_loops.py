@@ -207,7 +207,7 @@ def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Me
 
 def on_target(pattern: str, weights: Sequence[float], target: Mapping[int, float]) -> float:
     """The weight of one query on its target."""
-    if pattern == "bag-of-words":
+    if pattern in ("bag-of-words", "even"):
         return sum(min(weights[j], value) for j, value in target.items())
     return sum(weights[j] * value for j, value in target.items())
 

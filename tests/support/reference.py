@@ -1,15 +1,20 @@
-"""Scores of inputs that are written out, by the plain loops of `benchmarks/by_loops.py`."""
+"""Scores of inputs that are written out, and of translations, by the plain loops of `benchmarks/by_loops.py`."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import by_loops
 import numpy as np
-from by_loops import Input, Score, added, by_query, targets
+from by_loops import Input, Measured, Rows, Score, added, by_query, targets
 from numpy.typing import NDArray
+from transformers import AutoTokenizer
+from translator import eager
 
 Matrix = NDArray[np.float64]
 PATTERNS = tuple(pattern for pattern in by_loops.PATTERNS if pattern != "predictive")
@@ -70,3 +75,70 @@ def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
     pairs = zip(inputs, weights, strict=True)
     rows = [matrix[i] for one, matrix in pairs for i, sentence in enumerate(one.sentence) if sentence >= 0]
     return float(np.mean([-sum(w * math.log(w) for w in row if w > 0) for row in rows]))
+
+
+CROSS_PATTERNS = ("aligned", "before-aligned", "after-aligned", "same-place", "identical", "delimiter", "even")
+Links = set[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The source or the target by its tokens: what each says, and the number of its word; None of a special token."""
+
+    texts: list[str]
+    words: list[int | None]
+
+    @property
+    def places(self) -> list[int]:
+        """Where words' tokens stand."""
+        return [place for place, word in enumerate(self.words) if word is not None]
+
+
+def side(tokenizer: Any, text: str) -> Side:
+    """Read a text whose words stand between spaces; a token of white space alone is of the word behind it."""
+    encoding = tokenizer(text).encodings[0]
+    spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
+    words = [None if s is None else len(text[:b].split()) - bool(text[a:b].strip()) for (a, b), s in spans]
+    return Side([token.replace("▁", "").casefold() for token in encoding.tokens], words)
+
+
+def across(source: Side, target: Side, links: Links) -> tuple[Input, Rows]:
+    """A target behind its source, which it alone sees, and every pattern's target keys."""
+    keys, count = source.places, len(source.texts)
+    rows: Rows = {pattern: {} for pattern in CROSS_PATTERNS}
+    for number, place in enumerate(target.places):
+        linked, text = [key for key, word in links if word == target.words[place]], target.texts[place]
+        said, last = any(map(str.isalnum, text)), len(target.places) - 1
+        wanted = {
+            "aligned": [key for key in keys if source.words[key] in linked],
+            "before-aligned": [key for key in keys if linked and source.words[key] == min(linked) - 1],
+            "after-aligned": [key for key in keys if linked and source.words[key] == max(linked) + 1],
+            "same-place": [keys[math.floor(number * (len(keys) - 1) / last + 0.5) if last else 0]],
+            "identical": [key for key in keys if said and source.texts[key] == text],
+            "delimiter": [key for key in range(count) if key not in keys],
+            "even": keys,
+        }
+        for pattern, found in wanted.items():
+            rows[pattern][count + place] = dict.fromkeys(found, 1 / len(keys) if pattern == "even" else 1.0)
+    sentence = [-1 if word is None else i for i, of in enumerate((source, target)) for word in of.words]
+    visible = [[key < count for key in range(len(sentence))] for _ in sentence]
+    one = Input({}, sentence, [*source.texts, *target.texts], [], visible, [[i] for i in range(len(sentence))])
+    return one, rows
+
+
+def scores_across(checkpoint: Path, pairs: Sequence[tuple[str, str, str]], query: str) -> dict[Any, Score]:
+    """Cross attention of every pattern, layer and head, by eager attention on each pair alone."""
+    tokenizer, found = AutoTokenizer.from_pretrained(checkpoint), defaultdict[Any, list[Measured]](list)
+    for a, b, line in pairs:
+        source, target = side(tokenizer, a), side(tokenizer, b)
+        if query == "reads":
+            target = Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
+        links = {(int(link.split("-")[0]), int(link.split("-")[1])) for link in line.split()}
+        one, rows = across(source, target, links)
+        for layer, heads in enumerate(eager(checkpoint, a, b).cross_attentions):
+            for head, matrix in enumerate(heads[0].tolist()):
+                behind = [row + [0.0] * len(target.texts) for row in matrix]
+                queries = by_query(one, [[0.0] * len(one.sentence)] * len(source.texts) + behind, rows, "in")
+                for pattern in CROSS_PATTERNS:
+                    found[pattern, layer, head].append(added(list(queries[pattern].values())))
+    return {place: Score(measured) for place, measured in found.items()}
