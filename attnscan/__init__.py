@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
     from attnscan.inputs.sentence import Sentence
-    from attnscan.model.loaded import LoadedModel
+    from attnscan.model.loading import LoadedModel
     from attnscan.results.attention import Attention
     from attnscan.results.heads import HeadScores
     from attnscan.results.terms import Head
@@ -69,7 +69,7 @@ _HOMES = {
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch",),
     "inputs.sentence": ("Sentence",),
-    "model.loaded": ("LoadedModel",),
+    "model.loading": ("LoadedModel",),
     "results.attention": ("Attention",),
     "results.terms": ("Head",),
     "results.heads": ("HeadScores",),

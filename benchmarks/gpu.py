@@ -21,7 +21,8 @@ from scan import inputs_of
 from sidebyside import Cost, cost, in_turn, machine, ratios
 from transformers import BertConfig, BertModel
 
-from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
+from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.encode import EncodedInput
 from attnscan.model.tap import Tap
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS

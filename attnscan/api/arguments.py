@@ -25,7 +25,7 @@ from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
 if TYPE_CHECKING:
-    from attnscan.inputs.batch import EncodedInput
+    from attnscan.inputs.encode import EncodedInput
     from attnscan.scan.scanner import Scanner
 
 File = str | os.PathLike[str]
@@ -402,8 +402,7 @@ def _found(call: Call, step: OnProgress) -> Any:
         source = choose(call.options.model)
         note(source.note)
         return source
-    from attnscan.model.loaded import LoadedModel
-    from attnscan.model.loading import adopted, in_place
+    from attnscan.model.loading import LoadedModel, adopted, in_place
 
     options, is_loaded = call.options, isinstance(call.model, LoadedModel)
     languages = options.source_language, options.target_language

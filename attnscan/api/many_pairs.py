@@ -19,7 +19,7 @@ from attnscan.scan.options import OnProgress, note
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
-    from attnscan.model.loaded import LoadedModel
+    from attnscan.model.loading import LoadedModel
     from attnscan.scan.scanner import OnPairs, Scanner
     from attnscan.scan.state import ScanState
 

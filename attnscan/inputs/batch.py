@@ -1,140 +1,39 @@
-"""Tokenized inputs, one by one and side by side: what the patterns and the model read.
+"""Tokenized inputs side by side, as the patterns and the model read them; which of their words are related.
 
-A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
-pieces merged. Every special token is a unit of its own.
+Two words are related if each is among the other's nearest in the model's own input embeddings, and near enough: by a
+cosine that one of ten thousand pairs of words reaches, so that every model brings its own measure. The mean word is
+subtracted first: it makes any two words of some models point the same way. Two of the most frequent words are never
+related, for what these have in common is that they are frequent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pad_sequence
 
-from attnscan.errors import InputError, nearest
-from attnscan.inputs.sentence import NO_WORD, Pair, Place, Sentence, Span, Tag
-from attnscan.inputs.tokens import bare, join
+from attnscan.inputs.encode import PADDING, SPECIAL, EncodedInput
+from attnscan.inputs.sentence import NO_WORD, Tag
+from attnscan.inputs.tokens import Units, WholeWords, bare
 
-if TYPE_CHECKING:
-    from attnscan.inputs.related import Relation
-    from attnscan.inputs.tokens import WholeWords
+_NEIGHBOURS = 10
+_MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
+_TOP_SHARE = 0.0001  # at or above the 99.99th percentile
+_FEWEST = 1000  # words; of fewer, a ten-thousandth of the pairs is next to nothing
+_ROWS, _ROWS_OF_HAND = 16_384, 512  # of the table, and of a hand, that are looked at at once, for memory's sake
+_TOGETHER = 16  # words whose neighbours are sought at once, always as many: another number would round otherwise
+_ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
-SPECIAL, PADDING = -1, -2  # in place of a sentence's number
-
-
-@dataclass(frozen=True)
-class EncodedInput:
-    """One input, tokenized: plain lists, one entry a token."""
-
-    tokens: tuple[str, ...]
-    """Token texts as the tokenizer writes them, byte-level ones decoded."""
-    sentence: tuple[int, ...]
-    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
-    unit: tuple[int, ...]
-    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
-    punctuation: tuple[bool, ...]
-    """Whether the token's surface has neither letter nor digit."""
-    model_inputs: dict[str, list[int]] = field(default_factory=dict)
-    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
-    pair: Pair | None = None
-    """What was tokenized, with the annotations of its words; None for saved weights."""
-    spans: tuple[Span, ...] = ()
-    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
-    words: tuple[int, ...] = ()
-    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
-    units: tuple[str, ...] = ()
-    """The text of each unit; where it is not given, its tokens' texts joined."""
-    source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
-    truncated: bool = False
-    """Whether the input was cut to the model's longest."""
-    number: int = 0
-    """Which it is in a stream of inputs, from 1; 0 if it is alone."""
-    place: Place = Place()
-    """Where its own scores belong."""
-
-    def __post_init__(self) -> None:
-        if not self.units:
-            object.__setattr__(self, "units", _joined(self.tokens, self.unit))
-
-    @property
-    def known_pair(self) -> Pair:
-        """The pair that was tokenized; not for saved weights."""
-        assert self.pair is not None
-        return self.pair
-
-    @property
-    def unit_sentence(self) -> tuple[int, ...]:
-        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return self._of_units(self.sentence)
-
-    @property
-    def unit_words(self) -> tuple[int, ...]:
-        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
-        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
-
-    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The number of each unit's first token."""
-        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
-
-    @property
-    def segments(self) -> tuple[int, ...]:
-        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
-        if self.source:
-            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
-        segments: list[int] = []
-        for i, own in enumerate(self.sentence):
-            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
-                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
-            segments.append(own if own >= 0 else (segments or [0])[-1])
-        return tuple(segments)
-
-    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
-        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
-        if not self.spans:
-            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
-            raise InputError(what, "use a model with a fast tokenizer")
-        places = zip(self.unit, self.sentence, self.spans, strict=True)
-        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
-
-    def tags(self, name: str) -> list[Tag]:
-        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
-        sentences = self.pair.sentences if self.pair else (Sentence(""),)
-        for letter, sentence in zip("AB", sentences, strict=False):
-            if name not in sentence.tags:
-                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
-                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
-                raise InputError(what, nearest(name, sentence.tags, known))
-        units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
-
-    def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
-        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
-        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
-        for place in places:
-            if not 0 <= place < len(tokens) or self.sentence[place] < 0:
-                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
-            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
-        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
-        return replace(
-            self,
-            tokens=tuple(tokens),
-            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
-            punctuation=tuple(punctuation),
-            model_inputs={**self.model_inputs, "input_ids": ids},
-        )
-
-
-def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
-    """The text of each unit, joined from its tokens'. Shape: both [token]."""
-    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
-    return tuple(join([text for _, text in pieces]) for _, pieces in units)
+Relation = Callable[[Sequence[Units]], Tensor]
+"""Says which units of some inputs are related. Shape: [input, unit, unit], bool, symmetric."""
 
 
 @dataclass(frozen=True)
@@ -316,7 +215,7 @@ def collate(
 def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor:
     """Rows of numbers side by side, as long as the longest, or as `width`. Shape: [row, number]."""
     numbers = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], True, value)
-    return torch.nn.functional.pad(numbers, (0, max(0, width - numbers.shape[1])), value=value)
+    return pad(numbers, (0, max(0, width - numbers.shape[1])), value=value)
 
 
 def batches(inputs: Sequence[EncodedInput], tokens: int) -> Iterator[list[EncodedInput]]:
@@ -329,3 +228,94 @@ def batches(inputs: Sequence[EncodedInput], tokens: int) -> Iterator[list[Encode
         batch.append(encoded)
     if batch:
         yield batch
+
+
+@dataclass(frozen=True)
+class Relatedness:
+    """A model's embedding rows, and which of its words are related by them."""
+
+    embedding: Tensor
+    """Shape: [vocabulary, dimension], as in the model, on any device."""
+    words: WholeWords
+    _nearest: dict[int, dict[int, float]] = field(default_factory=dict, repr=False, compare=False)
+    """Of each word that was asked for so far, its nearest ones and their cosines."""
+
+    def related(self, inputs: Sequence[Units]) -> Tensor:
+        """Which units of each input are related, none to itself. A word of several tokens is related to none.
+
+        Shape: [input, unit, unit], bool, symmetric, where the embeddings are.
+        """
+        device = self.embedding.device
+        words = torch.from_numpy(self.words.of_units(inputs)).to(device)
+        ids, places = torch.unique(words, return_inverse=True)
+        related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
+        if self.threshold <= 1:
+            directions = self._directions(ids.clip(0))
+            frequent = torch.isin(ids, self._ids[: len(self.words.frequent)])
+            # only words that are near enough, by all but rounding, have their neighbours sought
+            near = directions @ directions.T >= self.threshold - _ROUNDING
+            near &= (ids != NO_WORD) & (ids != NO_WORD)[:, None] & ~(frequent & frequent[:, None])
+            inside = torch.zeros(len(ids), len(places), device=device)
+            inside[places, torch.arange(len(places), device=device)[:, None]] = 1
+            pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
+            self._seek(set(ids[pairs].flatten().tolist()))
+            for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
+                there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
+                if min(there, back) >= self.threshold:
+                    related[first, second] = related[second, first] = True
+        return related[places[:, :, None], places[:, None, :]]
+
+    @cached_property
+    def threshold(self) -> float:
+        """The cosine in [-1, 1] from which two words are near enough; infinity if no pair of them stands out."""
+        size = len(self._ids)
+        if size < _FEWEST:
+            return math.inf
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(self._ids.device)
+        count = math.ceil(size**2 / 2 / _MOST_PAIRS)  # of hands, the pairs inside which stand for all
+        hands = [self._ids[order[first::count]] for first in range(count)]
+        pairs = sum(math.comb(len(hand), 2) for hand in hands)
+        top, total = self.embedding.new_full((math.ceil(pairs * _TOP_SHARE),), -1, dtype=torch.float32), 0.0
+        for directions in map(self._directions, hands):
+            total += (directions.sum(0).square().sum() - directions.square().sum()).item() / 2
+            for start in range(0, len(directions), _ROWS_OF_HAND):
+                cosine = (directions[start : start + _ROWS_OF_HAND] @ directions[start:].T).triu(1)  # each pair once
+                top = torch.cat([top, cosine[cosine > top[-1].clamp_min(0)]]).topk(len(top)).values
+        high, usual = top[-1].item(), total / pairs
+        return high if high > usual + 1e-3 else math.inf  # all alike, or all at right angles; so it is with NaN
+
+    def _seek(self, words: Collection[int]) -> None:
+        """Find the nearest words of some, where that is still to be done."""
+        waiting = sorted(word for word in words if word not in self._nearest)
+        for start in range(0, len(waiting), _TOGETHER):
+            block = waiting[start : start + _TOGETHER]
+            filled = torch.tensor([*block, *[block[-1]] * (_TOGETHER - len(block))], device=self.embedding.device)
+            cosine = self._cosines(self._directions(filled))
+            cosine[torch.arange(_TOGETHER, device=filled.device), filled] = -2
+            nearest = cosine.topk(_NEIGHBOURS)
+            for word, ids, cosines in zip(block, nearest.indices.tolist(), nearest.values.tolist(), strict=False):
+                self._nearest[word] = dict(zip(ids, cosines, strict=True))
+
+    def _cosines(self, directions: Tensor) -> Tensor:
+        """Of directions with every row; -2 with what is no word. Shape: [direction, dimension] -> [., vocabulary]."""
+        mean, scale = self._centre
+        parts = [rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)]  # the faster way round
+        cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
+        return cosine.masked_fill_(torch.ones_like(scale, dtype=torch.bool).index_fill(0, self._ids, False), -2)
+
+    def _directions(self, ids: Tensor) -> Tensor:
+        mean, _ = self._centre
+        return normalize(self.embedding[ids].float() - mean, dim=-1)
+
+    @cached_property
+    def _ids(self) -> Tensor:
+        ids = [number for number in self.words.ids.values() if number < len(self.embedding)]
+        return torch.tensor(ids, dtype=torch.long, device=self.embedding.device)
+
+    @cached_property
+    def _centre(self) -> tuple[Tensor, Tensor]:
+        """The mean word, and one over every row's distance from it. Shape: [dimension] and [vocabulary]."""
+        parts = [self.embedding[ids].float().sum(0) for ids in torch.split(self._ids, _ROWS)]
+        mean = torch.stack(parts).sum(0) / len(self._ids)
+        lengths = [(rows.float() - mean).norm(dim=-1) for rows in torch.split(self.embedding, _ROWS)]
+        return mean, 1 / torch.cat(lengths).clamp_min(1e-12)

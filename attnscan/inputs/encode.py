@@ -1,17 +1,20 @@
-"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling."""
+"""One input, from its sentences to tokens; which tokens make a word is told by spans, a tokenizer, or spelling.
+
+A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
+pieces merged. Every special token is a unit of its own.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby
 from typing import Any
 
-from attnscan.errors import InputError, TooLongError
-from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.sentence import NO_WORD, Pair, Span
+from attnscan.errors import InputError, TooLongError, nearest
+from attnscan.inputs.sentence import NO_WORD, Pair, Place, Sentence, Span, Tag
 from attnscan.inputs.tokens import (
     WORD_END,
     WORD_STARTS,
@@ -25,12 +28,122 @@ from attnscan.inputs.tokens import (
 )
 from attnscan.inputs.weights import SavedWeights
 
+SPECIAL, PADDING = -1, -2  # in place of a sentence's number
 # scripts that put no space between words: Thai to Khmer, kana, Han
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _NAMED, _LONG_WORD = 5, 50  # words in a note, and characters of a token, at most
 
 Tokenized = tuple[dict[str, list[int]], Any]
 """What a tokenizer gives the model of one input, and what a fast one tells of the tokens (None: written in Python)."""
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One input, tokenized: plain lists, one entry a token."""
+
+    tokens: tuple[str, ...]
+    """Token texts as the tokenizer writes them, byte-level ones decoded."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
+    unit: tuple[int, ...]
+    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
+    punctuation: tuple[bool, ...]
+    """Whether the token's surface has neither letter nor digit."""
+    model_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    pair: Pair | None = None
+    """What was tokenized, with the annotations of its words; None for saved weights."""
+    spans: tuple[Span, ...] = ()
+    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
+    words: tuple[int, ...] = ()
+    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
+    units: tuple[str, ...] = ()
+    """The text of each unit; where it is not given, its tokens' texts joined."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
+    truncated: bool = False
+    """Whether the input was cut to the model's longest."""
+    number: int = 0
+    """Which it is in a stream of inputs, from 1; 0 if it is alone."""
+    place: Place = Place()
+    """Where its own scores belong."""
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", _joined(self.tokens, self.unit))
+
+    @property
+    def known_pair(self) -> Pair:
+        """The pair that was tokenized; not for saved weights."""
+        assert self.pair is not None
+        return self.pair
+
+    @property
+    def unit_sentence(self) -> tuple[int, ...]:
+        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
+        return self._of_units(self.sentence)
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
+        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
+
+    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The number of each unit's first token."""
+        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        if self.source:
+            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
+        segments: list[int] = []
+        for i, own in enumerate(self.sentence):
+            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
+                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
+            segments.append(own if own >= 0 else (segments or [0])[-1])
+        return tuple(segments)
+
+    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
+        if not self.spans:
+            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
+            raise InputError(what, "use a model with a fast tokenizer")
+        places = zip(self.unit, self.sentence, self.spans, strict=True)
+        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
+
+    def tags(self, name: str) -> list[Tag]:
+        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
+        sentences = self.pair.sentences if self.pair else (Sentence(""),)
+        for letter, sentence in zip("AB", sentences, strict=False):
+            if name not in sentence.tags:
+                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
+                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
+                raise InputError(what, nearest(name, sentence.tags, known))
+        units = zip(self.unit_sentence, self.unit_words, strict=True)
+        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
+
+    def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
+        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
+        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
+        for place in places:
+            if not 0 <= place < len(tokens) or self.sentence[place] < 0:
+                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
+            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
+        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
+        return replace(
+            self,
+            tokens=tuple(tokens),
+            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
+            punctuation=tuple(punctuation),
+            model_inputs={**self.model_inputs, "input_ids": ids},
+        )
+
+
+def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
+    """The text of each unit, joined from its tokens'. Shape: both [token]."""
+    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
+    return tuple(join([text for _, text in pieces]) for _, pieces in units)
 
 
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:

@@ -19,9 +19,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionBlock, Tap
 
 _NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
 

@@ -5,10 +5,6 @@ that stay in the processor's last cache, so that no more than one layer's weight
 weights the forward pass ends. Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) run
 with their eager attention under a `Watch`, which sees the same, layer by layer.
 
-Which calls are of which kind and layer is learnt from a probe run, on a source of 5 tokens and a target of 3: their
-shapes say it, where `is_decoder` and `is_causal` are wrong in several families. A layer's number is that of its module:
-in Jamba or Qwen3-Next only some layers have attention.
-
 Any number of threads may read one model at once: what a run is for is known by its thread.
 """
 
@@ -16,20 +12,22 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
+from attnscan.inputs.encode import EncodedInput
 from attnscan.model import running
-from attnscan.model.attention_block import AttentionBlock, Consumer, OnOutput, of_both_texts
 from attnscan.model.watch import Call, Watch
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.terms import AttentionKind, Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
@@ -39,11 +37,76 @@ _HIDDEN = -9e3  # a key to which less than this is added is not to be seen: olde
 _LEAST = torch.finfo(torch.float32).min
 _TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
 """Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
-_TOKEN = 5  # of which the probe is: of any vocabulary, and padding in none
-_SHAPES = dict(zip(AttentionKind, ((5, 5), (5, 5), (3, 3), (3, 5)), strict=True))
-"""How many queries and keys each kind of attention has in the probe."""
-_MODIFIERS = ("s_aux", "softcap")  # what eager attention can add to the logits, and the tap does not
-_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
+OnOutput = Callable[[int, Tensor], None]
+"""Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """A part of one layer's attention: some inputs of the batch and some heads, with whole rows.
+
+    In cross attention keys are of another text than queries: the target's tokens are counted behind the source's.
+    """
+
+    grid: Grid
+    """All heads of the model, by what it does rather than what its config says."""
+    layer: int
+    """Where the layer stands in the grid."""
+    inputs: slice
+    heads: slice
+    weights: Tensor
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0."""
+    visible: Tensor
+    """Which keys each query of the batch may see. Shape: [batch, token, token], bool, of all inputs; the same object
+    in layers with the same mask, so that what follows from it is worked out once."""
+    query: Tensor | None
+    """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None if none is known."""
+    key: Tensor | None
+    """Likewise, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
+    scaling: float | None
+    """What q·k is multiplied with before the softmax; None without queries."""
+    logits: Tensor | None
+    """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None of saved weights."""
+    value: Tensor | None = None
+    """What the weights are of, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
+    idle: Tensor | None = None
+    """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool."""
+    value_norms: Tensor | None = None
+    """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
+    output: Tensor | None = None
+    """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
+
+    @property
+    def rows(self) -> slice:
+        """Which tokens the queries are."""
+        start = self.weights.shape[3] if self.grid.kind is AttentionKind.CROSS else 0
+        return slice(start, start + self.weights.shape[2])
+
+    @property
+    def columns(self) -> slice:
+        """Which tokens the keys are."""
+        return slice(0, self.weights.shape[3])
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the inputs have; in cross attention both texts together."""
+        return int(max(self.rows.stop, self.columns.stop))
+
+
+Consumer = Callable[[AttentionBlock], None]
+"""Takes blocks; of an input, layers come in order."""
+
+
+def of_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
+    """Which tokens see which, where a target's tokens are counted behind its source's; `sizes` are of both.
+
+    Shape: `visible` [batch, target token, source token], bool -> [batch, token, token].
+    """
+    width = max(map(sum, sizes))
+    whole = visible.new_zeros(len(sizes), width, width)
+    for number, (target, source) in enumerate(sizes):
+        whole[number, source : source + target, :source] = visible[number, :target, :source]
+    return whole
 
 
 class Tap:
@@ -53,9 +116,9 @@ class Tap:
         self.model, self.kind = model, kind
 
     @cached_property
-    def calls(self) -> Calls:
+    def calls(self) -> running.Calls:
         """How the model computes its attention. Raises: CaptureError if it has none that can be read."""
-        return calls_of(self.model, self.kind)
+        return running.calls_of(self.model, self.kind)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -271,96 +334,83 @@ def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterato
         start = stop
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The calls of attention in one run of a model."""
+def visible_keys(weights: Tensor, present: Tensor) -> Tensor:
+    """Which keys each query may see, judged by saved weights, with which there is no mask to read.
 
-    layers: dict[int, int]
-    """By the number of a call, where its layer stands in the grid; those of other kinds are not read."""
-    count: int  # of all kinds
-    grid: Grid  # the heads of the kind that is read
-    tapped: bool  # whether the model calls the registered attention function; else it is watched
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One call in a probe run."""
-
-    layer: int  # the number in the name of the module that it is in; -1 if there is none
-    heads: int
-    shape: tuple[int, ...]  # how many queries and keys it has
-    is_plain: bool  # whether it is a softmax over the keys, to which nothing else was added
+    Hidden are padding, and keys at a distance that no head of the layer ever attends to.
+    Shape: `weights` [batch, head, query, key], `present` [batch, key] -> [batch, query, key], bool.
+    """
+    batch, _, length, keys = weights.shape
+    place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
+    used = (weights != 0).any(1) & present.bool()[:, :, None]  # a query of padding spreads evenly over all
+    offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
+    offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
+    return offsets[place + keys].expand(batch, length, keys) & present.bool()[:, None, :]
 
 
-def calls_of(model: Any, kind: AttentionKind) -> Calls:
-    """Find out how a kind of a model's attention is read: by the tap, if it shows as many layers as there are."""
-    ids = torch.full((1, 5), _TOKEN, device=next(model.parameters()).device)
-    inputs, layers = running.accepted(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}), None
-    if kind is AttentionKind.ONLY:
-        inputs.pop("decoder_input_ids", None)
-        layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
-    tapped = _arranged(_probed(model, inputs, watched=False), kind, tapped=True)
-    if isinstance(tapped, Calls) and tapped.grid.shape[0] == layers:
-        return tapped
-    watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
-    if isinstance(watched, str):
-        raise running.refused(model, watched)
-    return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
+class AttentionKeeper:
+    """A consumer that keeps the attention of a single input, or some heads and some queries' rows of it."""
+
+    def __init__(self, norms: Callable[[AttentionBlock], Tensor] | None = None, chosen: Chosen | None = None) -> None:
+        """`norms` says how long the vectors are that a block's keys have to give."""
+        self._norms_of, self._chosen = norms, chosen
+        self._grid: Grid | None = None
+        self._kept: dict[str, NDArray[np.float32]] = {}
+        """Weights, lengths, queries and keys. Shape: each [head, token, ...], of all heads, or of those chosen."""
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        if self._grid is None:
+            self._start(block)
+        into, rows = self._place[block.layer, block.heads], self._rows - block.rows.start
+        own, inside = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
+        into, rows, keys = into[own], rows[inside], block.columns
+        self._scaling[block.layer] = block.scaling or 0.0
+        if self._visible is not None:
+            self._visible[block.layer, inside] = _array(block.visible[:, block.rows, : block.tokens])[rows]
+        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[np.ix_(own, rows)]
+        if "norms" in self._kept and self._norms_of is not None:
+            self._kept["norms"][into, keys] = _array(self._norms_of(block))[own]
+        for name, states, places in (("query", block.query, block.rows), ("key", block.key, keys)):
+            if name in self._kept and states is not None:
+                self._kept[name][into, places] = _array(states)[own]
+
+    def _start(self, block: AttentionBlock) -> None:
+        """Make room for every layer and head, or for those that are chosen."""
+        self._grid, length, chosen = block.grid, block.tokens, self._chosen
+        self._rows = np.arange(length) if chosen is None else np.array(chosen.rows)
+        self._shape, self._place = block.grid.shape, np.arange(np.prod(block.grid.shape)).reshape(block.grid.shape)
+        self._scaling = [0.0] * self._shape[0]
+        self._visible: NDArray[np.bool_] | None = np.zeros((self._shape[0], len(self._rows), length), dtype=np.bool_)
+        if chosen is not None and chosen.heads is not None:  # in their order; -1 is none of them
+            self._shape, self._visible, self._place = (1, len(chosen.heads)), None, np.full(block.grid.shape, -1)
+            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = np.arange(self._shape[1])
+        sizes: dict[str, tuple[int, ...]] = {"weights": (len(self._rows), length)}
+        if self._norms_of is not None:
+            sizes["norms"] = (length,)
+        if block.key is not None:
+            sizes |= dict.fromkeys(("query", "key"), (length, block.key.shape[-1]))
+        self._kept = {name: np.zeros((math.prod(self._shape), *size), np.float32) for name, size in sizes.items()}
+
+    def attention(self, encoded: EncodedInput) -> Attention:
+        """All of it, once every block has come."""
+        assert self._grid is not None
+        kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
+        known = {name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")}
+        return Attention(
+            **known,
+            weights=kept["weights"],
+            visible=self._visible,
+            query=kept.get("query"),
+            key=kept.get("key"),
+            scaling=tuple(self._scaling) if "key" in kept else (),
+            norms=kept.get("norms"),
+            chosen=self._chosen,
+            kind=self._grid.kind,
+            layers=self._grid.layers,
+        )
 
 
-def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
-    """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
-    calls, layer = list[_Call](), [-1]
-
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
-        is_plain = all(rest.get(name) is None for name in _MODIFIERS)
-        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
-        return running.fused(module, query, key, value, mask, **rest)
-
-    def note(call: Call) -> None:
-        (_, heads, *shape), weights = call.weights.shape, call.weights.float()
-        off, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
-        is_plain = not weights.isfinite().all() or (weights.min() >= 0 and off <= tolerance)
-        calls.append(_Call(layer[0], heads, tuple(shape), bool(is_plain)))
-
-    def enter(number: int, *_: Any) -> None:
-        layer[0] = number
-
-    numbered = ((module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules())
-    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in numbered if number]
-    name, watch = ("eager", Watch(note, 1)) if watched else (running.ATTENTION, nullcontext())
-    try:
-        with running.attention_of(model, name) as took, running.attended_by(attend), torch.inference_mode(), watch:
-            model(**inputs)
-    except Exception as error:
-        raise running.failed(model, error) from error
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if watched and not took:
-        raise running.refused(model, "cannot be turned to eager attention once it is loaded")
-    return calls
-
-
-def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> Calls | str:
-    """The calls of one kind, or why a model's attention is none that is read."""
-    shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
-    own = [number for number, call in enumerate(calls) if call.shape == shape]
-    others = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
-    if others and (tapped or is_only or not own):
-        if own[:1] == [0]:
-            return "pools its tokens: not all layers have as many as the input"
-        return f"computes weights of shape {list(others[0])}, where each of 5 tokens should look at each"
-    if not own:
-        return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
-    heads, layers = {calls[number].heads for number in own}, tuple(calls[number].layer for number in own)
-    if strange := [layer for layer, number in enumerate(own) if not calls[number].is_plain]:
-        return f"computes numbers in layer {strange[0]} that are not a softmax over the tokens"
-    if len(heads) != 1:
-        return "has more heads in some layers than in others"
-    rising = layers == tuple(sorted(set(layers))) and layers[0] >= 0
-    if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(own) > len(set(layers)):
-        return "computes several attentions in a layer"
-    # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
-    grid = Grid((len(own), calls[own[0]].heads), kind, layers if is_only and rising else ())
-    return Calls({number: layer for layer, number in enumerate(own)}, len(calls), grid, tapped)
+def _array(values: Tensor) -> NDArray[Any]:
+    """What a block says of its one input."""
+    return (values if values.dtype == torch.bool else values.float())[0].cpu().numpy()

@@ -10,8 +10,8 @@ from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 from attnscan.errors import InputError, StateError, TooLongError
-from attnscan.inputs.batch import EncodedInput, batches
-from attnscan.inputs.encode import notes_of
+from attnscan.inputs.batch import batches
+from attnscan.inputs.encode import EncodedInput, notes_of
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.heads import HeadScores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import SPECIAL, EncodedInput
+from attnscan.inputs.encode import SPECIAL, EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.scan.options import OnProgress, silent
 from attnscan.scan.scanner import Scanner

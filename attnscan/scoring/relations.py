@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import ModelError
-from attnscan.inputs.batch import EncodedBatch, EncodedInput
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import DEPENDENT, FARTHEST, FEWEST, HEAD, NOT_ALL, PARTS_OF_SPEECH, RULES, Row, Syntax

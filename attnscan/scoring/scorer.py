@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import CLASSES, FloatArray
 from attnscan.results.terms import LEAST_ON_WORDS, RESTING
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS

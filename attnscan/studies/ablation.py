@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedBatch, EncodedInput, batches, collate
+from attnscan.inputs.batch import EncodedBatch, batches, collate
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import check_finite, side_by_side
 from attnscan.model.tap import Tap

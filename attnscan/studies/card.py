@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionKeeper
+from attnscan.model.tap import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import Card, Example, told_by
 from attnscan.results.heads import HeadScores

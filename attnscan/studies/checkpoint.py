@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from attnscan.inputs.sentence import Pair
-from attnscan.model.loaded import NO_LIMIT
+from attnscan.model.loading import NO_LIMIT
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.terms import DELIMITER, MEASURES
 from attnscan.scan.scanner import Scanner

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.related import Relation
+from attnscan.inputs.batch import Relation
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.tokens import Units
-from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match, Reading

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Record
-from attnscan.model.attention_block import AttentionKeeper
+from attnscan.model.tap import AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import ModelError
-from attnscan.inputs.batch import EncodedBatch, EncodedInput
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.encode import EncodedInput
 from attnscan.model.running import named_arguments
+from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.terms import SHUFFLES, AttentionKind
 from attnscan.scan.scanner import Scanner

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import task_head
+from attnscan.model.loading import LoadedModel, task_head
 from attnscan.model.running import head_sees_only
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray

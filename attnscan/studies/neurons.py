@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.explanation import ROTATIONS
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import AttentionKind, Head

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnscan.inputs.batch import EncodedInput, batches
+from attnscan.inputs.batch import batches
+from attnscan.inputs.encode import EncodedInput
 
 
 def _input(length: int) -> EncodedInput:

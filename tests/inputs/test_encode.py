@@ -20,8 +20,8 @@ from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
-from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import called, encode_pairs, encode_tokens, notes_of
+from attnscan.inputs.batch import collate
+from attnscan.inputs.encode import SPECIAL, EncodedInput, called, encode_pairs, encode_tokens, notes_of
 from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
 from attnscan.inputs.tokens import Unit, bare
 from attnscan.inputs.weights import SavedWeights

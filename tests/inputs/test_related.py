@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoTokenizer
 
+from attnscan.inputs.batch import Relatedness
 from attnscan.inputs.encode import whole_words
-from attnscan.inputs.related import Relatedness
 from attnscan.inputs.sentence import NO_WORD
 from attnscan.inputs.tokens import Units, WholeWords
 

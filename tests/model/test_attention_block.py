@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attnscan.model.attention_block import visible_keys
+from attnscan.model.tap import visible_keys
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:

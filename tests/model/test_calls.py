@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionBlock, Tap
 from attnscan.results.terms import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -13,8 +13,7 @@ from model_hub import ID, ModelHub, model_hub
 from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import load, task_head
+from attnscan.model.loading import LoadedModel, load, task_head
 from attnscan.model.sources import Source, choose
 
 pytestmark = pytest.mark.usefixtures("cache")  # an empty one

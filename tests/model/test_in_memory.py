@@ -26,8 +26,7 @@ from work import classify
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import TaskHead, adopted, task_head
+from attnscan.model.loading import LoadedModel, TaskHead, adopted, task_head
 from attnscan.model.running import at_rest
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores

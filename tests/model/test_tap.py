@@ -14,8 +14,7 @@ from families import TAPPED, UNTAPPED, VOCABULARY, Collected, eager_attention, t
 
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
-from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionBlock, Tap
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}

@@ -15,7 +15,7 @@ from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.tokens import WholeWords
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import CLASSES, COLUMNS
 from attnscan.results.terms import Grid
 from attnscan.scoring.scorer import ClassScorer, class_of_cells

@@ -13,9 +13,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
+from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Pair, Sentence
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
 from attnscan.results.terms import Grid
 from attnscan.scoring.blocks import added

@@ -18,9 +18,10 @@ from reference import Written
 from written import input_of
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.batch import EncodedInput, collate
+from attnscan.inputs.batch import collate
+from attnscan.inputs.encode import EncodedInput
 from attnscan.inputs.sentence import Pair
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Grid
 from attnscan.scoring.blocks import Blocks, PairSums

@@ -17,8 +17,9 @@ from two_models import AFTER, BEFORE, PAIRS
 from work import compare
 
 from attnscan.errors import ModelError, TooLongError
-from attnscan.inputs.related import Relation, Units
+from attnscan.inputs.batch import Relation
 from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.tokens import Units
 from attnscan.results.comparison import Comparison
 from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 from written import batch_of
 
-from attnscan.inputs.batch import EncodedBatch, EncodedInput
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.encode import EncodedInput
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.explanation import ROTATIONS
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Grid

@@ -12,7 +12,7 @@ from work import similar
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.model.attention_block import AttentionKeeper
+from attnscan.model.tap import AttentionKeeper
 from attnscan.results.comparison import Similarity
 from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, EncoderDecoderConfig, EncoderDecoderModel
 
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import AttentionBlock
 
 Settings = dict[str, Any]
 """What makes a family's config small."""

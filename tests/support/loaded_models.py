@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.model.loaded import LoadedModel, chosen_device
+from attnscan.model.loading import LoadedModel, chosen_device
 from attnscan.model.sources import Device, Dtype, Source
 from attnscan.results.terms import AttentionName
 

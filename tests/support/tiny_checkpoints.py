@@ -14,8 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import AttnscanError, ModelError
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import load
+from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]

@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.encode import encode_pairs
+from attnscan.inputs.encode import EncodedInput, encode_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.inputs.tokens import Unit
 

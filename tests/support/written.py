@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from attnscan.inputs.alignments import linked
-from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.encode import encode_tokens
+from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.encode import EncodedInput, encode_tokens
 from attnscan.inputs.sentence import NO_WORD, Pair
 from attnscan.inputs.tokens import Unit
 

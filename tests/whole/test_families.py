@@ -19,9 +19,9 @@ from reference import Written
 from written import encoded_tokens
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.batch import EncodedInput, collate
-from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.tap import Tap
+from attnscan.inputs.batch import collate
+from attnscan.inputs.encode import EncodedInput
+from attnscan.model.tap import AttentionBlock, Tap
 from attnscan.results.scores import Scores
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
