@@ -1,4 +1,5 @@
-"""Measures what a user waits for and what scoring costs, in about ten minutes, and writes `RESULTS.md`: `make bench`.
+"""Measures what a user waits for and what scoring costs, and writes `RESULTS.md` and the times of `docs/speed.md`:
+`make bench`, about fifteen minutes.
 
     python benchmarks/run.py [--runs 5]
 
@@ -10,7 +11,9 @@ stays.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +24,9 @@ from sidebyside import HEAD, in_turn, machine, process_cost, row
 from attnscan.model.sources import bundled
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
+TIMES, END = "<!-- measured: times -->", "<!-- end of times -->"
+ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
 BY_HAND = "\n## By hand\n"
 """Where what other scripts printed begins."""
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
@@ -40,16 +46,42 @@ CASES = [
     ("`patterns`", ["patterns"], IMPORTS, "`import typer, rich`", 1.5),
     ("`classify` of one pair, predictive off", ONE_PAIR, [sys.executable, "-c", BARE], "a bare script", 1.15),
 ]
+PATTERNS = ["--pattern", "next-word", "--pattern", "previous-word"]
+COMMANDS = [
+    ("`classify A B`", "one pair", ["classify", A, B]),
+    ("`explain 0-2 A B`", "one pair", ["explain", "0-2", A, B]),
+    ("`report A B -o page.html`", "one pair", ["report", A, B, "-o", "page.html"]),
+    ("`heads --predictive off`", "pairs", ["heads", "--predictive", "off"]),
+    ("`heads`", "pairs", ["heads"]),
+    ("`heads --pairs FILE`", "16 other pairs", ["heads", "--pairs", "others.csv"]),
+    ("`profile`", "pairs", ["profile"]),
+    ("`similar`", "pairs", ["similar"]),
+    ("`ablate --pattern next-word --pattern previous-word`", "pairs", ["ablate", *PATTERNS]),
+]
+"""What docs/speed.md times: as it names them, what they read, and their words."""
 
 
 def startup(runs: int) -> list[str]:
     """A line for each case."""
-    attnscan, found = str(Path(sys.executable).with_name("attnscan")), []
+    lines = []
     for name, ours, theirs, rival, bound in CASES:
-        rivals = {"ours": partial(process_cost, [attnscan, *ours]), "theirs": partial(process_cost, theirs)}
+        rivals = {"ours": partial(process_cost, [ATTNSCAN, *ours]), "theirs": partial(process_cost, theirs)}
         costs = in_turn(rivals, runs)
-        found.append(row(name, rival, costs["ours"], costs["theirs"], bound))
-    return found
+        lines.append(row(name, rival, costs["ours"], costs["theirs"], bound))
+    return lines
+
+
+def command_times(runs: int) -> list[str]:
+    """A line for each command of docs/speed.md: the median of its processor time, on one core."""
+    lines = ["| command | reads | processor time |", "| --- | --- | ---: |"]
+    with tempfile.TemporaryDirectory() as directory:
+        others = "".join(f"We met {count} people.,There were {count} of them.\n" for count in range(16))
+        Path(directory, "others.csv").write_text("sentence_a,sentence_b\n" + others, encoding="utf-8")
+        for name, reads, words in COMMANDS:
+            command = [ATTNSCAN, *words, "--model", "bundled"]
+            seconds = statistics.median(process_cost(command, directory, OMP_NUM_THREADS="1").cpu for _ in range(runs))
+            lines.append(f"| {name} | {reads} | {seconds:.0f} s |")
+    return lines
 
 
 def main() -> None:
@@ -58,6 +90,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival, after one that is not")
     asked = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    times = [f"Processor time on one core, {where}.", "\n".join(command_times(asked.runs))]
     rows = [*startup(asked.runs), *scan.rows(asked.runs)]
     blocks = [
         "# What attnscan costs",
@@ -68,6 +101,8 @@ def main() -> None:
     ]
     _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)
     RESULTS.write_text("\n\n".join(blocks) + "\n" + begins + by_hand, encoding="utf-8")
+    head, _, rest = SPEED.read_text(encoding="utf-8").partition(TIMES)
+    SPEED.write_text("\n\n".join([head + TIMES, *times, END + rest.partition(END)[2]]), encoding="utf-8")
     print("\n".join(rows))
 
 

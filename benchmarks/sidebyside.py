@@ -34,11 +34,11 @@ def cost(run: Callable[[], object]) -> Cost:
     return Cost(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def process_cost(command: Sequence[str]) -> Cost:
-    """One run of a command, which must succeed."""
+def process_cost(command: Sequence[str], directory: str | None = None, **variables: str) -> Cost:
+    """One run of a command, which must succeed, in a directory and with more variables of the environment."""
     start, before = time.perf_counter(), os.times()
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", **variables}
+    subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, env=environment, check=True)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return Cost(time.perf_counter() - start, cpu)
