@@ -25,7 +25,7 @@ from attnscan.model.sources import bundled
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
-TIMES, END = "<!-- measured: times -->", "<!-- end of times -->"
+TIMES, END = "<!-- times by make bench -->", "<!-- these were the times -->"
 ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
 BY_HAND = "\n## By hand\n"
 """Where what other scripts printed begins."""
