@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -14,7 +14,7 @@ _PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.w
 _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
 
 try:
-    from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+    from playwright.sync_api import Browser, FrameLocator, Page, Request, ViewportSize, expect, sync_playwright
 except ImportError:
     if _MUST_RUN:
         raise
@@ -23,6 +23,8 @@ if _PATH is None and not _MUST_RUN:
     pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
 expect.set_options(timeout=60_000)  # on a busy machine, five seconds are too few for a page or a model's answer
+Open = Callable[..., Page]
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 @contextmanager
@@ -50,3 +52,32 @@ def load_anew(page: Page, address: str, viewport: ViewportSize | None = None) ->
     before, mark, fragment = address.partition("#")
     page.goto(f"{before}{'&' if '?' in before else '?'}load={next(_loads)}{mark}{fragment}")
     return page
+
+
+def watched(page: Page, troubles: list[str], server: str = "file:") -> Page:
+    """A page that notes its errors, its dialogs, and its requests but for pages of files and those of a server."""
+
+    def note_request(request: Request) -> None:
+        is_own = request.url.startswith(server) and (server != "file:" or request.is_navigation_request())
+        if not is_own and not request.url.startswith(("data:", "blob:", "about:srcdoc")):
+            troubles.append(f"request of {request.url}")
+
+    page.set_default_timeout(60_000)
+    page.on("request", note_request)
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    if server == "file:":  # of a server's answers, the browser itself says those that are refusals
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+    return page
+
+
+def settle(page: Page | FrameLocator) -> None:
+    """Wait until the page has painted what was last asked of it: each event takes the mark away before it returns."""
+    page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
+
+
+def choose_kind(page: Page, kind: str) -> None:
+    """Turn the switch of the kinds of attention."""
+    page.locator(f"#input [value={kind}]").click()
+    expect(page.locator(f"#input [value={kind}]")).to_have_attribute("aria-checked", "true")
+    settle(page)

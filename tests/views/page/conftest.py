@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from one_run import classify_and_keep
 from pages import made_up
 
 from attnscan import HeadScores, heads
-from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
-from attnscan.scan.options import ScanOptions
 
 SENTENCES = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
 
@@ -17,13 +14,6 @@ SENTENCES = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times 
 @pytest.fixture(scope="module")
 def small() -> tuple[HeadScores, Attention]:
     return made_up(3, 4, 10)
-
-
-@pytest.fixture(scope="session")
-def article() -> tuple[HeadScores, Attention]:
-    """The article's pair, which the bundled model has run."""
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
 
 
 @pytest.fixture(scope="session")
