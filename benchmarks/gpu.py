@@ -22,7 +22,7 @@ from sidebyside import Cost, cost, in_turn, machine, ratios
 from transformers import BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.tap import Tap
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS

@@ -21,8 +21,7 @@ from sidebyside import cost, in_turn, row
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import batches, collate
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.running import side_by_side
 from attnscan.model.sources import bundled
 from attnscan.scan.local import summed

@@ -41,7 +41,7 @@ NO_TORCH = {
     for name in (
         *("__version__", "cli", "errors", "results", "text", "views", "model.sources", "scan.options"),
         *("inputs.conllu", "inputs.encode", "inputs.files", "inputs.frames", "inputs.read", "inputs.sentence"),
-        *("inputs.tokens", "inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.labels"),
+        *("inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.labels"),
     )
 }
 """Packages and modules that work where there is neither torch nor transformers."""

@@ -25,7 +25,7 @@ from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
 if TYPE_CHECKING:
-    from attnscan.inputs.encode import EncodedInput
+    from attnscan.inputs.sentence import EncodedInput
     from attnscan.scan.scanner import Scanner
 
 File = str | os.PathLike[str]

@@ -15,7 +15,7 @@ from attnscan.errors import InputError, PairsError
 from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 
 if TYPE_CHECKING:
-    from attnscan.inputs.encode import EncodedInput
+    from attnscan.inputs.sentence import EncodedInput
 
 _TAG = "aligned"
 

@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pad_sequence
 
-from attnscan.inputs.encode import PADDING, SPECIAL, EncodedInput
-from attnscan.inputs.sentence import NO_WORD, Tag
-from attnscan.inputs.tokens import Units, WholeWords, bare
+from attnscan.inputs.encode import Units, WholeWords, bare
+from attnscan.inputs.sentence import NO_WORD, PADDING, SPECIAL, EncodedInput, Tag
 
 _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all

@@ -1,34 +1,50 @@
 """One input, from its sentences to tokens; which tokens make a word is told by spans, a tokenizer, or spelling.
 
-A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
-pieces merged. Every special token is a unit of its own.
+WordPiece writes a piece that continues a word as `##s`; byte-level BPE and SentencePiece mark the start of a word, with
+`Ġ` and `▁` (decoded: a space), which a sentence's first word and punctuation often lack; older BPE marks a piece that
+goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berries</w>`, as in XLM).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, groupby
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, chain, groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
-from attnscan.errors import InputError, TooLongError, nearest
-from attnscan.inputs.sentence import NO_WORD, Pair, Place, Sentence, Span, Tag
-from attnscan.inputs.tokens import (
-    WORD_END,
-    WORD_STARTS,
+from attnscan.errors import InputError, SelectionError, TooLongError, nearest
+from attnscan.inputs.sentence import (
+    CONTINUES,
+    GOES_ON,
+    NO_WORD,
+    PADDING,
+    SPECIAL,
+    EncodedInput,
+    Pair,
+    Span,
     Unit,
-    WholeWords,
-    continues_word,
-    is_part_of_character,
-    is_punctuation,
     join,
-    splits_words,
 )
-from attnscan.inputs.weights import SavedWeights
 
-SPECIAL, PADDING = -1, -2  # in place of a sentence's number
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from attnscan.inputs.weights import SavedWeights
+
+WORD_STARTS = ("Ġ", "▁", " ")
+WORD_END = "</w>"
+_BYTE_INSIDE = re.compile("<0x[89AB][0-9A-F]>")  # a byte behind the first one of a character, in SentencePiece
+_JOINER = "\u200d"
+_TIED = frozenset((_JOINER, *map(chr, range(0x1F3FB, 0x1F400))))  # and shades of skin
+_FREQUENT = 100
+_ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
+_START = WORD_STARTS[0]  # stands for every mark of a word's start
 # scripts that put no space between words: Thai to Khmer, kana, Han
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _NAMED, _LONG_WORD = 5, 50  # words in a note, and characters of a token, at most
@@ -37,113 +53,115 @@ Tokenized = tuple[dict[str, list[int]], Any]
 """What a tokenizer gives the model of one input, and what a fast one tells of the tokens (None: written in Python)."""
 
 
+Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
+"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
+
+
+def bare(token: str) -> str:
+    """`token` without its mark of a word's start or end and without case: what makes two words identical."""
+    return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether `text` has neither letter nor digit."""
+    return not any(character.isalnum() for character in bare(text))
+
+
+def is_part_of_character(before: str, text: str) -> bool:
+    """Whether a text goes on with the character before it: an accent by itself, or what a joiner ties to an emoji."""
+    ties = unicodedata.category(text[:1] or "x")[0] == "M" or text[:1] in _TIED
+    return before.endswith(_JOINER) or (ties and bool(before.strip()))
+
+
+def splits_words(previous: str, token: str) -> bool:
+    """Whether a word ends between two tokens because one of them is punctuation, as `mat` `.`; a space ends none."""
+    return bool(bare(previous)) and any(is_punctuation(text) and bare(text) for text in (previous, token))
+
+
+def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
+    """Whether `token` goes on with the word of the token before it, judged by spelling alone."""
+    if token.startswith(CONTINUES):
+        return len(token) > len(CONTINUES)
+    if _BYTE_INSIDE.fullmatch(token):
+        return True
+    if previous.endswith(GOES_ON) and len(previous) > len(GOES_ON):
+        return True
+    if marks_ends:
+        return not previous.endswith(WORD_END)
+    return marks_starts and not token.startswith(WORD_STARTS) and not splits_words(previous, token)
+
+
+def token_named(text: str, tokens: Sequence[str]) -> int:
+    """The index of a token: by its text without case, `#2` behind it for the second of that text, or by index."""
+    if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
+        return int(text)
+    start, _, count = text.rpartition("#")  # `#2` can be a token's own end, too
+    for name, number in ((text, 1), (start, int(count) if re.fullmatch(r"\d{1,9}", count) else 0)):
+        places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
+        if 0 < number <= len(places):
+            return places[number - 1]
+    hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
+    raise SelectionError(f"the input has no token '{text}'", hint)
+
+
 @dataclass(frozen=True)
-class EncodedInput:
-    """One input, tokenized: plain lists, one entry a token."""
+class WholeWords:
+    """The tokens that are words of two letters or more, of letters alone, and no pieces of others."""
 
-    tokens: tuple[str, ...]
-    """Token texts as the tokenizer writes them, byte-level ones decoded."""
-    sentence: tuple[int, ...]
-    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
-    unit: tuple[int, ...]
-    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
-    punctuation: tuple[bool, ...]
-    """Whether the token's surface has neither letter nor digit."""
-    model_inputs: dict[str, list[int]] = field(default_factory=dict)
-    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
-    pair: Pair | None = None
-    """What was tokenized, with the annotations of its words; None for saved weights."""
-    spans: tuple[Span, ...] = ()
-    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
-    words: tuple[int, ...] = ()
-    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
-    units: tuple[str, ...] = ()
-    """The text of each unit; where it is not given, its tokens' texts joined."""
-    source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
-    truncated: bool = False
-    """Whether the input was cut to the model's longest."""
-    number: int = 0
-    """Which it is in a stream of inputs, from 1; 0 if it is alone."""
-    place: Place = Place()
-    """Where its own scores belong."""
+    ids: Mapping[str, int]
+    """By the word's text without the tokenizer's mark, lowest first."""
+    mark: str
+    """How the vocabulary marks words or pieces: `##`, `Ġ` (for any mark of a start), `@@` or `</w>`; empty if not."""
 
-    def __post_init__(self) -> None:
-        if not self.units:
-            object.__setattr__(self, "units", _joined(self.tokens, self.unit))
+    @classmethod
+    def of(cls, texts: Mapping[int, str]) -> WholeWords:
+        """The whole words among a vocabulary's tokens, special ones left out."""
+        bearing = {
+            CONTINUES: sum(text.startswith(CONTINUES) for text in texts.values()),
+            _START: sum(text.startswith(WORD_STARTS) for text in texts.values()),
+            GOES_ON: sum(text.endswith(GOES_ON) for text in texts.values()),
+            WORD_END: sum(text.endswith(WORD_END) for text in texts.values()),
+        }
+        most = max(bearing, key=bearing.__getitem__)
+        words = cls({}, most if bearing[most] else "")
+        ids: dict[str, int] = {}
+        for number, text in sorted(texts.items()):
+            word = "" if words.mark == _START and not text.startswith(WORD_STARTS) else words.without_mark(text)
+            # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
+            if len(word) > 1 and word[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in word):
+                ids.setdefault(word, number)
+        return cls(ids, words.mark)
 
-    @property
-    def known_pair(self) -> Pair:
-        """The pair that was tokenized; not for saved weights."""
-        assert self.pair is not None
-        return self.pair
+    def without_mark(self, token: str) -> str:
+        """What a token that may be a whole word says; empty for one that lacks the mark of a word's end."""
+        if self.mark == WORD_END:
+            return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
+        return token.lstrip("".join(WORD_STARTS)) if self.mark == _START else token
 
-    @property
-    def unit_sentence(self) -> tuple[int, ...]:
-        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return self._of_units(self.sentence)
+    @cached_property
+    def frequent(self) -> frozenset[int]:
+        """The 100 words of the lowest ids, which are the most frequent; none where ids are in alphabetical order."""
+        first = list(self.ids)[:_FREQUENT]
+        ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
+        is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
+        return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
-    @property
-    def unit_words(self) -> tuple[int, ...]:
-        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
-        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
+    def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
+        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit]."""
+        import numpy as np  # not above: help reads this module, too
 
-    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The number of each unit's first token."""
-        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
-
-    @property
-    def segments(self) -> tuple[int, ...]:
-        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
-        if self.source:
-            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
-        segments: list[int] = []
-        for i, own in enumerate(self.sentence):
-            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
-                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
-            segments.append(own if own >= 0 else (segments or [0])[-1])
-        return tuple(segments)
-
-    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
-        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
-        if not self.spans:
-            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
-            raise InputError(what, "use a model with a fast tokenizer")
-        places = zip(self.unit, self.sentence, self.spans, strict=True)
-        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
-
-    def tags(self, name: str) -> list[Tag]:
-        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
-        sentences = self.pair.sentences if self.pair else (Sentence(""),)
-        for letter, sentence in zip("AB", sentences, strict=False):
-            if name not in sentence.tags:
-                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
-                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
-                raise InputError(what, nearest(name, sentence.tags, known))
-        units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
-
-    def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
-        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
-        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
-        for place in places:
-            if not 0 <= place < len(tokens) or self.sentence[place] < 0:
-                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
-            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
-        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
-        return replace(
-            self,
-            tokens=tuple(tokens),
-            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
-            punctuation=tuple(punctuation),
-            model_inputs={**self.model_inputs, "input_ids": ids},
-        )
-
-
-def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
-    """The text of each unit, joined from its tokens'. Shape: both [token]."""
-    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
-    return tuple(join([text for _, text in pieces]) for _, pieces in units)
+        starts, ends = self.mark == _START, self.mark == WORD_END
+        numbers = np.full((len(inputs), 1 + max(unit[-1] for *_, unit in inputs)), NO_WORD)
+        for row, (tokens, sentence, unit) in enumerate(inputs):
+            pieces = Counter(unit)
+            for i, token in enumerate(tokens):
+                word = self.ids.get(self.without_mark(token), NO_WORD)
+                if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
+                    continue
+                follows = i > 0 and sentence[i - 1] == sentence[i]  # else no mark of a start is needed
+                if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
+                    numbers[row, unit[i]] = word
+        return numbers
 
 
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:

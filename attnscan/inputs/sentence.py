@@ -1,4 +1,8 @@
-"""A sentence as somebody gives it, perhaps with its words and what is said of each; pairs, and where they were read."""
+"""One input, as it is read and as it is tokenized: sentences, perhaps with words and tags; pairs; their tokens.
+
+A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
+pieces merged. Every special token is a unit of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 from operator import index
-from typing import Any
+from typing import Any, Literal
 
-from attnscan.errors import InputError, PairsError
+from attnscan.errors import InputError, PairsError, nearest
 from attnscan.text import hashed
 
 Span = tuple[int, int]
@@ -19,6 +23,13 @@ Span = tuple[int, int]
 Tag = str | int | float | None
 """What is said of a word: its part of speech, the number of its head, its relation, whether it is a name."""
 NO_WORD = -1  # in place of a word's number
+CONTINUES, GOES_ON = "##", "@@"  # begins a token that continues a word, and ends one that goes on with the next
+SPECIAL, PADDING = -1, -2  # in place of a sentence's number
+Unit = Literal["token", "word"]
+Words = Literal["tokenizer", "spaces"]
+"""Where words end: where the tokenizer says, or at spaces."""
+QuerySide = Literal["predicts", "reads"]
+"""Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
 
 
 @dataclass(frozen=True)
@@ -179,3 +190,122 @@ class Record:
 def bad_record(where: str, why: str) -> PairsError:
     """The error for a record that `--skip-bad` would skip."""
     return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One input, tokenized: plain lists, one entry a token."""
+
+    tokens: tuple[str, ...]
+    """Token texts as the tokenizer writes them, byte-level ones decoded."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
+    unit: tuple[int, ...]
+    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
+    punctuation: tuple[bool, ...]
+    """Whether the token's surface has neither letter nor digit."""
+    model_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    pair: Pair | None = None
+    """What was tokenized, with the annotations of its words; None for saved weights."""
+    spans: tuple[Span, ...] = ()
+    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
+    words: tuple[int, ...] = ()
+    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
+    units: tuple[str, ...] = ()
+    """The text of each unit; where it is not given, its tokens' texts joined."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
+    truncated: bool = False
+    """Whether the input was cut to the model's longest."""
+    number: int = 0
+    """Which it is in a stream of inputs, from 1; 0 if it is alone."""
+    place: Place = Place()
+    """Where its own scores belong."""
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", _joined(self.tokens, self.unit))
+
+    @property
+    def known_pair(self) -> Pair:
+        """The pair that was tokenized; not for saved weights."""
+        assert self.pair is not None
+        return self.pair
+
+    @property
+    def unit_sentence(self) -> tuple[int, ...]:
+        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
+        return self._of_units(self.sentence)
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
+        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
+
+    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The number of each unit's first token."""
+        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        if self.source:
+            return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
+        segments: list[int] = []
+        for i, own in enumerate(self.sentence):
+            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
+                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
+            segments.append(own if own >= 0 else (segments or [0])[-1])
+        return tuple(segments)
+
+    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
+        if not self.spans:
+            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
+            raise InputError(what, "use a model with a fast tokenizer")
+        places = zip(self.unit, self.sentence, self.spans, strict=True)
+        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
+
+    def tags(self, name: str) -> list[Tag]:
+        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
+        sentences = self.pair.sentences if self.pair else (Sentence(""),)
+        for letter, sentence in zip("AB", sentences, strict=False):
+            if name not in sentence.tags:
+                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
+                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
+                raise InputError(what, nearest(name, sentence.tags, known))
+        units = zip(self.unit_sentence, self.unit_words, strict=True)
+        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
+
+    def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
+        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
+        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
+        for place in places:
+            if not 0 <= place < len(tokens) or self.sentence[place] < 0:
+                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
+            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
+        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
+        return replace(
+            self,
+            tokens=tuple(tokens),
+            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
+            punctuation=tuple(punctuation),
+            model_inputs={**self.model_inputs, "input_ids": ids},
+        )
+
+
+def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
+    """The text of each unit, joined from its tokens'. Shape: both [token]."""
+    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
+    return tuple(join([text for _, text in pieces]) for _, pieces in units)
+
+
+def join(pieces: Sequence[str]) -> str:
+    """One word from its pieces.
+
+    >>> join(["straw", "##berries"]), join([" straw", "berries"]), join(["straw@@", "berries"])
+    ('strawberries', ' strawberries', 'strawberries')
+    """
+    *before, last = (piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces))
+    return "".join(piece.removesuffix(GOES_ON) for piece in before) + last

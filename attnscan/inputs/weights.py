@@ -13,8 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.inputs.tokens import DELIMITERS, PADDING, QuerySide
+from attnscan.inputs.sentence import QuerySide
 
+_OF_MASKED_MODELS = "[CLS] [SEP] [BOS] [EOS] <cls> <sep> <bos> <eos> <s> </s>"
+DELIMITERS = frozenset(f"{_OF_MASKED_MODELS} <|endoftext|> <|begin_of_text|> <|end_of_text|>".split())
+"""Special tokens by spelling, for saved weights that do not say which tokens are special."""
+PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read

@@ -1,4 +1,4 @@
-"""A model that is loaded: from its source or from a program's memory, on a device, ready to run; its fingerprint.
+"""A model that is loaded: from its source or from a program's memory, on a device, ready to run; languages; task heads.
 
 Weights are read as safetensors alone, and no code of the model's is run. While a caller's model is read, it is in
 evaluation mode; its weights, its hooks and its modules are its own.
@@ -7,7 +7,6 @@ evaluation mode; its weights, its hooks and its modules are its own.
 from __future__ import annotations
 
 import copy
-import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -22,16 +21,15 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, DeviceError, InputError, MemoryFullError, ModelError, out_of_memory
+from attnscan.errors import AttnscanError, DeviceError, InputError, MemoryFullError, ModelError, nearest, out_of_memory
 from attnscan.inputs.batch import Relatedness
-from attnscan.inputs.encode import EncodedInput, encode_pairs, whole_words
-from attnscan.inputs.sentence import Pair
-from attnscan.inputs.tokens import Unit, WholeWords
+from attnscan.inputs.encode import WholeWords, encode_pairs, whole_words
+from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
-from attnscan.model.sources import Device, Dtype, Source
-from attnscan.model.writing import set_languages, writes_text
+from attnscan.model.sources import Device, Dtype, Source, fingerprint
+from attnscan.model.writing import writes_text
 from attnscan.results.terms import IN_MEMORY, AttentionName
-from attnscan.text import counted, hashed, plain
+from attnscan.text import counted, plain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -51,8 +49,6 @@ _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
 """In a batch: what stays in a CPU's last cache beside the weights, or keeps another device busy."""
-_OF_THE_RUN = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "output_attentions"}
-"""What a config says of where it comes from and of one run."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +321,34 @@ def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
     )
 
 
+def set_languages(tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool) -> None:
+    """Set the languages of sources and, if the decoder is read too, targets. Raises: ModelError; none is guessed."""
+    if not hasattr(type(tokenizer), "src_lang"):
+        if source or target:
+            raise ModelError(f"the tokenizer of {name} has no languages", "leave --source-language and the like out")
+        return
+    tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
+    codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
+    known = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
+    knows = f"it knows {', '.join(known[:5])} and {max(0, len(known) - 5)} others"
+    for option, language in (("source", source), ("target", target)):
+        if language is not None and language.strip("_") not in known:
+            what = f"the tokenizer of {name} has no language {language!r} for --{option}-language"
+            raise ModelError(what, nearest(language, known, knows))
+    saved = getattr(tokenizer, "init_kwargs", {})
+    if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
+        source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
+    needed = {"--source-language": source, "--target-language": target} if writes else {"--source-language": source}
+    if missing := [option for option, language in needed.items() if language is None]:
+        raise ModelError(
+            f"the tokenizer of {name} writes texts of several languages, and it is not said which these are",
+            f"give {' and '.join(missing)}; {knows}",
+        )
+    tokenizer.src_lang = source
+    if target is not None:
+        tokenizer.tgt_lang = target
+
+
 def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     """The model with that head, its encoder's weights shared with `loaded`; or why the checkpoint has none."""
     import transformers as t
@@ -426,31 +450,3 @@ def chosen_device(name: Device) -> torch.device:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
     return torch.device(kind)
-
-
-def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
-    """SHA-256 of each part of a model as it runs, its task head included; of modules, of what they print."""
-    parts = []
-    for name, values in sorted(model.state_dict().items()):
-        if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
-            content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-            parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
-    config = json.dumps(model.config.to_dict(), default=str)
-    rules = getattr(tokenizer, "backend_tokenizer", None)
-    if rules is not None:  # each call sets how long inputs are cut and filled up
-        decides: Any = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
-    else:  # one that is written in Python reads files, and its settings say which
-        decides = [
-            hashed(Path(value).read_bytes()) if name.endswith("_file") and Path(str(value)).is_file() else value
-            for name, value in sorted(tokenizer.init_kwargs.items())
-            if name.endswith("_file") or isinstance(value, bool | int)
-        ]
-    about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
-    settings = json.loads(config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN})
-    whole = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
-    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in whole.items()}
-
-
-def short(fingerprint: dict[str, str]) -> str:
-    """All parts as one: what results carry."""
-    return hashed(*(part.encode() for part in fingerprint.values()))[:16]

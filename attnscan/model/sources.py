@@ -1,4 +1,4 @@
-"""Where models come from: a directory, the cache of the hub, the hub, or the bundled package; of the hub at one commit.
+"""Where models come from: a directory, the cache of the hub, the hub at one commit, or the bundled package; their hash.
 
 Deciding needs neither torch nor transformers, so a wrong name is answered at once.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnscan.errors import ModelError
+from attnscan.text import hashed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,8 @@ _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, Recurs
 # The same two numbers under the names that different families give them
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 _HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+_OF_THE_RUN = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "output_attentions"}
+"""What a config says of where it comes from and of one run."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
@@ -230,3 +233,33 @@ def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
         return entry | {"family": config.get("model_type", "unknown"), "layers": layers, "heads": heads}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return entry | {"state": "cannot run: config.json cannot be read"}
+
+
+def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
+    """SHA-256 of each part of a model as it runs, its task head included; of modules, of what they print."""
+    import torch  # not above: what a name means is known without it
+
+    parts = []
+    for name, values in sorted(model.state_dict().items()):
+        if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
+            content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+            parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
+    config = json.dumps(model.config.to_dict(), default=str)
+    rules = getattr(tokenizer, "backend_tokenizer", None)
+    if rules is not None:  # each call sets how long inputs are cut and filled up
+        decides: Any = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
+    else:  # one that is written in Python reads files, and its settings say which
+        decides = [
+            hashed(Path(value).read_bytes()) if name.endswith("_file") and Path(str(value)).is_file() else value
+            for name, value in sorted(tokenizer.init_kwargs.items())
+            if name.endswith("_file") or isinstance(value, bool | int)
+        ]
+    about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
+    settings = json.loads(config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN})
+    whole = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
+    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in whole.items()}
+
+
+def short(fingerprint: dict[str, str]) -> str:
+    """All parts as one: what results carry."""
+    return hashed(*(part.encode() for part in fingerprint.values()))[:16]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model import running
 from attnscan.model.watch import Call, Watch
 from attnscan.results.attention import Attention, Chosen

@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
-from attnscan.errors import InputError, ModelError, nearest
-from attnscan.inputs.encode import SPECIAL, EncodedInput, called, encode_pairs, token_texts
-from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
-from attnscan.inputs.tokens import QuerySide, Unit
+from attnscan.errors import InputError, ModelError
+from attnscan.inputs.encode import called, encode_pairs, token_texts
+from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, QuerySide, Sentence, Unit
 from attnscan.model.running import failed, quiet_transformers
 
 Shift = Callable[[list[int]], list[int]]
@@ -131,31 +130,3 @@ def _writing_targets(tokenizer: Any) -> Iterator[None]:
     finally:
         tokenizer._in_target_context_manager = False
         tokenizer._switch_to_input_mode()
-
-
-def set_languages(tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool) -> None:
-    """Set the languages of sources and, if the decoder is read too, targets. Raises: ModelError; none is guessed."""
-    if not hasattr(type(tokenizer), "src_lang"):
-        if source or target:
-            raise ModelError(f"the tokenizer of {name} has no languages", "leave --source-language and the like out")
-        return
-    tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
-    codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
-    known = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
-    knows = f"it knows {', '.join(known[:5])} and {max(0, len(known) - 5)} others"
-    for option, language in (("source", source), ("target", target)):
-        if language is not None and language.strip("_") not in known:
-            what = f"the tokenizer of {name} has no language {language!r} for --{option}-language"
-            raise ModelError(what, nearest(language, known, knows))
-    saved = getattr(tokenizer, "init_kwargs", {})
-    if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
-        source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
-    needed = {"--source-language": source, "--target-language": target} if writes else {"--source-language": source}
-    if missing := [option for option, language in needed.items() if language is None]:
-        raise ModelError(
-            f"the tokenizer of {name} writes texts of several languages, and it is not said which these are",
-            f"give {' and '.join(missing)}; {knows}",
-        )
-    tokenizer.src_lang = source
-    if target is not None:
-        tokenizer.tgt_lang = target

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
-from attnscan.inputs.tokens import token_named
+from attnscan.inputs.encode import token_named
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Grid, Head, Side

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
-from attnscan.inputs.encode import EncodedInput, notes_of
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.encode import notes_of
+from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Help

@@ -14,9 +14,8 @@ from torch import Tensor
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import EncodedInput, encode_tokens
-from attnscan.inputs.sentence import Pair
-from attnscan.inputs.tokens import bare
+from attnscan.inputs.encode import bare, encode_tokens
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.tap import AttentionBlock, AttentionKeeper, Consumer, of_both_texts, visible_keys
 from attnscan.results.attention import Attention, Chosen

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from attnscan.__version__ import __version__
 from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared
-from attnscan.inputs.tokens import QuerySide, Unit, Words
+from attnscan.inputs.sentence import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.terms import (
     DRAWS,

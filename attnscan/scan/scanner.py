@@ -14,12 +14,11 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair, Place
+from attnscan.inputs.sentence import EncodedInput, Pair, Place
 from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.loading import LoadedModel, load, no_encoder_decoder, short
+from attnscan.model.loading import LoadedModel, load, no_encoder_decoder
 from attnscan.model.running import at_rest, check_memory, most_workers
-from attnscan.model.sources import Source, choose
+from attnscan.model.sources import Source, choose, short
 from attnscan.model.tap import AttentionBlock, Consumer, Tap
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
 from attnscan.results.attention import Chosen

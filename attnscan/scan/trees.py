@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from attnscan.errors import InputError
-from attnscan.inputs.encode import SPECIAL, EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
 from attnscan.scan.options import OnProgress, silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Sums, half

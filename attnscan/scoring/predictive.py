@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.loading import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
 from attnscan.results.predictions import Help

@@ -19,8 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedBatch, batches, collate
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.running import check_finite, side_by_side
 from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity

@@ -8,8 +8,7 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.tap import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import Card, Example, told_by

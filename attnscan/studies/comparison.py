@@ -16,9 +16,8 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import Relation
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair, Record
-from attnscan.inputs.tokens import Units
+from attnscan.inputs.encode import Units
+from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.running import check_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.tap import AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.running import named_arguments
 from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.explanation import SHUFFLED

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.loading import LoadedModel, task_head
 from attnscan.model.running import head_sees_only
 from attnscan.results.ablation import Quantity

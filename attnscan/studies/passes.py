@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Record
+from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.scan.local import OnBad, work_through
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, OptionError
-from attnscan.inputs.encode import EncodedInput, token_texts
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.encode import token_texts
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.running import check_finite, forward
 from attnscan.model.tap import Tap

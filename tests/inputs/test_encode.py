@@ -21,9 +21,8 @@ from transformers import PreTrainedTokenizerFast
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import SPECIAL, EncodedInput, called, encode_pairs, encode_tokens, notes_of
-from attnscan.inputs.sentence import NO_WORD, Pair, Sentence
-from attnscan.inputs.tokens import Unit, bare
+from attnscan.inputs.encode import bare, called, encode_pairs, encode_tokens, notes_of
+from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, Sentence, Unit
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.writing import encode_translations
 

@@ -14,9 +14,8 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from attnscan.inputs.batch import Relatedness
-from attnscan.inputs.encode import whole_words
+from attnscan.inputs.encode import Units, WholeWords, whole_words
 from attnscan.inputs.sentence import NO_WORD
-from attnscan.inputs.tokens import Units, WholeWords
 
 SIZE = 2000
 FIRST = 10  # id of the first word

@@ -8,9 +8,8 @@ import pytest
 from tokenizers_of_kinds import KINDS, encode_pair
 
 from attnscan.errors import SelectionError
-from attnscan.inputs.encode import whole_words
-from attnscan.inputs.sentence import NO_WORD, Pair
-from attnscan.inputs.tokens import Unit, WholeWords, token_named
+from attnscan.inputs.encode import WholeWords, token_named, whole_words
+from attnscan.inputs.sentence import NO_WORD, Pair, Unit
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]
 

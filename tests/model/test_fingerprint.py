@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SMALL, configured, loaded, save
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
-from attnscan.model.loading import short
+from attnscan.model.sources import short
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.tokens import WholeWords
+from attnscan.inputs.encode import WholeWords
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import CLASSES, COLUMNS
 from attnscan.results.terms import Grid

@@ -15,8 +15,7 @@ from tokenizers_of_kinds import encode_pair
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.predictions import Help

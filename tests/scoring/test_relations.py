@@ -14,8 +14,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair, Sentence
+from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
 from attnscan.results.terms import Grid

@@ -19,8 +19,7 @@ from written import input_of
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import EncodedInput
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Grid

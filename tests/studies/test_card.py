@@ -12,8 +12,7 @@ from toy import Plan, save_toy_bert
 from work import classify, explain, similar
 
 from attnscan.errors import InputError
-from attnscan.inputs.sentence import Pair, Record
-from attnscan.inputs.tokens import Unit
+from attnscan.inputs.sentence import Pair, Record, Unit
 from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES

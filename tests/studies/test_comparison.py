@@ -18,8 +18,8 @@ from work import compare
 
 from attnscan.errors import ModelError, TooLongError
 from attnscan.inputs.batch import Relation
+from attnscan.inputs.encode import Units
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.inputs.tokens import Units
 from attnscan.results.comparison import Comparison
 from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions

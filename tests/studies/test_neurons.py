@@ -12,7 +12,7 @@ from torch import Tensor
 from written import batch_of
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.explanation import ROTATIONS
 from attnscan.results.scores import FloatArray

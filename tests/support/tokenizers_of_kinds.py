@@ -12,9 +12,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 from attnscan.errors import InputError
-from attnscan.inputs.encode import EncodedInput, encode_pairs
-from attnscan.inputs.sentence import Pair
-from attnscan.inputs.tokens import Unit
+from attnscan.inputs.encode import encode_pairs
+from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 
 _BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _INPUTS = ["input_ids", "attention_mask"]

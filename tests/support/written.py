@@ -9,9 +9,8 @@ from typing import Any
 
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.encode import EncodedInput, encode_tokens
-from attnscan.inputs.sentence import NO_WORD, Pair
-from attnscan.inputs.tokens import Unit
+from attnscan.inputs.encode import encode_tokens
+from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Unit
 
 _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}
 

@@ -20,7 +20,7 @@ from written import encoded_tokens
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import EncodedInput
+from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.tap import AttentionBlock, Tap
 from attnscan.results.scores import Scores
 from attnscan.scoring.labels import scores_of
