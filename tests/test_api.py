@@ -56,7 +56,7 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
     assert isinstance(attnscan.__version__, str)
     with pytest.raises(AttributeError, match="has no attribute 'clasify'"):
         attnscan.clasify  # noqa: B018
-    assert importlib.import_module("attnscan.scan.one_input")
+    assert importlib.import_module("attnscan.scan.scanner")
 
 
 def test_classify_is_what_the_command_line_says(article: HeadScores) -> None:

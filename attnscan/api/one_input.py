@@ -91,10 +91,8 @@ def classify(
             try:
                 with call.opened() as scanner:
                     scanner.tell("scoring every head")
-                    from attnscan.scan import one_input
-
                     encoded = scanner.encode(pair)
-                    result = one_input.classify(scanner, pair, encoded, keep=keep_attention)
+                    result = scanner.classify(pair, encoded, keep=keep_attention)
                     call.note(scanner, result.signature, encoded)
             except (CaptureError, ModelError):
                 if own.get("attention", "encoder") in (asked, None) or asked == "all":
@@ -109,11 +107,9 @@ def classify(
 def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
     """What every head does on each of several inputs. Raises: InputError, with the place of one that cannot be read."""
     with call.opened() as scanner:
-        from attnscan.scan import one_input
-
         for record in call.pairs.read():
             try:
-                result = one_input.classify(scanner, record.pair, keep=keep)
+                result = scanner.classify(record.pair, keep=keep)
             except InputError as error:
                 raise type(error)(f"{record.where}: {error.what}", error.remedy) from None
             yield replace(result, html=heads_html, pattern=tuple(call.names))
@@ -140,7 +136,7 @@ def _by_weights(
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
         name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
     progress_of(call.progress)(f"scoring {name}", None, None)
-    from attnscan.scan.one_input import classify_weights
+    from attnscan.scan.weights import classify_weights
 
     return classify_weights(saved, name, call.options, keep=keep)
 
@@ -195,9 +191,7 @@ def predictive(
     pair = call.pairs.single or Pair(a, b)
     with call.opened() as scanner:
         scanner.tell("hiding words")
-        from attnscan.scan import one_input
-
         encoded = scanner.encode(pair)
-        result = one_input.dependencies(scanner, pair, encoded)
+        result = scanner.dependencies(pair, encoded)
         call.note(scanner, result.signature, encoded)
     return result

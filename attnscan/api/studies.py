@@ -141,10 +141,8 @@ def _of_all_heads(scanner: Scanner, call: Call) -> HeadScores:
     pair = call.pairs.single
     if pair is None:
         return ranked_by(scanner, call)
-    from attnscan.scan.one_input import classify
-
     encoded = scanner.encode(pair)
-    result = classify(scanner, pair, encoded)
+    result = scanner.classify(pair, encoded)
     call.note(scanner, result.signature, encoded)
     return HeadScores(result.signature, result.scores_by, {result.reading: result.labels})
 
@@ -344,13 +342,11 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
     trees: dict[int, ReadTree] = {}
     with call.opened() as scanner:
         syntax = _against_trees(scanner, bank, exists)
-        from attnscan.scan.one_input import classify
-
         for number, record in enumerate(bank.read(), 1):
             if number in numbers:
                 scanner.tell("reading sentences", len(trees), len(numbers))
                 encoded = scanner.encode(record.pair)
-                result = classify(scanner, record.pair, encoded, keep=Selection(is_drawn=True))
+                result = scanner.classify(record.pair, encoded, keep=Selection(is_drawn=True))
                 trees[number] = ReadTree(number, record.pair.sentences[0], encoded.words, result)
     return TreesRead(tuple(trees[number] for number in numbers), syntax)
 

@@ -1,8 +1,8 @@
 """Inputs through a model, to results.
 
 options.py        what a scan computes, and what users are told meanwhile
-scanner.py        a model made ready: encode, run, score
-one_input.py      one input: its classification, its dependencies
+scanner.py        a model made ready: encode, run, score; one input: what heads do on it, its dependencies
+weights.py        saved weights of one input, scored without a model
 local.py          many pairs through a model: a stream of pairs to batches, and a scan that can stop and go on
 ray.py            the same by the workers of a Ray cluster
 trees.py          sentences with trees: checked, and summed batch by batch

@@ -1,4 +1,7 @@
-"""A model made ready to score: tokenize, run under the tap, score every head, one batch at a time."""
+"""A model made ready: tokenize, run under the tap, score every head, one batch at a time.
+
+Below the scanner stands what every head does on one input, and which of its words help to predict which.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,34 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import CaptureError, InputError, ModelError
+from attnscan.inputs.alignments import unit_links
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
+from attnscan.inputs.encode import bare
 from attnscan.inputs.sentence import EncodedInput, Pair, Place
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loading import LoadedModel, load, no_encoder_decoder
 from attnscan.model.running import at_rest, check_memory, most_workers
 from attnscan.model.sources import Source, choose, short
-from attnscan.model.tap import AttentionBlock, Consumer, Tap
+from attnscan.model.tap import AttentionBlock, AttentionKeeper, Consumer, Tap
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
-from attnscan.results.attention import Chosen
-from attnscan.results.predictions import Help
-from attnscan.results.scores import FloatArray
-from attnscan.results.terms import AttentionKind, Grid, Reading, Signature
+from attnscan.results.attention import Attention, Chosen
+from attnscan.results.head_weights import Selection
+from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Dependencies, Help
+from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.terms import AttentionKind, By, Grid, Reading, Signature, Special
 from attnscan.scan.options import OnProgress, ScanOptions, silent
+from attnscan.scoring.cross import LINKED_PATTERNS
+from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
-from attnscan.scoring.scorer import ClassScorer, Scorer
+from attnscan.scoring.scorer import ClassScorer, Scorer, pair_sums
 from attnscan.scoring.units import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
@@ -203,6 +214,40 @@ class Scanner:
         sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), others)
         return sums if only is None else sums | {name: sums[name] * 0 for name in ("entropy", "rows")}
 
+    def classify(
+        self, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
+    ) -> HeadScores:
+        """What every head of the model does on one input, which may be `encoded` already.
+
+        With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a
+        selection names of it. Raises: InputError, ModelError if the model cannot read the input; SelectionError for
+        heads or tokens that are not there; MemoryFullError if memory does not hold what is kept.
+        """
+        encoded, chosen = encoded or self.encode(pair), None
+        if isinstance(keep, Selection):
+            chosen = keep.chosen(self.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source)
+        self.check_room(len(encoded.tokens), chosen, copies=2 if chosen else int(bool(keep)))
+        reading = InputReading(self, pair, encoded, keep=bool(keep), chosen=chosen)
+        self.tap.run(reading.batch.model_inputs, reading.take)
+        return reading.result()
+
+    def dependencies(self, pair: Pair, encoded: EncodedInput | None = None) -> Dependencies:
+        """Which words of one input help to predict which.
+
+        Raises: InputError; ModelError if the model cannot be asked.
+        """
+        scanner = self.exact()
+        encoded = encoded or scanner.encode(pair)
+        helps = scanner.helps([encoded])
+        if not helps:
+            what = f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}"
+            raise ModelError(what, "use a model that was trained with a mask token, such as BERT or RoBERTa")
+        if np.isnan(helps[0].values).all():
+            what = "predictive words cannot be measured: the input has a single word"
+            raise InputError(what, "give two words or more")
+        signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
+        return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
+
     def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
@@ -249,18 +294,132 @@ class Scanner:
         )
 
 
-def pair_sums(
-    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], others: Sequence[Consumer] = ()
-) -> dict[str, FloatArray]:
-    """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
-    scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
-    if labelled is not None:
-        scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
-    consumers = *scorers, *others
+class InputReading:
+    """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do."""
 
-    def show(block: AttentionBlock) -> None:
-        for consumer in consumers:
+    def __init__(
+        self, scanner: Scanner, pair: Pair, encoded: EncodedInput, *, keep: bool = False, chosen: Chosen | None = None
+    ) -> None:
+        """`chosen` is the part of its attention that is kept; where that is of some heads, there are no habits."""
+        self._scanner, self._pair, self._encoded, options = scanner, pair, encoded, scanner.options
+        self.batch, self._helps = scanner.collate([encoded]), scanner.helps([encoded])
+        self._targets = Targets(self.batch, options.patterns, self._helps, by_query=True)
+        in_full = chosen is None or chosen.heads is None
+        self._projections: OutputProjections | None = None
+        self._why_not_carried = ""
+        if (keep and in_full) or options.reading.carried:
+            try:
+                self._projections = scanner.projections
+            except CaptureError as error:
+                self._why_not_carried = error.what
+        readings: tuple[By, ...] = ("weight",) if self._projections is None else ("weight", "carried")
+        self._scorers = {by: InputScorers(self._targets, options, keep=keep, in_full=in_full) for by in readings}
+        norms = None if self._projections is None else self._projections.of_values
+        self._keeper = AttentionKeeper(norms, chosen) if keep else None
+        self._outputs = torch.zeros(0)
+
+    def take(self, block: AttentionBlock) -> None:
+        """Take one block of attention while the model runs."""
+        for consumer in self._scorers["weight"].consumers:
             consumer(block)
+        if self._projections is not None:
+            carried = self._projections.carried(block)
+            for consumer in self._scorers["carried"].consumers:
+                consumer(carried)
+            outputs = self._projections.outputs(block)[0]
+            if self._outputs.shape[:2] != block.grid.shape:
+                self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
+            self._outputs[block.layer, block.heads, block.rows] = outputs
+        if self._keeper is not None:
+            self._keeper(block)
 
-    run(show)
-    return {name: sums for scorer in scorers for name, sums in scorer.sums().items()}
+    def result(self) -> HeadScores:
+        """What every head does; how sure that is, is worked out when it is asked for.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        scanner, encoded, options = self._scanner, self._encoded, self._scanner.options
+        signature = scanner.signature(input_hash=self._pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
+        why_no_measure = None if self._helps else scanner.why_no_measure
+        result = result_of_input(signature, encoded, options, self._scorers, why_no_measure)
+        related, links = self.batch.related_pairs, unit_links(encoded) if encoded.source else ()
+        answers = [help_of_words.description for help_of_words in self._helps]
+        notes = [*answers, self._why_not_carried, _related_words(related, encoded.units)]
+        result = replace(result, notes=tuple(filter(None, notes)), related=related, links=links)
+        if not links:
+            linked = [pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS]
+            unlinked = dict.fromkeys(linked, "no gold links of these words are known")
+            result = replace(result, not_measured={**result.not_measured, **unlinked})
+        if self._projections is not None:
+            result = replace(result, output=_shares_of_output(self._outputs, encoded))
+        if self._keeper is not None:
+            result = with_attention(result, self._keeper.attention(encoded), self._targets)
+        return result
+
+
+class InputScorers:
+    """Consumers of the attention of one input, by weight or by what heads carry: scores and habits, word by word.
+
+    With `keep`, habits are counted with special tokens in and out, else as the options say. Without `in_full`, when the
+    attention of some heads alone is kept, there are no habits.
+    """
+
+    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True) -> None:
+        wanted: tuple[Special, ...] = get_args(Special) if keep else (options.reading.special,)
+        self.scorer, self.classes = Scorer(targets), dict[Special, ClassScorer | None]()
+        for special in wanted:
+            self.classes[special] = ClassScorer(targets.units, special=special == "in") if in_full else None
+        self.consumers: list[Consumer] = [self.scorer, *filter(None, self.classes.values())]
+
+
+def result_of_input(
+    signature: Signature,
+    encoded: EncodedInput,
+    options: ScanOptions,
+    scorers: Mapping[By, InputScorers],
+    why_no_measure: str | None,
+) -> HeadScores:
+    """What scorers have seen of an input; `why_no_measure` says why `predictive` was not measured, if it was not."""
+    scored, scores, labels = [pattern.scored for pattern in options.patterns], dict[By, Scores](), dict[Reading, Any]()
+    for by, scorers_of_reading in scorers.items():
+        scores[by] = scores_of(scorers_of_reading.scorer.sums(), scored, options.kind, signature.layers)
+        words = scorers_of_reading.scorer.word_sums()
+        for special, classes in scorers_of_reading.classes.items():
+            reading = Reading(by, special)
+            units = {} if classes is None else units_of(words | classes.sums(), reading)
+            arguments = scores[by], units, reading, options.threshold, options.seed
+            labels[reading] = partial(labels_of, *arguments, of_pairs=False)
+    not_measured = {}
+    if why_no_measure is not None:
+        not_measured = {pattern.id: why_no_measure for pattern in options.patterns if pattern.target is None}
+    of_input: dict[str, Any] = {"units": encoded.units, "sentence": encoded.unit_sentence, "shown": options.shown}
+    return HeadScores(signature, scores, labels, not_measured=not_measured, **of_input)
+
+
+def with_attention(result: HeadScores, attention: Attention, targets: Targets) -> HeadScores:
+    """A result with the input's attention and, under the masks that this had, the patterns' targets."""
+    if attention.visible is None:
+        return replace(result, attention=attention)
+    rows = None if attention.chosen is None else attention.chosen.rows
+    return replace(result, attention=attention, targets=targets.of_layers(attention.visible, rows))
+
+
+def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:
+    """How much each head puts out, as a share of its layer's; of a word, the mean of its pieces.
+
+    Shape: `lengths` [layer, head, query] -> [layer, head].
+    """
+    unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
+    together = (lengths.cpu().numpy().astype(np.float64) * (of_word / np.bincount(unit)[unit])).sum(-1)
+    with np.errstate(invalid="ignore"):
+        output: FloatArray = together / together.sum(-1, keepdims=True)
+    return output
+
+
+def _related_words(related: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
+    """A line that lists related words, each pair once; empty if there is no pair."""
+    pairs: dict[frozenset[str], tuple[str, ...]] = {}
+    for places in related:
+        words = tuple(bare(units[place]) for place in places)
+        pairs.setdefault(frozenset(words), words)
+    return f"related words: {', '.join(map(' – '.join, pairs.values()))}" if pairs else ""

@@ -10,6 +10,7 @@ with an even row and with the mean row of the input's other words.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,9 +21,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.running import not_finite
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.scores import CLASSES, FloatArray
-from attnscan.results.terms import LEAST_ON_WORDS, RESTING
+from attnscan.results.terms import LEAST_ON_WORDS, RESTING, Reading
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, Targets, UnitBlock, Units, exact
@@ -287,3 +288,20 @@ class ClassScorer:
         `even_special` [pair, layer, head, 3], `all_words` [pair, layer, head, 1].
         """
         return self._sums.of_units()
+
+
+def pair_sums(
+    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], others: Sequence[Consumer] = ()
+) -> dict[str, FloatArray]:
+    """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
+    scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
+    if labelled is not None:
+        scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
+    consumers = *scorers, *others
+
+    def show(block: AttentionBlock) -> None:
+        for consumer in consumers:
+            consumer(block)
+
+    run(show)
+    return {name: sums for scorer in scorers for name, sums in scorer.sums().items()}

@@ -16,12 +16,12 @@ from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanatio
 from attnscan.results.scores import FloatArray, Labels
 from attnscan.results.terms import Head, Reading
 from attnscan.scan.local import OnBad
-from attnscan.scan.one_input import classify
 from attnscan.scan.options import silent
-from attnscan.scan.scanner import Scanner, pair_sums
+from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_by, no_pair
 from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
+from attnscan.scoring.scorer import pair_sums
 from attnscan.scoring.units import Targets
 from attnscan.studies.interventions import changeable, changed_runs
 from attnscan.studies.neurons import NeuronScorer
@@ -74,7 +74,7 @@ def explain_input(
     scanner = scanner.exact()
     chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
-    labels, keeper = classify(scanner, record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
+    labels, keeper = scanner.classify(record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
     scanner.run(scanner.collate([encoded]).model_inputs, keeper)
     explained = explain(scanner, [record], heads, pattern, labels=labels)
     return replace(explained, attention=keeper.attention(encoded))

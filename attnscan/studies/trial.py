@@ -19,8 +19,7 @@ from attnscan.results.explanation import SHUFFLED
 from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import TOP, Change, HiddenToken, Prediction, PredictionKind
-from attnscan.scan.one_input import InputReading
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import InputReading, Scanner
 from attnscan.studies.interventions import ModelInputs, Restore, as_it_comes, changeable, moved, shuffled, with_segments
 
 _NOTHING = Change()
@@ -85,7 +84,7 @@ class Trials:
         order = shuffled([written], len(written.tokens), scanner.options.seed).to(scanner.loaded.device)
         reading = InputReading(scanner, pair, encoded, keep=True)
         inputs, restore, _ = self._changed(reading.batch.model_inputs, change, order)
-        reading.run(inputs, partial(_switch_off, change) if change.off else None, restore)
+        scanner.tap.run(inputs, restore(reading.take), partial(_switch_off, change) if change.off else None)
         result, notes = reading.result(), change.notes(written.tokens, scanner.options.seed)
         if scanner.measure is not None and change.of_model:
             notes += ("predictive words are those of the unchanged model",)

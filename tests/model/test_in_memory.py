@@ -21,7 +21,6 @@ from tiny_checkpoints import tokenizer as tiny_tokenizer
 from tokenizers_of_kinds import wordpiece
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
-from work import classify
 
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
@@ -60,7 +59,7 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
 
 def scored(source: LoadedModel | str, **options: Any) -> HeadScores:
     with Scanner(ScanOptions(**options), choose(source) if isinstance(source, str) else source) as scanner:
-        return classify(scanner, PAIR)
+        return scanner.classify(PAIR)
 
 
 def same(first: HeadScores, second: HeadScores) -> bool:
@@ -272,6 +271,6 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
     assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
     with Scanner(ScanOptions(), loaded) as scanner:
         before = sum(type(held) is BertModel for held in gc.get_objects())
-        classify(scanner, PAIR)
+        scanner.classify(PAIR)
         assert sum(type(held) is BertModel for held in gc.get_objects()) == before
     assert loaded.tokenizer is not tokenizer

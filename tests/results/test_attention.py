@@ -15,7 +15,6 @@ from attnscan.model import tap
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.head_weights import Selection
 from attnscan.results.terms import AttentionKind, Head
-from attnscan.scan import one_input
 from attnscan.scan.scanner import Scanner
 
 
@@ -63,7 +62,7 @@ def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: 
     with Scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
             selection, own = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
-            result = one_input.classify(own, ARTICLE, keep=selection)
+            result = own.classify(ARTICLE, keep=selection)
             kept = result.kept_attention()
             assert (result.labels.statements is None) == (result.labels.classes is None) == (heads is not None)
             expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.files import DECIMALS, Format, render, safe_cell
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 from attnscan.text import plain
 
 OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scans import BUNDLED, ranked, records_of, states_of
-from work import classify
 
 import attnscan
 from attnscan.inputs.sentence import Pair
@@ -46,7 +45,7 @@ def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     """Habits are not: of many pairs they must hold by a test."""
     labels = _ranking(LABELLED, DIFFERENT[:1]).labels
     with Scanner(replace(LABELLED, labelled=False)) as scanner:
-        alone = classify(scanner, DIFFERENT[0]).labels
+        alone = scanner.classify(DIFFERENT[0]).labels
     assert (labels.follows == alone.follows).all() and (labels.rests == alone.rests).all() and labels.rests.any()
     assert labels.among_words[labels.follows].tolist() == alone.among_words[alone.follows].tolist()
     assert labels.stays is not None and np.isnan(labels.stays).all()

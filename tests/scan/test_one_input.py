@@ -17,8 +17,8 @@ from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.errors import ModelError
 from attnscan.inputs.sentence import Pair
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 from attnscan.scoring.patterns import PATTERNS
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from toy import Plan, save_toy_bert
-from work import classify, explain, similar
+from work import explain, similar
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record, Unit
@@ -53,7 +53,7 @@ def seen(scanner: Scanner) -> dict[Head, Card]:
 
 def _rows(scanner: Scanner, pair: Pair) -> tuple[list[str], list[int], np.ndarray]:
     """The words of an input, their sentences, and what heads carry among them, from `classify` alone."""
-    result = classify(scanner, pair, keep=True)
+    result = scanner.classify(pair, keep=True)
     attention = result.kept_attention().carried
     words = [place for place, sentence in enumerate(result.sentence) if sentence >= 0]
     rows = attention.weights[:, :, words][..., words].astype(float)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import work
 from ablated import saved_with_tokenizer
 from families import TAPPED, UNTAPPED, Settings
 from numpy.testing import assert_allclose, assert_array_equal
@@ -159,7 +158,7 @@ def _puts(guesses: tuple[tuple[str, float], ...], probabilities: torch.Tensor) -
 def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, Path], family: str, unit: Any) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
     with Scanner(ScanOptions(model=str(directories[family]), predictive="off", unit=unit)) as scanner:
-        expected, result = work.classify(scanner, pair, keep=True), Trials(scanner).run(pair).result
+        expected, result = scanner.classify(pair, keep=True), Trials(scanner).run(pair).result
     assert expected.labels_by.keys() == result.labels_by.keys()
     for reading in expected.labels_by:
         ours, theirs = (own.with_reading(reading.by, reading.special).to_frame() for own in (result, expected))

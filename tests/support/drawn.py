@@ -13,8 +13,8 @@ from matplotlib.image import imread
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 
 
 @cache

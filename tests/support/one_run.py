@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import work
-
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
@@ -15,7 +13,7 @@ from attnscan.scan.scanner import Scanner
 def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> HeadScores:
     """What every head does on one input."""
     with Scanner(options) as scanner:
-        return work.classify(scanner, pair, keep=keep)
+        return scanner.classify(pair, keep=keep)
 
 
 def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[HeadScores, Attention]:
@@ -28,4 +26,4 @@ def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[HeadScores, Att
 def dependencies(pair: Pair, options: ScanOptions) -> Dependencies:
     """Which words help to predict which."""
     with Scanner(options) as scanner:
-        return work.dependencies(scanner, pair)
+        return scanner.dependencies(pair)

@@ -17,8 +17,8 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import AttentionKind, Reading
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from attnscan.scan.one_input import classify as classify
-from attnscan.scan.one_input import dependencies as dependencies
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.ablation import ablate as ablate
 from attnscan.studies.ablation import requested_sets as requested_sets

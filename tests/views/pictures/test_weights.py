@@ -15,8 +15,8 @@ from attnscan.errors import SelectionError
 from attnscan.inputs.weights import weights_of
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 from attnscan.scoring.cross import cross_patterns
 from attnscan.views.palette import RAMP
 from attnscan.views.pictures.picture import picture

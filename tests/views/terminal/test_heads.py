@@ -19,8 +19,8 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Reading, Scored
-from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
 from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
