@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pair_files import AB, CD, HEADER, LINES, Make, pairs_in
 
-from attnscan.errors import PairsError
+from attnscan.errors import OptionError, PairsError
 from attnscan.inputs.read import FileReading, Quoting, read_pairs
 from attnscan.inputs.sentence import Pair
 
@@ -39,6 +39,11 @@ def read(path: str, reading: FileReading = FileReading()) -> tuple[list[Pair], l
             [(("a\r\n\r\nb", 'c "d", e'), 2), (("f\ng", "h"), 6), (('i "j" k', "l"), 8)],
         ),
         ("p.jsonl", '\ufeff{"text": "a"}\r\n\r\n \t\n{"text": "c \\ud83d\\ude00"}\r\n', [(("a",), 1), (("c 😀",), 4)]),
+        (
+            "p.tsv",
+            "\ufeff\r\n sentence_a\tsentence_b\r\n\r\na\tb\r\n \r\né\t日本\r\n",
+            [(("a", "b"), 4), (("é", "日本"), 6)],
+        ),
         # characters that Python's str.splitlines takes for line ends
         ("p.tsv", "text\na\x0bb\x0c\x1c\x85\u2028c\n", [(("a\x0bb\x0c\x1c\x85\u2028c",), 2)]),
         ("p.csv", "text\na\x0bb\x0c\x1c\x85\u2028c\n", [(("a\x0bb\x0c\x1c\x85\u2028c",), 2)]),
@@ -51,18 +56,6 @@ def test_cells_and_lines(
 ) -> None:
     path = make(name + packed, content.encode())
     assert [(r.pair.texts, int(r.where.rpartition(":")[2])) for r in read_pairs([path])] == expected
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize(("name", "separator"), [("p.csv", ","), ("p.tsv.gz", "\t"), ("p.txt", "\t")])
-def test_line_ends_and_byte_order_marks(make: Make, end: str, mark: str, name: str, separator: str) -> None:
-    rows = ["", ["sentence_a", "sentence_b"], "", ["a", "b"], " ", ["é", "日本"], ""]
-    path = make(name, mark + end.join(separator.join(row) for row in rows))
-    assert [(record.pair, record.where, record.place.row) for record in read_pairs([path])] == [
-        (AB, f"{path}:4", 1),
-        (Pair("é", "日本"), f"{path}:6", 2),
-    ]
 
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.txt", "p.jsonl.gz", "p.csv", "p.tsv.gz"])
@@ -119,12 +112,6 @@ class TestHeader:
 
 
 class TestSeparator:
-    @pytest.mark.parametrize(("between", "named"), [(";", "semicolons"), ("\t", "tabs")])
-    def test_in_a_file_called_csv(self, make: Make, between: str, named: str) -> None:
-        content = 'id,x;premise;hypothesis\n1;"a, b";c\n'.replace(";", between)
-        told = f"p.csv: its columns are read as separated by {named}"
-        assert read(make("p.csv", content)) == ([Pair("a, b", "c")], [told])
-
     def test_commas_come_first(self, make: Make) -> None:
         assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([Pair("a")], [])
         assert read(make("q.csv", "text\na; b\n")) == ([Pair("a; b")], [])
@@ -191,3 +178,89 @@ class TestQuoting:
         assert pairs == rows[1:] or notes or bad
         if quoted:
             assert pairs == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])
+
+
+LATIN = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
+GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
+GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
+BYTE = "character 2 is a byte that is not UTF-8, or half of one"
+
+
+def read_in(path: str, encoding: str | None = None) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
+    """The pairs, what was told, and what was bad, without the file's name."""
+    notes: list[str] = []
+    bad: list[PairsError] = []
+    records = read_pairs([path], FileReading(encoding=encoding), bad.append, notes.append)
+    texts = [record.pair.texts for record in records]
+    return texts, [note.partition(": ")[2] for note in notes], [error.what.rpartition("/")[2] for error in bad]
+
+
+def table(pairs: list[tuple[str, ...]], between: str = "\t") -> str:
+    return "".join(between.join(row) + "\r\n" for row in [("sentence1", "sentence2"), *pairs])
+
+
+@pytest.mark.parametrize(
+    ("codec", "asked", "notes"),
+    [
+        ("utf-8-sig", None, []),
+        ("utf-16", None, []),
+        ("cp1252", None, [GUESSED]),
+        ("cp1252", "windows-1252", []),
+        ("utf-16-le", "utf-16-le", []),
+        ("utf-8-sig", "utf-8", []),
+        ("utf-16", "cp1252", []),  # a mark is no guess
+    ],
+)
+@pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.csv"])
+def test_the_same_pairs_in_every_encoding(
+    make: Make, name: str, codec: str, asked: str | None, notes: list[str]
+) -> None:
+    content = table(GERMAN, "," if "csv" in name else "\t").encode(codec)
+    assert read_in(make(name, content), asked) == (GERMAN, notes, [])
+
+
+@pytest.mark.parametrize(("codec", "text"), [("gb18030", "我，你"), ("shift_jis", "日本語"), ("koi8-r", "Кошка спит")])
+def test_others_are_asked_for(make: Make, codec: str, text: str) -> None:
+    assert read_in(make("p.txt", text.encode(codec)), codec) == ([(text,)], [], [])
+
+
+def test_json_of_every_layout(make: Make) -> None:
+    for name, content in (("p.json", '[{"text": "Größe"}]'), ("p.jsonl", '{"text": "Größe"}\n')):
+        assert read_in(make(name, content.encode("cp1252"))) == ([("Größe",)], [GUESSED], [])
+        assert read_in(make(name, content.encode("utf-16"))) == ([("Größe",)], [], [])
+
+
+@pytest.mark.parametrize(
+    ("codec", "line", "asked", "why"),
+    [
+        ("utf-8", b"c,d\xff\n", None, BYTE),
+        ("ascii", b"c,d\xff\n", "utf-8", BYTE),
+        ("cp1252", b"c,d\x81\n", "cp1252", BYTE),
+        ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "character 1 is a byte that is not UTF-8, or half of one"),
+    ],
+)
+def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked: str | None, why: str) -> None:
+    good, last = HEADER + "x,y\n" + ("Gras,b\n" if codec == "ascii" else "Größe,b\n"), "e,f\n"
+    mark = b"\xff\xfe" if codec.startswith("utf-16") else b""
+    path = make("p.csv", mark + good.encode(codec) + line + last.encode(codec))
+    texts, notes, bad = read_in(path, asked)
+    assert [pair[1] for pair in texts] == ["y", "b", "f"] and notes == []
+    assert bad == [f"p.csv:4: sentence B is not valid Unicode: its {why}"]
+
+
+@pytest.mark.parametrize("name", ["utf-99", "", "zip", "a\0b"])
+def test_what_is_no_encoding(name: str) -> None:
+    with pytest.raises(OptionError, match="there is no text encoding"):
+        FileReading(encoding=name)
+
+
+@given(pairs=st.lists(st.tuples(LATIN, LATIN), min_size=1, max_size=6), codec=st.sampled_from(["utf-16", "cp1252"]))
+def test_any_table_comes_back_from_its_encoding(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, ...]], codec: str
+) -> None:
+    path: Path = tmp_path_factory.getbasetemp() / "p.tsv"
+    path.write_bytes(table(pairs).encode(codec))
+    assert read_in(str(path), codec) == (pairs, [], [])
+    texts, notes, bad = read_in(str(path))
+    as_utf8 = table(pairs).encode(codec).decode("utf-8", "ignore").isascii()
+    assert (texts == pairs and not bad) or (codec == "cp1252" and not as_utf8), (texts, notes, bad)

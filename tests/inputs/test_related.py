@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoTokenizer
 
 from attnscan.inputs.batch import Relatedness
-from attnscan.inputs.encode import Units, WholeWords, whole_words
-from attnscan.inputs.sentence import NO_WORD
+from attnscan.inputs.encode import WholeWords, whole_words
 
 SIZE = 2000
 FIRST = 10  # id of the first word
@@ -59,10 +57,7 @@ def test_near_from_one_side_alone_is_not_enough() -> None:
     for i, place in enumerate(range(600, 610)):
         rows[FIRST + place] = rows[FIRST + KING] - 0.1 * (rows[FIRST + QUEEN] - rows[FIRST + KING])
         rows[FIRST + place, i] += 0.1
-    relation = Relatedness(rows, WORDS)
-    assert not relation.related([([NAMES[KING], NAMES[QUEEN]], [0, 0], [0, 1])])[0].any()
-    assert relation._nearest[FIRST + QUEEN][FIRST + KING] > relation.threshold
-    assert FIRST + QUEEN not in relation._nearest[FIRST + KING]
+    assert not _found(rows, KING, QUEEN)
 
 
 def test_two_frequent_words_are_never_related_and_one_of_them_may_be() -> None:
@@ -106,40 +101,21 @@ def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: P
     assert (len(pairs), counts[0] >= 26, counts[1]) == (62, True, 0), counts
 
 
-def _plainly(relation: Relatedness, units: Units) -> list[list[bool]]:
-    """What is related in one input, by a loop over its pairs of units."""
-    tokens, _, unit = units
-    words = relation.words.of_units([units])[0].tolist()
-    assert len(words) == unit[-1] + 1 <= len(tokens)
-
-    def near(word: int, another: int) -> bool:
-        relation._seek({word, another})
-        return relation._nearest[word].get(another, -2) >= relation.threshold
-
-    def related(word: int, another: int) -> bool:
-        if word == another or NO_WORD in (word, another) or relation.words.frequent >= {word, another}:
-            return False
-        return near(word, another) and near(another, word)
-
-    return [[related(word, another) for another in words] for word in words]
-
-
-@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=9), min_size=1, max_size=5))
-def test_random_words_are_looked_up_as_pair_by_pair(places: list[list[int]]) -> None:
+def test_random_words_are_related_as_the_cosines_of_all_words_say() -> None:
     """Forty words, of which every fifth is near the one before it; the first are frequent."""
-    chosen = [80 + 10 * place for place in range(41)]
-    units = [([NAMES[chosen[i]] for i in numbers], [0] * len(numbers), list(range(len(numbers)))) for numbers in places]
-    for own, related in zip(units, CROWDED.related(units), strict=True):
-        size = len(own[0])
-        assert related[:size, :size].tolist() == _plainly(CROWDED, own)
-
-
-def _crowded() -> Relatedness:
-    rows = _rows()
+    rows, chosen = _rows(), [80 + 10 * place for place in range(41)]
     for i in range(1, 41):
         if i % 5:
-            _near(rows, 80 + 10 * i, 80 + 10 * (i - i % 5))
-    return Relatedness(rows, WORDS)
-
-
-CROWDED = _crowded()
+            _near(rows, chosen[i], chosen[i - i % 5])
+    directions = torch.nn.functional.normalize(rows[FIRST:] - rows[FIRST:].mean(0), dim=-1)
+    cosines = (directions @ directions.T).fill_diagonal_(-2)
+    relation = Relatedness(rows, WORDS)
+    near = (cosines >= relation.threshold) & (cosines >= cosines.topk(10).values[:, -1:])
+    expected = near & near.T
+    expected[:100, :100] = False  # two frequent words
+    assert expected[chosen][:, chosen].sum() > 30
+    for seed in range(20):
+        places = np.random.default_rng(seed).choice(chosen, size=(3, 9))
+        units = [([NAMES[place] for place in row], [0] * 9, list(range(9))) for row in places]
+        for row, related in zip(places, relation.related(units), strict=True):
+            assert torch.equal(related, expected[row][:, row])

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tokenizers_of_kinds import KINDS, encode_pair
 
 from attnscan.errors import SelectionError
 from attnscan.inputs.encode import WholeWords, token_named, whole_words
-from attnscan.inputs.sentence import NO_WORD, Pair, Unit
+from attnscan.inputs.sentence import NO_WORD, Pair
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]
 
 
-@pytest.mark.parametrize(
-    ("text", "index"),
-    [
-        ("store", 2),
-        ("store#2", 4),
-        ("4", 4),
-        ("#", 5),
-        ("##s", 6),
-        ("2#1", 7),
-    ],
-)
-def test_tokens(text: str, index: int) -> None:
+@pytest.mark.parametrize(("text", "index"), [("store", 2), ("store#2", 4), ("4", 4), ("#", 5), ("##s", 6), ("2#1", 7)])
+def test_a_token_is_named_by_its_text_or_its_place(text: str, index: int) -> None:
     assert token_named(text, TOKENS) == index
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("store#3", None),
         ("stor", "the input has no token 'stor'; did you mean 'store'?"),
-        ("xyz", "the input has no token 'xyz'; give a token's text, or an index from 0 to 7"),
-        ("99", "the input has no token '99'; give a token's text, or an index from 0 to 7"),
-        ("store#0", None),
-        ("", None),
+        *((text, f"the input has no token '{text}'") for text in ("store#3", "store#0", "")),
+        *(
+            (text, f"the input has no token '{text}'; give a token's text, or an index from 0 to 7")
+            for text in ("xyz", "99")
+        ),
     ],
 )
-def test_no_such_token(text: str, message: str | None) -> None:
+def test_no_such_token(text: str, message: str) -> None:
     with pytest.raises(SelectionError) as error:
         token_named(text, TOKENS)
-    assert message is None or str(error.value) == message
-
-
-def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
-    """The units of an input that are whole words, with what the vocabulary has in their place."""
-    words = whole_words(tokenizer)
-    encoded = encode_pair(tokenizer, pair, unit, 100, truncate=False)
-    written = tokenizer.convert_ids_to_tokens
-    numbers = words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()
-    assert len(numbers) == len(encoded.units)
-    return {text.strip(" ▁"): written(id_) for text, id_ in zip(encoded.units, numbers, strict=True) if id_ != NO_WORD}
+    assert str(error.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +60,10 @@ def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
     tokenizer = KINDS["wordpiece"]()
     tokenizer.add_tokens(["zebra"])
     tokenizer.add_special_tokens({"additional_special_tokens": ["speaker"]})
-    ids = whole_words(tokenizer).ids
-    assert ids["zebra"] == tokenizer.convert_tokens_to_ids("zebra") and "speaker" not in ids
-    assert "zebra" in _words(tokenizer, Pair("the zebra"))
+    words, zebra = whole_words(tokenizer), tokenizer.convert_tokens_to_ids("zebra")
+    assert words.ids["zebra"] == zebra and "speaker" not in words.ids
+    encoded = encode_pair(tokenizer, Pair("the zebra"), "token", 100, truncate=False)
+    assert words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()[2] == zebra
 
 
 def test_scripts_with_vowel_signs_and_without_case() -> None:
@@ -92,12 +71,8 @@ def test_scripts_with_vowel_signs_and_without_case() -> None:
     assert set(WholeWords.of(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
 
 
-def test_the_most_frequent_words_have_the_lowest_ids() -> None:
+def test_the_most_frequent_words_have_the_lowest_ids_unless_these_are_alphabetical() -> None:
     names = [f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200)]
     texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
     assert WholeWords.of(texts).frequent == set(range(30, 130))
-
-
-def test_an_alphabetical_vocabulary_says_nothing_of_frequency() -> None:
-    names = sorted(f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200))
-    assert WholeWords.of(dict(enumerate(names))).frequent == frozenset()
+    assert WholeWords.of(dict(enumerate(sorted(names)))).frequent == frozenset()

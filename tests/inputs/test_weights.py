@@ -213,15 +213,6 @@ def test_a_pickled_array_is_never_loaded(file: Path, tmp_path: Path, name: str) 
 
 
 class TestNoArchive:
-    @pytest.mark.parametrize("name", ["none", "", "a" * 300])
-    def test_what_is_no_file(self, tmp_path: Path, name: str) -> None:
-        assert "cannot read" in refusal(tmp_path / name)
-
-    @pytest.mark.parametrize("content", [b"", b"layer,head\n0,0\n", b"PK", b"PK\x03\x04" + b"\0" * 60])
-    def test_another_kind_of_file(self, file: Path, content: bytes) -> None:
-        file.write_bytes(content)
-        assert "not a valid .npz file" in refusal(file)
-
     def test_an_array_that_is_not_there_takes_no_memory(self, file: Path) -> None:
         array = io.BytesIO()
         header = {"descr": "<f8", "fortran_order": False, "shape": (4, 4, 25_000, 25_000)}  # 80 GB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from written import input_of
+from written import attend, input_of, random_weights
 
-from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.batch import collate
 from attnscan.inputs.encode import WholeWords
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import CLASSES, COLUMNS
-from attnscan.results.terms import Grid
+from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
 
@@ -59,27 +59,25 @@ def texts(draw: st.DrawFn) -> list[str]:
 @settings(deadline=None, max_examples=draws(40))
 @given(texts(), st.booleans(), st.booleans(), st.integers(1, HEADS))
 def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bool, heads_at_once: int) -> None:
-    weights = [_weights(len(text.split()), seed, causal=causal) for seed, text in enumerate(inputs)]
-    sums = _scored(inputs, weights, special=special, causal=causal, heads_at_once=heads_at_once).sums()
+    weights = [_weights(text, seed, causal=causal) for seed, text in enumerate(inputs)]
+    sums = _scored(inputs, weights, special=special, causal=causal, heads_at_once=heads_at_once)
     for number, (text, matrices) in enumerate(zip(inputs, weights, strict=True)):
         for place in np.ndindex(LAYERS, HEADS):
-            on, even, n = _by_loops(text, matrices[place].double().numpy(), special=special, causal=causal)
-            assert_allclose(sums["on"][(number, *place)], on, atol=2e-5)
-            assert_allclose(sums["even"][(number, *place)], even, atol=1e-5)
-            assert sums["n"][(number, *place)] == n
-            given, by_even, words = _special_by_loops(text, matrices[place].double().numpy(), causal=causal)
-            assert_allclose(sums["special"][(number, *place)], given, atol=2e-5)
-            assert_allclose(sums["even_special"][(number, *place)], by_even, atol=2e-6)
-            assert sums["all_words"][(number, *place)] == words
+            matrix = matrices[place].double().numpy()
+            on, even, n = _by_loops(text, matrix, special=special, causal=causal)
+            to_special, even_special, words = _special_by_loops(text, matrix, causal=causal)
+            expected = {"on": on, "even": even, "n": n, "special": to_special}
+            expected |= {"even_special": even_special, "all_words": words}
+            for name, values in expected.items():
+                assert_allclose(sums[name][(number, *place)], values, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("queries", [3, 10])
 def test_word_by_word_the_sums_are_those_of_the_input(monkeypatch: pytest.MonkeyPatch, queries: int) -> None:
     """However many queries are measured at a time."""
-    weights = [_weights(len(TOY.split()), 0)]
+    weights = [_weights(TOY, 0)]
     monkeypatch.setattr("attnscan.scoring.units.CELLS", queries * 10)
-    whole = _scored([TOY], weights, special=False).sums()
-    words = _scored([TOY], weights, special=False, by_query=True).sums()
+    whole, words = (_scored([TOY], weights, special=False, by_query=by_query) for by_query in (False, True))
     assert len(words["n"]) == 7
     for name, values in whole.items():
         assert_allclose(words[name].sum(0), values[0], atol=1e-5)
@@ -91,31 +89,15 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: b
     """Heads that attend evenly have the shares of chance, each by the lengths of its own values."""
     lengths = torch.tensor(np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32)
     weights = (lengths / lengths.sum(-1, keepdim=True))[:, :, None].expand(-1, -1, 10, -1)
-    batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
-    scorer, visible = (
-        ClassScorer(Units(batch, by_query=by_query), special=special),
-        torch.ones(1, 10, 10, dtype=torch.bool),
-    )
-    for layer in range(LAYERS):
-        block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
-        scorer(AttentionBlock(**{**vars(block), "value_norms": lengths[None, layer]}))
-    sums = scorer.sums()
+    sums = _scored([TOY], [weights], special=special, by_query=by_query, norms=[lengths])
     linear = [column for column in range(COLUMNS) if column not in (EVEN, SAME_KEYS)]
     assert_allclose(sums["on"][..., linear], sums["even"][..., linear], atol=1e-5)
     assert not sums["even"][..., [EVEN, SAME_KEYS]].any() and sums["even"].std(2).max() > 0.01
     assert_allclose(sums["special"], sums["even_special"], atol=1e-5)
 
 
-def _weights(length: int, seed: int, *, causal: bool = False) -> torch.Tensor:
-    """Random attention. Shape: [layer, head, query, key]."""
-    logits = np.random.default_rng(seed).normal(0, 2, (LAYERS, HEADS, length, length))
-    weights = np.exp(logits) * (np.tri(length) if causal else 1)
-    return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
-
-
-def _block(layer: int, heads: slice, weights: torch.Tensor, visible: torch.Tensor) -> AttentionBlock:
-    given = (weights[:, heads], visible, None, None, None, None)
-    return AttentionBlock(Grid((LAYERS, HEADS)), layer, slice(0, len(weights)), heads, *given)
+def _weights(text: str, seed: int, *, causal: bool = False) -> torch.Tensor:
+    return random_weights(LAYERS, HEADS, len(text.split()), seed, causal=causal)
 
 
 def _scored(
@@ -123,26 +105,14 @@ def _scored(
     weights: list[torch.Tensor],
     *,
     special: bool,
-    causal: bool = False,
     by_query: bool = False,
-    heads_at_once: int = HEADS,
-    vocabulary: WholeWords | None = VOCABULARY,
-) -> ClassScorer:
-    """One batch, weights padded with zeros, blocks of some heads."""
-    batch: EncodedBatch = collate([input_of(text) for text in inputs], vocabulary=vocabulary)
-    scorer, width = ClassScorer(Units(batch, by_query=by_query), special=special), batch.word.shape[1]
-    padded = torch.zeros(len(inputs), LAYERS, HEADS, width, width)
-    visible = torch.zeros(len(inputs), width, width, dtype=torch.bool)
-    for row, matrices in enumerate(weights):
-        length = matrices.shape[-1]
-        padded[row, :, :, :length, :length] = matrices
-        visible[row, :, :length] = True
-        if causal:
-            visible[row] &= torch.ones(width, width).tril().bool()
-    for layer in range(LAYERS):
-        for first in range(0, HEADS, heads_at_once):
-            scorer(_block(layer, slice(first, min(first + heads_at_once, HEADS)), padded[:, layer], visible))
-    return scorer
+    **attention: Any,
+) -> PairSums:
+    """The sums of one batch."""
+    batch = collate([input_of(text) for text in inputs], vocabulary=VOCABULARY)
+    scorer = ClassScorer(Units(batch, by_query=by_query), special=special)
+    attend(scorer, weights, **attention)
+    return scorer.sums()
 
 
 def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> tuple[np.ndarray, np.ndarray, int]:

@@ -1,86 +1,83 @@
-"""Labels from sums of pairs or words, and how often they stay: against a plain resampling."""
+"""Labels, habits and shares of classes from sums of pairs or words: against plain loops and a plain resampling."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import t as student
+from small_results import SCORED
 
-from attnscan.inputs.sentence import Pair
-from attnscan.results.scores import COLUMNS, RESAMPLINGS, Labels
+from attnscan.results.scores import CLASSES, COLUMNS, HABITS, MARGIN, RESAMPLINGS, SPECIAL_CLASSES, WORD_CLASSES, Labels
 from attnscan.results.terms import USUAL, Reading, Scored
 from attnscan.scoring import labels as module
-from attnscan.scoring.blocks import KINDS, Blocks, PairSums
-from attnscan.scoring.labels import labels_of, scores_of, units_of
+from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums
+from attnscan.scoring.labels import Shares, class_shares, differences, habits_of, labels_of, scores_of, units_of
 
-SCORED = (
-    Scored("next-word"),
-    Scored("identical", of_others=True),
-    Scored("cross-sentence", part_of="identical"),
-    Scored("delimiter"),
-)
-GRID = 2, 3
+GRID = LAYERS, HEADS = 3, 4
+SPECIAL_IN = Reading("weight", "in")
 THRESHOLD = 0.25
+Sums = dict[str, np.ndarray]
 
 
-def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Sums of pairs whose scores lie about the threshold, so that labels stay in some resamples and not in others."""
-    rng = np.random.default_rng(seed)
-    shape = (count, *GRID, len(SCORED))
-    sums: dict[str, np.ndarray] = {}
-    for kind in KINDS:
-        n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
-        share = np.clip(rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED))), 0, 1)
-        sums |= {
-            f"{kind}.n": n,
-            f"{kind}.pairs": (n > 0).astype(float),
-            f"{kind}.weight": share * n,
-            f"{kind}.chance": 0.1 * n,
-        }
-        sums |= {f"{kind}.whole": share * n * rng.uniform(1, 2, shape)}
-        sums |= {f"{kind}.itself": share * n * rng.uniform(0, 1, shape)}
-    words = rng.integers(6, 20, (count, 1, 1, 1)) + np.zeros((count, *GRID, 1))
-    on = np.clip(rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)), 0, 1)
-    on[:, 0, 0, 10] += rng.normal(0.22, 0.2, count).clip(0)  # punctuation, about the margin
-    sums |= {"on": on * words, "even": np.full((count, *GRID, COLUMNS), 0.05) * words, "n": words}
-    special = np.clip(rng.normal(0.2, 0.05, (count, *GRID, 3)), 0, 1)
-    sums |= {"special": special * words, "even_special": np.full((count, *GRID, 3), 0.1) * words, "all_words": words}
+def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns: Sums) -> Sums:
+    """Sums of pairs by their shares of classes, and by sums of patterns that are the same for all words and keys.
+
+    Shape: `words` [pair, 1, 1, 1], `on`, `even` [pair, layer, head, column], `patterns` [pair, layer, head, pattern].
+    """
+    count = len(words)
+    rng, words = np.random.default_rng(count), words + np.zeros((count, *GRID, 1))
+    special = rng.normal(0.2, 0.05, (count, *GRID, 3)).clip(0, 1)
+    sums = {"on": on * words, "even": even * np.ones(COLUMNS) * words, "n": words}
+    sums |= {
+        "special": special * words,
+        "even_special": np.full((count, *GRID, 3), 0.1) * words,
+        "all_words": words + 1,
+    }
+    sums |= {f"{kind}.{name}": values for kind in KINDS for name, values in patterns.items()}
     return sums | {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
 
 
-def _part(pairs: PairSums, which: slice | list[int]) -> dict[str, np.ndarray]:
-    return {name: values[which] for name, values in pairs.items()}
+def _pairs(count: int) -> Sums:
+    """Sums of pairs whose scores lie about the threshold, so that labels stay in some resamples and not in others."""
+    rng = np.random.default_rng(0)
+    shape = (count, *GRID, len(SCORED))
+    n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
+    weight = n * (rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED)))).clip(0, 1)
+    parts = {"whole": weight * rng.uniform(1, 2, shape), "itself": weight * rng.uniform(0, 1, shape)}
+    patterns = {"n": n, "pairs": (n > 0).astype(float), "weight": weight, "chance": 0.1 * n, **parts}
+    on = rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)).clip(0, 1)
+    on[:, 0, 0, CLASSES.index("punctuation")] += rng.normal(0.22, 0.2, count).clip(0)  # about the margin
+    return _sums(rng.integers(6, 20, (count, 1, 1, 1)), on, 0.05, patterns)
 
 
-def _keys(count: int) -> list[str]:
-    return [Pair(f"pair {i}").key for i in range(count)]
+def _labels(sums: PairSums, reading: Reading = USUAL, scored: tuple[Scored, ...] = SCORED, **how: bool) -> Labels:
+    return labels_of(
+        scores_of(sums, scored), units_of(sums, reading), reading, THRESHOLD, 0, **{"of_pairs": False, **how}
+    )
 
 
-def _labels(pairs: PairSums, reading: Reading = USUAL, seed: int = 0) -> Labels:
-    units = units_of(pairs, reading)
-    return labels_of(scores_of(pairs, SCORED), units, reading, THRESHOLD, seed, of_pairs=False)
-
-
-@pytest.mark.parametrize("special", ["in", "out"])
-def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(special: str) -> None:
+@pytest.mark.parametrize("reading", [USUAL, SPECIAL_IN], ids=["out", "in"])
+def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of each resample the label is worked out anew, as if its pairs were all; habits may lack a test there."""
-    count, reading = 60, Reading("weight", "in" if special == "in" else "out")
+    count = 60
     pairs = _pairs(count)
-    found = _labels(Blocks.of(_keys(count), pairs).sums, reading)
+    found = _labels(pairs, reading)
+    monkeypatch.setattr(module, "resamples", lambda size, *_: iter([np.ones((1, size))]))
+    monkeypatch.setattr(module, "RESAMPLINGS", 1)
     rng, kept = np.random.default_rng(99), np.zeros(GRID)
     for _ in range(300):
-        again = _labels_without_resampling(_part(pairs, list(rng.integers(count, size=count))), reading)
-        kept += again == found.label
+        drawn = rng.integers(count, size=count)
+        kept += _labels({name: values[drawn] for name, values in pairs.items()}, reading).label == found.label
     expected = kept / 300
     known = found.label != ""
     assert known.sum() > 3 and ((expected > 0.2) & (expected < 0.9)).any()  # there is something to be wrong about
     error = np.sqrt(expected * (1 - expected) * (1 / 300 + 1 / RESAMPLINGS))
     assert found.stays is not None and (np.abs(found.stays - expected)[known] <= 4 * error[known] + 0.005).all()
-
-
-def _labels_without_resampling(pairs: PairSums, reading: Reading) -> np.ndarray:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "resamples", lambda count, *_: iter([np.ones((RESAMPLINGS, count))]))
-        return _labels(pairs, reading).label
 
 
 def test_too_few_pairs_do_not_tell() -> None:
@@ -93,3 +90,168 @@ def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monke
     monkeypatch.setattr(module, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
     assert labels.stays is None and not labels.unsure.any() and labels.follows.any()
+
+
+@pytest.mark.parametrize(("count", "of_pairs"), [(30, True), (1, True), (12, False)])
+def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(count: int, of_pairs: bool) -> None:
+    """Of one pair, and of the words of one input, there is no error."""
+    pairs = _pairs(count)
+    shares = class_shares(units_of(pairs, USUAL), scores_of(pairs, SCORED), USUAL, of_pairs=of_pairs)
+    names, share, se, chance = shares
+    assert names == (*WORD_CLASSES, *SPECIAL_CLASSES)
+    for place, name in enumerate(names):
+        is_special = name in SPECIAL_CLASSES
+        column = (SPECIAL_CLASSES if is_special else CLASSES).index(name)
+        keys = ("special", "even_special", "all_words") if is_special else ("on", "even", "n")
+        on, even, n = (pairs[key] for key in keys)
+        for head in np.ndindex(GRID):
+            own, words = on[:, *head, column], n[:, *head, 0]
+            expected = own.sum() / words.sum()
+            spread = sum((s - expected * k) ** 2 for s, k in zip(own, words, strict=True))
+            error = np.sqrt(count / (count - 1) * spread) / words.sum() if of_pairs and count > 1 else np.nan
+            assert_allclose(share[head][place], expected)
+            assert_allclose(se[head][place], error)
+            assert_allclose(chance[head][place], even[:, *head, column].sum() / words.sum())
+
+
+def _planned(plan: dict[tuple[int, int], dict[str, float]], count: int = 40, noise: float = 0.02) -> Sums:
+    """Sums of pairs whose heads are alike, but for those of a plan, which give so much to some classes.
+
+    All heads have 0.5 in common with an even row and with the other words' mean row, planned ones 0.3 unless planned.
+    None follows a pattern.
+    """
+    rng = np.random.default_rng(0)
+    words = rng.integers(8, 30, (count, 1, 1, 1))
+    share = np.full((count, *GRID, len(CLASSES)), 1 / len(CLASSES))
+    rows = np.full((count, *GRID, 2), 0.5)
+    for head, planned in plan.items():
+        linear = {name: value for name, value in planned.items() if name in CLASSES}
+        if linear:
+            share[:, *head] *= (1 - sum(linear.values())) / (1 - len(linear) / len(CLASSES))
+        for name, value in linear.items():
+            share[:, *head, CLASSES.index(name)] = value
+        rows[:, *head] = [planned.get("even", 0.3), planned.get("same-keys", 0.3)]
+    share = np.abs(share + rng.normal(0, noise, share.shape))
+    on, even = np.zeros((count, *GRID, COLUMNS)), np.zeros(COLUMNS)
+    on[..., : len(CLASSES)] = share / share.sum(-1, keepdims=True)
+    on[..., [*HABITS["even"], *HABITS["same-keys"]]] = rows
+    even[: len(CLASSES)] = 1 / len(CLASSES)
+    return _sums(words, on, even, dict.fromkeys((*PAIR_SUMS, "pairs"), np.zeros((count, *GRID, 1))))
+
+
+def _habits(sums: Sums, *, of_pairs: bool = True) -> Labels:
+    return _labels(sums, SPECIAL_IN, (Scored("next-word"),), of_pairs=of_pairs)
+
+
+def test_planted_heads_have_their_habits_and_no_others() -> None:
+    planned = {
+        (0, 1): ({"next": 0.3, "next-2-3": 0.3}, "next-3"),
+        (1, 0): ({"punctuation": 0.6}, "punctuation"),
+        (1, 3): ({"same-keys": 0.9}, "same-keys"),
+        (2, 2): ({"even": 0.9}, "even"),
+        (2, 3): ({"start": 0.7}, "start"),
+    }
+    labels = _habits(_planned({head: plan for head, (plan, _) in planned.items()}))
+    expected = np.full(GRID, "", dtype="<U20")
+    for head, (_, name) in planned.items():
+        expected[head] = name
+    assert labels.label.tolist() == expected.tolist() and not labels.unsure.any()
+
+
+@pytest.mark.parametrize(
+    ("plan", "count", "noise", "of_pairs", "habit"),
+    [
+        # what tells it best from the average head, not that by which the average head is told best from it: `even`
+        ({"start": 0.55, "even": 0.95}, 40, 0.02, True, "start"),
+        # near the margin some resamples fall below, and so the head is like the average head
+        ({"next": 0.19}, 30, 0.12, False, ""),
+        ({"next": 0.6}, 30, 0.12, False, "next-word"),
+        # one or two pairs state nothing by a test
+        ({"next": 0.5}, 1, 0.02, True, ""),
+        ({"next": 0.5}, 2, 0.02, True, ""),
+    ],
+)
+def test_a_habit_is_beyond_doubt(plan: dict[str, float], count: int, noise: float, of_pairs: bool, habit: str) -> None:
+    assert _habits(_planned({(0, 0): plan}, count, noise), of_pairs=of_pairs).label[0, 0] == habit
+
+
+def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
+    labels = _habits(_planned({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06))
+    assert labels.label[0, 0] and labels.unsure[0, 0] and labels.stays is not None and 0 < labels.stays[0, 0] < 0.95
+
+
+def test_heads_that_are_all_alike_have_no_habit_however_far_from_even_attention() -> None:
+    labels = _habits(_planned({head: {"next": 0.8} for head in np.ndindex(GRID)}))
+    assert (labels.among_words == "").all() and np.isnan(labels.share).all()
+
+
+def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
+    plan = {(0, 1): {"next": 0.24}, (1, 2): {"itself": 0.21, "next": 0.18}, (2, 0): {"earlier": 0.9}}
+    sums = _planned(plan, 12, 0.05)
+    result = _habits(sums).statements
+    assert result is not None
+    names, members = habits_of(special=True)
+    expected = _by_loops(sums, names, members)
+    for head, (share, chance, winner) in expected.items():
+        assert_allclose(result.share[head], share, atol=1e-12)
+        assert_allclose(result.chance[head], chance, atol=1e-12)
+        if result.winner[head] >= 0:
+            assert names[result.winner[head]] == winner
+    stated = [head for head, (_, _, winner) in expected.items() if winner is not None]
+    assert (2, 0) in stated and len(stated) < LAYERS * HEADS
+
+
+def test_a_head_without_attention_is_left_out_of_the_average() -> None:
+    sums = {name: values.copy() for name, values in _planned({(0, 1): {"next": 0.6}}).items()}
+    for values in sums.values():
+        values[:, 2, 3] = 0
+    labels = _habits(sums)
+    others = np.ones(GRID, dtype=bool)
+    others[2, 3] = False
+    assert labels.statements is not None
+    assert_allclose(labels.statements.average, labels.statements.share[others].mean(0))
+    assert labels.label[2, 3] == "" and labels.label[0, 1] == "next-word"
+
+
+def _by_loops(
+    sums: Sums, names: tuple[str, ...], members: np.ndarray
+) -> dict[tuple[int, int], tuple[list[float], list[float], str | None]]:
+    """Of each head M and E of each candidate, and the one that states it before any resample; None if none does."""
+    pairs, columns = len(sums["n"]), range(len(names))
+    n = [float(sums["n"][k].ravel()[0]) for k in range(pairs)]
+    on, even = sums["on"] @ members, sums["even"] @ members
+    heads = list(np.ndindex(LAYERS, HEADS))
+    share = {h: [sum(on[k][h][c] for k in range(pairs)) / sum(n) for c in columns] for h in heads}
+    chance = [sum(even[k, 0, 0, c] for k in range(pairs)) / sum(n) for c in columns]
+    average = [sum(share[h][c] for h in heads) / len(heads) for c in columns]
+    mean = [[sum(on[k][h][c] for h in heads) / len(heads) for c in columns] for k in range(pairs)]
+    quantile = student.ppf(1 - 0.025 / (len(heads) * len(names)), pairs - 1)
+
+    def passes(values: list[float]) -> bool:
+        """Whether a difference, given by pair, is above the margin beyond doubt."""
+        ratio = sum(values) / sum(n)
+        spread = sum((value - ratio * count) ** 2 for value, count in zip(values, n, strict=True))
+        return ratio - quantile * math.sqrt(pairs / (pairs - 1) * spread) / sum(n) > MARGIN
+
+    result = {}
+    for h in heads:
+        best, gain = None, -math.inf
+        for c in columns:
+            ok = passes([on[k][h][c] - mean[k][c] for k in range(pairs)])
+            ok = ok and passes([on[k][h][c] - even[k, 0, 0, c] for k in range(pairs)])
+            if names[c] == "same-keys":
+                ok = ok and passes([on[k][h][c] - on[k][h][names.index("even")] for k in range(pairs)])
+            m, a = share[h][c], average[c]
+            told = m * math.log(m / a) + (1 - m) * math.log((1 - m) / (1 - a)) if 0 < m < 1 and 0 < a < 1 else 0.0
+            if ok and told > gain:
+                best, gain = names[c], told
+        result[h] = (share[h], chance, best)
+    return result
+
+
+def test_residuals_of_the_same_few_words_are_no_whole_numbers() -> None:
+    names, _ = habits_of(special=False)
+    values = np.full((3, 1, 1, len(names)), 0.25)
+    values[..., names.index("same-keys")] = 0.75
+    apart = differences(Shares(values, values, values), names, others=0)[2]
+    assert set(apart[..., names.index("same-keys")].ravel()) == {0.5} and apart.sum() == 1.5

@@ -12,10 +12,13 @@ import torch
 from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from tokenizers_of_kinds import encode_pair
+from torch.nn.functional import pad
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
+from written import input_of
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.sentence import EncodedInput, Pair
+from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.predictions import Help
@@ -32,18 +35,16 @@ from attnscan.scoring.predictive import (
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
 
-def _ask(
-    loaded: LoadedModel, pair: Pair, measure: Any = "cpmi", unit: Any = "token", **options: Any
-) -> tuple[Help, EncodedInput]:
-    encoded = encode_pair(loaded.tokenizer, pair, unit, loaded.limit, truncate=False)
-    settings = {"most_words": 32, "batch_tokens": 4096, **options}
-    return _help(loaded, encoded, measure, **settings), encoded
+VOCABULARY = 50
 
 
-def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
-    most_words = settings.pop("most_words")
-    (found,) = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
+def _help(loaded: LoadedModel, encoded: EncodedInput, measure: HelpMeasure, batch_tokens: int = 4096) -> Help:
+    (found,) = help_between_words(loaded, [Questions(encoded, 32)], measure, batch_tokens=batch_tokens)
     return found
+
+
+def _read(loaded: LoadedModel, pair: Pair, unit: Unit = "token") -> EncodedInput:
+    return encode_pair(loaded.tokenizer, pair, unit, loaded.limit, truncate=False)
 
 
 def _matrix(found: Help) -> np.ndarray[Any, Any]:
@@ -53,22 +54,11 @@ def _matrix(found: Help) -> np.ndarray[Any, Any]:
     return matrix
 
 
-# A masked LM that is constructed. Token i stands at position i, and the logit of the true word at a position is
-# the sum of what every visible token says of it.
-
-
-class _Output(dict[str, torch.Tensor]):
-    """Enough of a ModelOutput."""
-
-    def __getattr__(self, name: str) -> torch.Tensor:
-        return self[name]
-
-    def __setattr__(self, name: str, value: torch.Tensor) -> None:
-        self[name] = value
-
-
 class SummingEncoder(torch.nn.Module):
-    """Its hidden state at a position is the true word's logit, in that word's place."""
+    """An encoder that is constructed: the hidden state at a position is the true word's logit, in that word's place.
+
+    Token i stands at position i, and its logit is the sum of what every visible token says of it.
+    """
 
     config: Any = type("Config", (), {})()
 
@@ -76,10 +66,10 @@ class SummingEncoder(torch.nn.Module):
         super().__init__()
         self.influence = influence  # [query, key], in nats
 
-    def forward(self, input_ids: torch.Tensor) -> _Output:
+    def forward(self, input_ids: torch.Tensor, **_: object) -> BaseModelOutput:
         visible = (input_ids != VOCABULARY - 1).float()
         states = torch.diag_embed(visible @ self.influence.T)
-        return _Output(last_hidden_state=torch.nn.functional.pad(states, (0, VOCABULARY - states.shape[-1])))
+        return BaseModelOutput(last_hidden_state=pad(states, (0, VOCABULARY - states.shape[-1])))
 
 
 class SummingLM(torch.nn.Module):
@@ -91,31 +81,25 @@ class SummingLM(torch.nn.Module):
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, input_ids: torch.Tensor) -> _Output:
-        return _Output(logits=self.encoder(input_ids=input_ids).last_hidden_state)
+    def forward(self, input_ids: torch.Tensor, **_: object) -> MaskedLMOutput:
+        return MaskedLMOutput(logits=self.encoder(input_ids=input_ids).last_hidden_state)
 
 
-VOCABULARY = 50
-
-
-def _loaded(encoder: Any, whole: Any, tokenizer: Any) -> LoadedModel:
+def _loaded(encoder: Any, whole: Any, mask: int) -> LoadedModel:
+    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": mask})()
     given = (encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None, encoder)
     return LoadedModel(Source("constructed", ""), *given)
 
 
+def _of_ids(ids: list[int]) -> EncodedInput:
+    """One sentence of tokens with these numbers, the first and the last of them special."""
+    words = " ".join("w" for _ in ids[2:])
+    return replace(input_of(f"[CLS] {words} [SEP]"), model_inputs={"input_ids": ids, "attention_mask": [1] * len(ids)})
+
+
 def _constructed(influence: torch.Tensor) -> tuple[LoadedModel, EncodedInput]:
-    length = len(influence)
     encoder = SummingEncoder(influence)
-    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": VOCABULARY - 1})()
-    loaded = _loaded(encoder, SummingLM(encoder), tokenizer)
-    encoded = EncodedInput(
-        tokens=tuple(f"w{i}" for i in range(length)),
-        sentence=(-1, *[0] * (length - 2), -1),
-        unit=tuple(range(length)),
-        punctuation=(False,) * length,
-        model_inputs={"input_ids": list(range(length))},
-    )
-    return loaded, encoded
+    return _loaded(encoder, SummingLM(encoder), VOCABULARY - 1), _of_ids(list(range(len(influence))))
 
 
 def _log_p(logit: float) -> float:
@@ -127,7 +111,7 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     influence = torch.zeros(8, 8)
     influence[2, 5], influence[2, 3], influence[4, 6] = 3.0, 1.5, 2.0
     loaded, encoded = _constructed(influence)
-    found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=40)
+    found = _help(loaded, encoded, "cpmi", batch_tokens=40)
     assert _matrix(found)[2, 5] == pytest.approx(_log_p(4.5) - _log_p(1.5), abs=1e-5)
     assert _matrix(found)[2, 3] == pytest.approx(_log_p(4.5) - _log_p(3.0), abs=1e-5)
     assert _matrix(found)[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
@@ -144,7 +128,7 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
     influence[2, 5], influence[3, 5] = 3.0, 1.0
     loaded, encoded = _constructed(influence)
     words = replace(encoded, unit=(0, 1, 2, 2, 3, 4, 5, 6))
-    matrix = _matrix(_help(loaded, words, "cpmi", most_words=32, batch_tokens=40))
+    matrix = _matrix(_help(loaded, words, "cpmi", batch_tokens=40))
     assert matrix[2, 4] == pytest.approx(_log_p(3.0) + _log_p(1.0) - 2 * _log_p(0.0), abs=1e-5)
     assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
@@ -152,7 +136,8 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
 def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> None:
     loaded = load(choose("bundled"))
     assert loaded.masked_lm is None
-    found, encoded = _ask(loaded, ARTICLE, "distance")
+    encoded = _read(loaded, ARTICLE)
+    found = _help(loaded, encoded, "distance")
     straw, berries = encoded.units.index("straw"), encoded.units.index("##berries")
     assert np.nanargmax(_matrix(found)[straw]) == berries
     assert np.nanargmax(_matrix(found)[berries]) == straw
@@ -167,7 +152,7 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
     influence[3] = value
     loaded, encoded = _constructed(influence)
     with pytest.raises(CaptureError, match=rf"{words} are not finite; .*float16 overflows"):
-        _help(loaded, encoded, measure, most_words=32, batch_tokens=4096)
+        _help(loaded, encoded, measure)
 
 
 @pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
@@ -233,19 +218,11 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
     with torch.no_grad():
         for parameter in whole.parameters():  # random logits that differ from position to position
             parameter.add_(0.3 * torch.randn_like(parameter))
-    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
-    loaded = _loaded(whole.base_model, whole, tokenizer)
     ids = [2, 10, 20, 30, 40, 3]
-    encoded = EncodedInput(
-        tokens=tuple("abcdef"),
-        sentence=(-1, 0, 0, 0, 0, -1),
-        unit=tuple(range(6)),
-        punctuation=(False,) * 6,
-        model_inputs={"input_ids": ids, "attention_mask": [1] * 6},
-    )
+    loaded, encoded = _loaded(whole.base_model, whole, 4), _of_ids(ids)
     widths: list[int] = []
     with whole.register_forward_hook(lambda _module, _arguments, output: widths.append(output.logits.shape[1])):
-        found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=12)
+        found = _help(loaded, encoded, "cpmi", batch_tokens=12)
     assert max(widths) == 4  # two sequences at once, at most two hidden words in each
 
     def log_p(at: int, *hidden: int) -> float:
@@ -277,7 +254,7 @@ def asked_alone(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedMod
     """A model, how it is asked, and what it says of each of MANY by itself."""
     loaded = load(choose(request.param if request.param == "bundled" else str(shared / request.param)))
     measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
-    return loaded, measure, [_ask(loaded, pair, measure)[0] for pair in MANY]
+    return loaded, measure, [_help(loaded, _read(loaded, pair), measure) for pair in MANY]
 
 
 @pytest.mark.parametrize(("batch_tokens", "threads_taken"), [(30, 1), (5000, 1), (30, 2)])
@@ -285,7 +262,7 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     asked_alone: tuple[LoadedModel, HelpMeasure, list[Help]], threads: Any, batch_tokens: int, threads_taken: int
 ) -> None:
     loaded, measure, alone = asked_alone
-    inputs = [Questions(encode_pair(loaded.tokenizer, pair, "token", loaded.limit, False), 32) for pair in MANY]
+    inputs = [Questions(_read(loaded, pair), 32) for pair in MANY]
     threads(threads_taken)
     reports: list[tuple[int, int]] = []
     found = help_between_words(
@@ -303,8 +280,7 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
 
 def _sample(lengths: list[int]) -> list[EncodedInput]:
     """Inputs of so many words between two special tokens."""
-    tokenizer = load(choose("bundled")).tokenizer
-    return [encode_pair(tokenizer, Pair("a " * length), "token", 512, False) for length in lengths]
+    return [_of_ids(list(range(length + 2))) for length in lengths]
 
 
 @pytest.mark.parametrize("measure", ["cpmi", "distance"])
@@ -332,13 +308,13 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
 
 
 def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
-    inputs = _sample([40, 6, 40, 9])
-    asked = within_budget(inputs, list("abcd"), "distance", scored_tokens=0)
+    asked = within_budget(_sample([40, 6, 40, 9]), list("abcd"), "distance", scored_tokens=0)
     assert [len(questions.chosen) for questions in asked] == [6, 9]
 
 
 def test_whole_words_are_hidden_as_one() -> None:
     loaded = load(choose("bundled"))
-    found, encoded = _ask(loaded, ARTICLE, "distance", "word")
+    encoded = _read(loaded, ARTICLE, "word")
+    found = _help(loaded, encoded, "distance")
     assert "strawberries" in encoded.units
     assert len(found.places) == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3

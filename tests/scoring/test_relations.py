@@ -1,4 +1,4 @@
-"""Sums over trees by plain loops: of random weights, of sentences of many shapes."""
+"""Sums over trees by plain loops, and the rule that they choose: random weights, sentences of many shapes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from written import attend, random_weights
 
-from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.errors import ModelError
+from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
-from attnscan.results.terms import Grid
 from attnscan.scoring.blocks import added
-from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, rows_of
+from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, rows_of, syntax_of
 
 LAYERS, HEADS = 2, 3
 
@@ -79,51 +80,35 @@ def encoded(known: Sentence, place: int) -> EncodedInput:
     )
 
 
-def weights_of(inputs: Sequence[EncodedInput]) -> list[np.ndarray[Any, Any]]:
+INPUTS, HALVES = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
+
+
+def weights_of(inputs: Sequence[EncodedInput]) -> list[torch.Tensor]:
     """Of each input by itself, so that batches do not matter. Shape: [layer, head, query, key]."""
-    made = []
-    for one in inputs:
-        logits = np.random.default_rng(one.number).normal(size=(LAYERS, HEADS, len(one.tokens), len(one.tokens))) * 2
-        made.append(np.exp(logits) / np.exp(logits).sum(-1, keepdims=True))
-    return made
+    return [random_weights(LAYERS, HEADS, len(one.tokens), one.number) for one in inputs]
 
 
 def scored(
     inputs: Sequence[EncodedInput],
-    weights: Sequence[np.ndarray[Any, Any]],
+    weights: Sequence[torch.Tensor],
     halves: Sequence[int],
     *,
     among: bool = False,
-    subtypes: bool = False,
-    lengths: Sequence[np.ndarray[Any, Any]] | None = None,
+    lengths: Sequence[torch.Tensor] | None = None,
 ) -> RelationSums:
     """By blocks of one layer and some heads of one input, as a tap shows them; `lengths` are of what heads carry.
 
     Shape: `lengths` [layer, head, key].
     """
-    batch: EncodedBatch = collate(inputs)
-    scorer = RelationScorer(batch, halves, among=among, subtypes=subtypes)
-    length = max(len(one.tokens) for one in inputs)
-    visible = torch.zeros(len(inputs), length, length, dtype=torch.bool)
-    for number, one in enumerate(inputs):
-        visible[number, : len(one.tokens), : len(one.tokens)] = True
-    layers, heads = weights[0].shape[:2]
-    for layer in range(layers):
-        for number in range(len(inputs)):
-            for some in (slice(0, 2), slice(2, heads)):
-                own = torch.tensor(weights[number][layer, some])[None]
-                grid = Grid((layers, heads))
-                carried = None if lengths is None else torch.tensor(lengths[number][layer, some])[None]
-                inputs_of_block = slice(number, number + 1)
-                block = AttentionBlock(grid, layer, inputs_of_block, some, own, visible, None, None, None, None)
-                scorer(replace(block, value_norms=carried))
+    scorer = RelationScorer(collate(inputs), halves, among=among, subtypes=False)
+    attend(scorer, weights, heads_at_once=2, norms=lengths, padded=False)
     return scorer.sums()
 
 
 def by_loops(
     ours: RelationSums,
     inputs: Sequence[EncodedInput],
-    weights: Sequence[np.ndarray[Any, Any]],
+    weights: Sequence[torch.Tensor],
     halves: Sequence[int],
     *,
     among: bool,
@@ -146,7 +131,7 @@ def by_loops(
             for number, rule in enumerate(RULES):
                 sums["rules"][r, half, number] += _pointed(rule, query, known.tags["upos"], of_word) in targets
         for layer, head in places:
-            token = whole[layer, head]
+            token = whole[layer, head].double().numpy()
             a = {
                 (q, k): float(np.mean([sum(token[i, j] for j in of_word[k]) for i in of_word[q]]))
                 for q in of_word
@@ -200,10 +185,9 @@ def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mappin
 
 @pytest.mark.parametrize("among", [False, True])
 def test_sums_are_those_of_plain_loops(among: bool) -> None:
-    inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
-    weights = weights_of(inputs)
-    ours = scored(inputs, weights, halves, among=among)
-    for name, values in by_loops(ours, inputs, weights, halves, among=among).items():
+    weights = weights_of(INPUTS)
+    ours = scored(INPUTS, weights, HALVES, among=among)
+    for name, values in by_loops(ours, INPUTS, weights, HALVES, among=among).items():
         assert_allclose(_stacked(ours, name), values, atol=1e-5, err_msg=name)
     assert _stacked(ours, "links").tolist() == [2 + 6 + 2, 2 + 3 + 2]
     assert _stacked(ours, "words").tolist() == [4 + 8 + 1 + 3, 1]
@@ -215,28 +199,22 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 @pytest.mark.parametrize("among", [False, True])
 def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
     """It is what a head would have that gives each key as much as its vector is long."""
-    inputs, halves, rng = (
-        [encoded(known, i) for i, known in enumerate(SENTENCES)],
-        [0, 1, 0, 1],
-        np.random.default_rng(5),
-    )
-    lengths = [rng.uniform(0.1, 3, (LAYERS, HEADS, len(one.tokens))) for one in inputs]
-    even = [np.repeat((own / own.sum(-1, keepdims=True))[:, :, None], own.shape[-1], 2) for own in lengths]
-    ours = scored(inputs, weights_of(inputs), halves, among=among, lengths=lengths)
-    expected = scored(inputs, even, halves, among=among)
+    lengths = [torch.rand(LAYERS, HEADS, len(one.tokens)) * 3 + 0.1 for one in INPUTS]
+    even = [own[:, :, None].expand(-1, -1, own.shape[-1], -1) / own.sum(-1)[..., None, None] for own in lengths]
+    ours = scored(INPUTS, weights_of(INPUTS), HALVES, among=among, lengths=lengths)
+    expected = scored(INPUTS, even, HALVES, among=among)
     assert_allclose(_stacked(ours, "chance"), _stacked(expected, "weight"), atol=1e-5)
     assert_allclose(_stacked(ours, "chance_eligible"), _stacked(expected, "eligible"))
-    plain = _stacked(scored(inputs, weights_of(inputs), halves, among=among), "chance")
+    plain = _stacked(scored(INPUTS, weights_of(INPUTS), HALVES, among=among), "chance")
     assert np.abs(_stacked(ours, "chance") - plain).max() > 0.1  # a control
-    flat = [np.full_like(own, 1 / own.shape[-1]) for own in even]
-    assert_allclose(plain, _stacked(scored(inputs, flat, halves, among=among), "weight"), atol=1e-5)
+    flat = [torch.full_like(own, 1 / own.shape[-1]) for own in even]
+    assert_allclose(plain, _stacked(scored(INPUTS, flat, HALVES, among=among), "weight"), atol=1e-5)
 
 
 def test_batches_and_their_order_change_nothing() -> None:
-    inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
-    weights = weights_of(inputs)
-    together = scored(inputs, weights, halves)
-    alone = [scored([one], [own], [side]) for one, own, side in zip(inputs, weights, halves, strict=True)]
+    weights = weights_of(INPUTS)
+    together = scored(INPUTS, weights, HALVES)
+    alone = [scored([one], [own], [side]) for one, own, side in zip(INPUTS, weights, HALVES, strict=True)]
     assert len({rows_of(each) for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = reduce(added, [alone[number] for number in order])
@@ -245,3 +223,49 @@ def test_batches_and_their_order_change_nothing() -> None:
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
+
+
+def sums_with(**changed: Any) -> RelationSums:
+    """The sums of a sentence with some that are `changed`, the same for every relation."""
+    sums = scored(INPUTS[3:], weights_of(INPUTS[3:]), [0])
+    return {
+        kind: replace(
+            blocks,
+            sums={
+                name: np.array(np.broadcast_to(changed.get(name.partition("|")[0], values), values.shape), dtype=float)
+                for name, values in blocks.sums.items()
+            },
+        )
+        for kind, blocks in sums.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected", "right"),
+    [
+        (  # each half by the choice of the other; told is that of more queries
+            [(0, "2 before", 9), (0, "1 behind", 1), (1, "1 behind", 8), (1, "2 before", 3)],
+            "2 before",
+            1 + 3,
+        ),
+        # of equally good ones that before the query, then the nearest, and a distance before a part of speech
+        ([(0, "3 behind", 4), (0, "3 before", 4), (1, "3 before", 2), (1, "3 behind", 2)], "3 before", 4 + 2),
+        ([(0, "3 behind", 4), (0, "2 before", 4), (1, "2 before", 2)], "2 before", 4 + 2),
+        ([(0, "10 behind", 5), (1, "10 behind", 5)], "10 behind", 10),
+        ([(0, "10 behind", 5), (0, "NOUN behind", 6), (1, "10 behind", 5), (1, "NOUN behind", 6)], "NOUN behind", 12),
+    ],
+)
+def test_the_rule_is_chosen_on_the_other_half(counts: list[tuple[int, str, int]], expected: str, right: int) -> None:
+    rules = np.zeros((2, len(RULES)))
+    for half, rule, count in counts:
+        rules[half, RULES.index(rule)] = count
+    result = syntax_of(sums_with(rules=rules, n=rules.sum(-1), met=30), None, among=False)  # type: ignore[arg-type]
+    assert set(result.rule) == {expected}
+    assert result.rule_accuracy == pytest.approx(right / rules.sum())
+
+
+def test_too_many_words_in_no_token_are_no_offsets() -> None:
+    signature: Any = SimpleNamespace(model="mine")
+    syntax_of(sums_with(words=[100, 50]), signature, among=False)
+    with pytest.raises(ModelError, match=r"the tokenizer of mine .* 51 of 100"):
+        syntax_of(sums_with(words=[100, 51]), signature, among=False)

@@ -1,16 +1,24 @@
-"""Inputs written out by hand, as batches."""
+"""Inputs written out by hand, as batches, and random attention over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.inputs.alignments import linked
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Unit
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.terms import Grid
 
 _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}
 
@@ -51,3 +59,42 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
         places = {"sentence": tuple(sentence), "words": tuple(words), "source": len(source.split())}
         inputs.append(replace(encoded, pair=pair, **places))
     return collate(inputs)
+
+
+def random_weights(layers: int, heads: int, length: int, seed: int, *, causal: bool = False) -> Tensor:
+    """Random attention; of a causal model queries see no later key. Shape: [layer, head, query, key]."""
+    logits = np.random.default_rng(seed).normal(0, 2, (layers, heads, length, length))
+    weights = np.exp(logits) * (np.tri(length) if causal else 1)
+    return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
+
+
+def attend(
+    scorer: Callable[[AttentionBlock], None],
+    weights: Sequence[Tensor],
+    *,
+    heads_at_once: int | None = None,
+    causal: bool = False,
+    norms: Sequence[Tensor] | None = None,
+    padded: bool = True,
+) -> None:
+    """Hand a scorer the attention of a batch in blocks: all inputs padded with zeros, or each input by itself.
+
+    Shape: `weights` each [layer, head, query, key]; `norms`, the lengths of values, each [layer, head, key].
+    """
+    layers, heads = weights[0].shape[:2]
+    sizes = [matrix.shape[-1] for matrix in weights]
+    visible = torch.zeros(len(sizes), max(sizes), max(sizes), dtype=torch.bool)
+    for mask, size in zip(visible, sizes, strict=True):
+        mask[:, :size] = True
+    if causal:
+        visible = visible.tril()
+    step, numbers = heads_at_once or heads, range(len(sizes))
+    parts = [slice(0, len(sizes))] if padded else [slice(number, number + 1) for number in numbers]
+    for layer, first, part in itertools.product(range(layers), range(0, heads, step), parts):
+        some, width = slice(first, min(first + step, heads)), max(sizes[part])
+        rows = [pad(matrix[layer, some], (0, width - len(matrix[0, 0])) * 2) for matrix in weights[part]]
+        block = AttentionBlock(
+            Grid((layers, heads)), layer, part, some, torch.stack(rows), visible, None, None, None, None
+        )
+        lengths = [pad(values[layer, some], (0, width - values.shape[-1])) for values in (norms or [])[part]]
+        scorer(replace(block, value_norms=torch.stack(lengths) if lengths else None))
