@@ -6,54 +6,26 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Head, HelpMeasure, Signature, described
-from attnscan.text import counted, plain
+from attnscan.text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
-
 
 @dataclass(frozen=True)
 class Help:
-    """How much each word that was asked about helps to predict each other one."""
+    """How much each word that was asked about helps to predict each other one. Shape: arrays are [query, key]."""
 
-    values: NDArray[np.float64]
+    values: FloatArray
     """How much hiding the key costs the prediction of the query: in nats for `cpmi`, in corrected distance for
-    `distance`; NaN where it was not measured. Shape: [query, key], both over the words that were asked about."""
-    measure: HelpMeasure
-    sequences: int  # hidden sequences that were run
+    `distance`; NaN where it was not measured."""
+    shares: FloatArray  # each row scaled so that the best helper is 1, in [0, 1]; zero where none helps enough
     places: tuple[int, ...]  # which units of the input were asked about, in order
-    words_in_all: int
-    units: int  # of the input, special tokens included
-    by_length: bool = False  # whether few words were asked about because the input is long, and nobody asked for more
-
-    @property
-    def description(self) -> str:
-        """What was measured, in one line."""
-        how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[self.measure]
-        words, sequences = counted(self.words_in_all, "word"), counted(self.sequences, "hidden sequence")
-        more = " (--predictive-words asks about more)" if self.by_length else ""
-        return f"predictive: {how}, {len(self.places):,} of {words}{more}, {sequences}."
-
-    @property
-    def shares(self) -> NDArray[np.float64]:
-        """Each row of the values scaled so that the best helper is 1, in [0, 1]; zero where none helps enough."""
-        helps = np.nan_to_num(self.values, nan=0).clip(0)
-        best = helps.max(-1, keepdims=True, initial=0)
-        least = _LEAST_HELP if self.measure == "cpmi" else np.finfo(np.float64).tiny
-        return np.where(best >= least, helps / np.maximum(best, least), 0)
-
-    def targets_of(self, queries: slice) -> NDArray[np.float64]:
-        """The pattern's target, some rows of it: the shares among all units. Shape: [query, key], in [0, 1]."""
-        start, stop, _ = queries.indices(self.units)
-        rows, inside = np.zeros((stop - start, self.units)), slice(*np.searchsorted(self.places, (start, stop)))
-        places = np.array(self.places, int)
-        rows[np.ix_(places[inside] - start, places)] = self.shares[inside]
-        return rows
+    measure: HelpMeasure
+    description: str  # what was measured, in one line
 
 
 @dataclass(frozen=True)

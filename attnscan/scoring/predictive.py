@@ -28,12 +28,14 @@ from attnscan.model.running import check_finite, forward, head_sees_only, most_w
 from attnscan.results.predictions import Help
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import HelpMeasure
+from attnscan.text import counted
 
 Hidden = tuple[int, ...]  # the units to hide in a sequence
 _RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers
 _WORDS, _MANY_TOKENS = 32, 1024  # asked about by default, and from what length of an input on fewer
 _NEIGHBOURS = 8  # of many pairs, words of a pair that are asked about by the masked-LM head
 _ASKING, _LEAST = 2, 4096  # of many pairs, tokens asked at most: times those that are scored; or so many, if more
+_LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
 _NOISE = 1e-4  # of a hidden state's length: less than this is rounding, not help
 
 
@@ -78,6 +80,15 @@ class Questions:
     def length(self) -> int:
         """Of each of them, in tokens."""
         return len(self.encoded.tokens)
+
+    def described(self, measure: HelpMeasure) -> str:
+        """What is measured by asking them, in one line."""
+        how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
+        words, sequences = counted(len(self.words), "word"), counted(len(self.hidden), "hidden sequence")
+        by_default = self.most_words is self.neighbours_from is None
+        few = by_default and len(self.chosen) < min(_WORDS, len(self.words))
+        more = " (--predictive-words asks about more)" if few else ""
+        return f"predictive: {how}, {len(self.chosen):,} of {words}{more}, {sequences}."
 
 
 def _usual_words(length: int) -> int:
@@ -197,7 +208,7 @@ def _run(
 
 def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
     """Put together what the model says of one input. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
-    chosen, encoded = questions.chosen, questions.encoded
+    chosen = questions.chosen
     matrix = np.full((len(chosen), len(chosen)), np.nan)
     alone = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
     pairs = [pair for units in questions.hidden[len(alone) :] for pair in (units, units[::-1])]
@@ -211,10 +222,15 @@ def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
             lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
         matrix[np.searchsorted(chosen, queries), np.searchsorted(chosen, keys)] = lost
     matrix = average_product_corrected(matrix) if measure == "distance" else matrix
-    by_default = questions.most_words is questions.neighbours_from is None
-    by_length = by_default and len(chosen) < min(_WORDS, len(questions.words))
-    units = encoded.unit[-1] + 1
-    return Help(matrix, measure, len(questions.hidden), tuple(chosen), len(questions.words), units, by_length)
+    return Help(matrix, shares_of_best(matrix, measure), tuple(chosen), measure, questions.described(measure))
+
+
+def shares_of_best(helps: FloatArray, measure: HelpMeasure) -> FloatArray:
+    """Each row scaled so that its best helper is 1; zero where none helps enough. Shape: [query, key], as returned."""
+    helps = np.nan_to_num(helps, nan=0).clip(0)
+    best = helps.max(-1, keepdims=True, initial=0)
+    least = _LEAST_HELP if measure == "cpmi" else np.finfo(np.float64).tiny
+    return np.where(best >= least, helps / np.maximum(best, least), 0)
 
 
 def average_product_corrected(distances: FloatArray) -> FloatArray:

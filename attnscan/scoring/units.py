@@ -226,11 +226,14 @@ class Targets:
     def _helpers(self, batch: EncodedBatch) -> Tensor:
         """The target of the pattern that only the model can tell."""
         targets = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
+        queries, keys = (range(batch.word.shape[1])[units] for units in (batch.queries, batch.keys))
         help_of = {id(encoded): own for encoded, own in zip(self.batch.inputs, self.helps, strict=False)}
         for row, encoded in zip(targets, batch.inputs, strict=True):
             if id(encoded) in help_of:
-                target = torch.from_numpy(help_of[id(encoded)].targets_of(batch.queries)[:, batch.keys]).to(row)
-                row[: len(target), : target.shape[1]] = target
+                places, shares = np.array(help_of[id(encoded)].places, int), help_of[id(encoded)].shares
+                asks, helps = ((places >= units.start) & (places < units.stop) for units in (queries, keys))
+                cells = np.ix_(places[asks] - queries.start, places[helps] - keys.start)
+                row[cells] = torch.from_numpy(shares[np.ix_(asks, helps)]).to(row)
         return targets
 
 

@@ -18,19 +18,23 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 from written import input_of
 
 from attnscan.errors import CaptureError
+from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.predictions import Help
 from attnscan.results.terms import HelpMeasure
+from attnscan.scoring.patterns import chosen
 from attnscan.scoring.predictive import (
     Questions,
     average_product_corrected,
     help_between_words,
     help_of,
+    shares_of_best,
     spread,
     within_budget,
 )
+from attnscan.scoring.units import Targets
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -49,9 +53,20 @@ def _read(loaded: LoadedModel, pair: Pair, unit: Unit = "token") -> EncodedInput
 
 def _matrix(found: Help) -> np.ndarray[Any, Any]:
     """Values among all units, NaN where nothing was measured."""
-    matrix = np.full((found.units, found.units), np.nan)
+    matrix = np.full((found.places[-1] + 1,) * 2, np.nan)
     matrix[np.ix_(found.places, found.places)] = found.values
     return matrix
+
+
+def _target(found: Help, encoded: EncodedInput, queries: slice = slice(None)) -> list[list[float]]:
+    """The pattern's target of an input without padding, of some rows of it."""
+    batch = collate([encoded])
+    (predictive,) = chosen(["predictive"])
+    sees = torch.ones(1, *batch.word.shape[1:] * 2, dtype=torch.bool)
+    part = batch.under(sees[:, queries], slice(0, 1), queries, slice(0, len(encoded.tokens)))
+    (target,) = Targets(batch, [predictive], [found]).of(part)
+    rows: list[list[float]] = target[0].tolist()
+    return rows
 
 
 class SummingEncoder(torch.nn.Module):
@@ -117,7 +132,7 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     assert _matrix(found)[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
     others = [(q, k) for q in range(1, 7) for k in range(1, 7) if q != k and not influence[q, k]]
     assert_allclose([_matrix(found)[place] for place in others], 0, atol=1e-5)
-    target = found.targets_of(slice(None))
+    target = np.array(_target(found, encoded))
     assert target[2, 5] == 1 and 0 < target[2, 3] < 1
     assert set(np.flatnonzero(target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
 
@@ -157,17 +172,17 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
 
 @pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
 def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, most: int) -> None:
-    chosen = spread(range(count), most)
-    assert len(chosen) == len(set(chosen)) <= most
-    assert chosen == sorted(chosen)
-    assert chosen[0] == 0 and (most < 8 or chosen[-1] == count - 1)
+    words = spread(range(count), most)
+    assert len(words) == len(set(words)) <= most
+    assert words == sorted(words)
+    assert words[0] == 0 and (most < 8 or words[-1] == count - 1)
     if count > most:
-        assert len(chosen) > most - 4
+        assert len(words) > most - 4
 
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
     _, short = _constructed(torch.zeros(45, 45))
-    assert not help_of(Questions(short), torch.zeros(2000, 1), "distance").by_length
+    assert "--predictive-words" not in help_of(Questions(short), torch.zeros(2000, 1), "distance").description
     long = replace(
         short, **{name: (getattr(short, name) * 100)[:4096] for name in ("tokens", "sentence", "punctuation")}
     )
@@ -191,13 +206,15 @@ def test_average_product_correction_by_hand() -> None:
 
 def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     matrix = np.array([[np.nan, 2.0, 1.0], [0.4, np.nan, -3.0], [0.5, -1.0, np.nan]])
-    asked = Help(matrix, "cpmi", 0, (1, 3, 4), 3, 5)
-    assert asked.shares.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
-    assert replace(asked, measure="distance").shares[1].tolist() == [1, 0, 0]
+    shares = shares_of_best(matrix, "cpmi")
+    assert shares.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
+    assert shares_of_best(matrix, "distance")[1].tolist() == [1, 0, 0]
     # among all units, and their rows alone, it stands where its words do
-    target = asked.targets_of(slice(None)).tolist()
-    assert target == [[0] * 5, [0, 0, 0, 1, 0.5], [0] * 5, [0] * 5, [0, 1, 0, 0, 0]]
-    assert asked.targets_of(slice(1, 4)).tolist() == target[1:4]
+    _, encoded = _constructed(torch.zeros(6, 6))
+    asked = Help(matrix, shares, (1, 3, 4), "cpmi", "")
+    target = _target(asked, encoded)
+    assert target == [[0] * 6, [0, 0, 0, 1, 0.5, 0], [0] * 6, [0] * 6, [0, 1, 0, 0, 0, 0], [0] * 6]
+    assert _target(asked, encoded, slice(1, 4)) == target[1:4]
     assert np.isnan(_matrix(asked)).sum() == 25 - 6
 
 
@@ -270,8 +287,9 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     )
     for own, expected in zip(found, alone, strict=True):
         assert_allclose(own.values, expected.values, atol=1e-4)
-        assert replace(own, values=expected.values) == expected
-    total = sum(each.sequences for each in alone)
+        assert_allclose(own.shares, expected.shares, atol=1e-4)
+        assert (own.places, own.description) == (expected.places, expected.description)
+    total = sum(len(questions.hidden) for questions in inputs)
     assert reports[0] == (0, total) and reports[-1] == (total, total)
 
 
@@ -304,7 +322,8 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
     assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
     assert len(asked[0].hidden) == 8 + 28
     known = help_of(asked[0], torch.zeros(100), "cpmi")
-    assert (len(known.places), known.words_in_all) == (8, 30) and not known.by_length
+    assert len(known.places) == 8
+    assert known.description == "predictive: nats by the masked-LM head, 8 of 30 words, 36 hidden sequences."
 
 
 def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
@@ -317,4 +336,5 @@ def test_whole_words_are_hidden_as_one() -> None:
     encoded = _read(loaded, ARTICLE, "word")
     found = _help(loaded, encoded, "distance")
     assert "strawberries" in encoded.units
-    assert len(found.places) == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3
+    assert len(found.places) == 15
+    assert found.description.endswith(f" {12 + 12 * 11 // 2 + 12 * 3} hidden sequences.")
