@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnscan.results.intervals import half_width
-from attnscan.results.terms import Grid, Head, Replacement, Signature, described
+from attnscan.results.terms import Grid, Head, Replacement, Signature, described, signed_frame
 from attnscan.text import counted
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
 _COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
+_ABOUT = "replace draws chosen_by choosing_pairs measured_pairs"  # what else tables say
 _ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
 
 
@@ -124,17 +125,13 @@ class Ablation:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each set and quantity."""
-        import pandas as pd
-
         rows: list[dict[str, Any]] = []
         for effect in self.effects:
             of_set = {"heads": len(effect.set.heads), "controls": len(effect.others), "overlap": effect.set.overlap}
-            names = {"model": self.signature.model, "set": effect.set.name, "measure": effect.quantity.name}
+            names = {"set": effect.set.name, "measure": effect.quantity.name}
             rows.append(vars(effect) | of_set | names | {"conclusion": effect.conclusion})
-        frame = pd.DataFrame(rows, columns=_COLUMNS.split()).astype({"rank": "Int64"})
-        about = ("replace", "draws", "chosen_by", "choosing_pairs", "measured_pairs")
-        frame.attrs = {"signature": asdict(self.signature), **{name: getattr(self, name) for name in about}}
         sets = {effect.set.name: effect.set for effect in self.effects}
-        frame.attrs["members"] = {name: ",".join(head.name for head in own.heads) for name, own in sets.items()}
-        frame.attrs["possible_controls"] = {name: own.possible for name, own in sets.items()}
-        return frame
+        members = {name: ",".join(head.name for head in heads.heads) for name, heads in sets.items()}
+        about: dict[str, Any] = {name: getattr(self, name) for name in _ABOUT.split()} | {"members": members}
+        about |= {"possible_controls": {name: heads.possible for name, heads in sets.items()}}
+        return signed_frame(rows, self.signature, **about)[_COLUMNS.split()].astype({"rank": "Int64"})

@@ -12,7 +12,7 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import Head, HeadLike
+from attnscan.results.terms import Head, HeadLike, signed_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,11 +107,7 @@ class Cards:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head: what it does with its numbers, its labels, the heads most alike, what changes do to it."""
-        import pandas as pd
-
-        frame = pd.DataFrame([{"model": self.ranking.signature.model, **card.row()} for card in self.cards])
-        frame.attrs = {"signature": asdict(self.ranking.signature)}
-        return frame
+        return signed_frame([card.row() for card in self.cards], self.ranking.signature)
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described
+from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, signed_frame
 from attnscan.text import plain
 
 if TYPE_CHECKING:
@@ -91,15 +91,12 @@ class Similarity:
 
     def _frame(self, columns: dict[str, Any], heads: Heads | None) -> pd.DataFrame:
         """What all tables say of heads, these columns, and where they come from."""
-        import pandas as pd
-
         group = {head: number for number, members in enumerate(self.groups, 1) for head in members}
         (x, y), share = self.map[0].T, self.map[1]
-        about = {"model": self.signature.model, **self.grid.columns(), "label": self.labels.label.ravel()}
-        about |= {"group": [group[head] for head in range(len(self.grid))], "x": x, "y": y}
-        frame = pd.DataFrame({**about, **columns, "label_stays": self.labels.columns(())["label_stays"]})
-        frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
-        frame.attrs["map_share"] = share
+        about = {**self.grid.columns(), "label": self.labels.label.ravel()}
+        about |= {"group": [group[head] for head in range(len(self.grid))], "x": x, "y": y, **columns}
+        about |= {"label_stays": self.labels.label_stays.ravel()}
+        frame = signed_frame(about, self.signature, queries=self.queries, within=self.within, map_share=share)
         return frame if heads is None else frame.iloc[[self.grid.index(head) for head in self.grid.select(heads)]]
 
 
@@ -138,7 +135,6 @@ class Comparison:
         import pandas as pd
 
         (a, b), shape, at = self.of_models, self.grid.shape, (self.matched[..., 0], self.matched[..., 1])
-        stays = [labels.columns(())["label_stays"].reshape(labels.grid.shape) for labels in (a, b)]
         difference = b.table.score[at] - a.table.score
         p = p_value(difference, self.se, np.minimum(a.table.pairs, b.table.pairs[at]))
         rates = false_discovery_rates(p)
@@ -146,7 +142,7 @@ class Comparison:
         columns |= {"score_a": a.table.score, "score_b": b.table.score[at], "difference": difference, "se": self.se}
         columns |= {"n": a.table.n, "pairs": a.table.pairs, "label_a": a.label, "label_b": b.label[at]}
         columns |= {"divergence": self.divergence, "p": p, "fdr": rates}
-        columns |= {"label_a_stays": stays[0], "label_b_stays": stays[1][at]}
+        columns |= {"label_a_stays": a.label_stays, "label_b_stays": b.label_stays[at]}
         columns["survives"] = (rates <= FALSE_DISCOVERIES) & (np.abs(difference) >= self.least)  # false for NaN
         whole = {n: np.broadcast_to(v.reshape(*shape, -1), p.shape) for n, v in (self.grid.columns() | columns).items()}
         rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in whole.items()}

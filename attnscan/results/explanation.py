@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from attnscan.results.attention import Attention
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described
+from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described, signed_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class Explanations:
         row |= dict(zip((f"{cause}_fall_se" for cause in CAUSES), fall_se[1:], strict=True))
         for measure, rotated in zip(NEURONS, bases[:, 1:], strict=True):
             row |= {f"{measure}_rotated": rotated.mean(), f"{measure}_rotated_sd": rotated.std(ddof=1)}
-        row["label_stays"] = np.nan if labels.stays is None else float(labels.stays[head.place])
+        row["label_stays"] = float(labels.label_stays[head.place])
         series = pd.Series(row, dtype=object)
         series["by"] = gone_by(series)
         series["conclusion"] = f"{head.name} {conclusion(series)}"
@@ -90,11 +90,10 @@ class Explanations:
         import pandas as pd
 
         if self.query is None:
-            frame = pd.DataFrame([{"model": self.signature.model, **self[head]} for head in self.heads])
+            rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
-            frame = pd.concat([self.keys(head, self.query) for head in self.heads], ignore_index=True)
-        frame.attrs = {"signature": asdict(self.signature), "not_available": dict(self.not_available)}
-        return frame
+            rows = pd.concat([self.keys(head, self.query) for head in self.heads], ignore_index=True)
+        return signed_frame(rows, self.signature, not_available=dict(self.not_available))
 
     def keys(self, head: Head, query: int) -> pd.DataFrame:
         """What a head makes of every key at one query of the one input: weight, logit, and what neurons add to it."""
@@ -106,7 +105,7 @@ class Explanations:
         about = {"query": query - attention.source, "query_token": attention.tokens[query]}
         keys = {"key": range(count), "key_token": attention.tokens[:count]}
         weight = attention.rows_of(head, [query])[0, :count].astype(float)
-        frame = pd.DataFrame({"model": self.signature.model, **head.columns, **about, **keys, "weight": weight})
+        frame = pd.DataFrame({**head.columns, **about, **keys, "weight": weight})
         if attention.query is None:
             return frame
         products = pd.DataFrame(attention.products(head, query)[:count].astype(float)).add_prefix("neuron_")

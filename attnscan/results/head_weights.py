@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.encode import token_named
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Grid, Head, Side
+from attnscan.results.terms import Grid, Head, Side, signed_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,13 +133,11 @@ class HeadWeights:
         cells = {"query": [self.number(query) for query in queries], "query_token": tokens[queries]}
         cells |= {"key": keys, "key_token": tokens[keys]}
         aligned = {"aligned": [int(cell in links) for cell in zip(queries, keys, strict=True)]} if links else {}
-        parts = []
-        for heads, matrix in self.matrices():
-            about = heads[0].columns | ({"layer": None, "head": None} if self.average else {})
-            about = {"model": self.result.signature.model, **about}
-            parts.append(pd.DataFrame({**about, **cells, "weight": matrix.ravel().astype(float), **aligned}))
-        frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
-        frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(self.attention.tokens)}
-        if self.average:
-            frame.attrs["mean_of"] = [[head.layer, head.head] for head in self.heads]
-        return frame
+        none = {"layer": None, "head": None} if self.average else {}
+        parts = [
+            pd.DataFrame({**heads[0].columns, **none, **cells, "weight": matrix.ravel().astype(float), **aligned})
+            for heads, matrix in self.matrices()
+        ]
+        about = {"mean_of": [[head.layer, head.head] for head in self.heads]} if self.average else {}
+        rows = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
+        return signed_frame(rows, self.result.signature, tokens=list(self.attention.tokens), **about)

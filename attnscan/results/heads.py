@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from attnscan.results.terms import (
     Signature,
     Special,
     described,
+    signed_frame,
 )
 
 if TYPE_CHECKING:
@@ -78,12 +79,10 @@ class Profile:
         parts = []
         for head in self.grid if heads is None else self.grid.select(heads):
             share, se, chance = (values[head.place] for values in (self.share, self.se, self.chance))
-            about = {"model": self.signature.model, **head.columns, "name": head.table_name, "class": self.classes}
+            about = {**head.columns, "name": head.table_name, "class": self.classes}
             rows = pd.DataFrame({**about, "share": share, "se": se, "chance": chance, "average": self.average})
             parts.append(rows if top is None else rows.sort_values("share", ascending=False, kind="stable")[:top])
-        frame = pd.concat(parts, ignore_index=True)
-        frame.attrs = {"signature": asdict(self.signature)}
-        return frame
+        return signed_frame(pd.concat(parts, ignore_index=True), self.signature)
 
 
 @dataclass(frozen=True)
@@ -230,18 +229,16 @@ class HeadScores:
 
         ranks = bool(patterns) or top is not None or not self.has_labels or self.ranked_by is not None
         if self.of_input or not ranks:
-            columns = self.labels.columns(patterns or self.pattern or self.scores.patterns)
-            frame = pd.DataFrame({"model": self.signature.model, **columns})
+            rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
-            frame = pd.concat(parts, ignore_index=True)
-        about: dict[Any, Any] = {"split": self.ranked_by is not None}
+            rows = pd.concat(parts, ignore_index=True)
+        about: dict[str, Any] = {"split": self.ranked_by is not None}
         if self.of_input:
             about = {"units": list(self.units), "sentence": list(self.sentence)}
             about |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
             about["related"] = [list(pair) for pair in self.related]
-        frame.attrs = {"signature": asdict(self.signature), **about}
-        return frame
+        return signed_frame(rows, self.signature, **about)
 
     def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
         """A row for each head, best first, then those without a score; or for the `top` heads."""
@@ -252,8 +249,7 @@ class HeadScores:
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
         numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
-        about: dict[str, Any] = {"model": self.signature.model, "pattern": pattern, "rank": rank}
-        about |= self.grid.columns(listed) | {"name": [self.grid[number].table_name for number in listed]}
+        about = {"pattern": pattern, "rank": rank} | self.grid.columns(listed, named=True)
         return pd.DataFrame(about | {name: values[..., p].ravel()[listed] for name, values in numbers.items()})
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Head, HelpMeasure, Signature, described
+from attnscan.results.terms import Head, HelpMeasure, Signature, described, signed_frame
 from attnscan.text import plain
 
 if TYPE_CHECKING:
@@ -41,16 +41,13 @@ class Dependencies:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""
-        import pandas as pd
-
         asked = np.nonzero(~np.isnan(self.help.values))
-        columns: dict[str, Any] = {"model": self.signature.model}
+        columns = dict[str, Any]()
         for name, numbers in zip(("query", "key"), asked, strict=True):
             places = np.array(self.help.places, int)[numbers]
             columns |= {name: places, f"{name}_token": np.array(self.units, object)[places]}
-        frame = pd.DataFrame({**columns, "help": self.help.values[asked], "target": self.help.shares[asked]})
-        frame.attrs = {"signature": asdict(self.signature), "units": list(self.units), "sentence": list(self.sentence)}
-        return frame
+        columns |= {"help": self.help.values[asked], "target": self.help.shares[asked]}
+        return signed_frame(columns, self.signature, units=list(self.units), sentence=list(self.sentence))
 
 
 Positions = Literal["kept", "shuffled"]

@@ -249,6 +249,11 @@ class Labels:
         """What a head rests on, as `delimiter`, else `among_words`."""
         return np.where(self.rests, self._resting_place, self.among_words)
 
+    @property
+    def label_stays(self) -> FloatArray:
+        """The share of resamples in which each label stays; NaN where that was not measured."""
+        return np.full(self.grid.shape, np.nan) if self.stays is None else self.stays
+
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels changed in more than 5 % of resamples, or rest on too little."""
@@ -309,14 +314,11 @@ class Labels:
 
     def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
         """The columns of the table with a row a head: its name, what it does, scores, entropy. Shape: [head] each."""
-        stays = np.full(self.grid.shape, np.nan) if self.stays is None else self.stays
-        columns: dict[str, FloatArray | NDArray[np.str_]] = {"label": self.label, "label_stays": stays}
+        columns: dict[str, FloatArray | NDArray[np.str_]] = {"label": self.label, "label_stays": self.label_stays}
         columns |= {"among_words": self.among_words, "share": self.share, "average": self.average}
         columns |= {name: self.table.score[..., self.scores.place_of(name)] for name in patterns}
         columns |= {"entropy": self.scores.entropy}
-        names = np.array([head.table_name for head in self.grid])
-        of_heads = {name: values.ravel() for name, values in columns.items()}
-        return {**self.grid.columns(), "name": names, **of_heads}
+        return self.grid.columns(named=True) | {name: values.ravel() for name, values in columns.items()}
 
 
 def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError, nearest
 from attnscan.results.scores import FloatArray, IntArray, best_first
-from attnscan.results.terms import Grid, Head, Heads, Signature, described
+from attnscan.results.terms import Grid, Head, Heads, Signature, described, signed_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,10 +212,8 @@ class Syntax:
 
     def _frame(self, row: IntArray, number: IntArray) -> pd.DataFrame:
         """One row for each row and number of a head."""
-        import pandas as pd
-
         place = (*np.unravel_index(number, self.grid.shape), row)
-        columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(number)}
+        columns: dict[str, Any] = self.grid.columns(number)
         columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
         columns |= {"n": self.n[row], "sentences": self.met[row]}
         columns |= {name: getattr(self, name)[place] for name in ("accuracy", "weight", "weight_among_words", "chance")}
@@ -224,14 +222,14 @@ class Syntax:
         columns |= {"rule": rule[row], "rule_accuracy": self.rule_accuracy[row]}
         columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
         columns |= {f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")}
-        said = pd.DataFrame([self.said_of(head) for head in self.grid]).iloc[number].reset_index(drop=True)
-        frame = pd.concat([pd.DataFrame(columns | {"stated": self.stated[place]}), said], axis=1)
+        columns["stated"] = self.stated[place]
+        said = [self.said_of(head) for head in self.grid]
+        columns |= {name: [said[head][name] for head in number] for name in said[0]}
         about: dict[str, Any] = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
         about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
-        frame.attrs |= {"signature": asdict(self.signature), **about, "gains_that_hold": int(self.holds.sum())}
-        if self.held is not None:
-            frame.attrs["held_signature"] = asdict(self.held.signature)
-        return frame.astype({"held_holds": "boolean"})
+        about |= {"gains_that_hold": int(self.holds.sum())}
+        about |= {"held_signature": asdict(self.held.signature)} if self.held else {}
+        return signed_frame(columns, self.signature, **about).astype({"held_holds": "boolean"})
 
 
 def check_relation(relation: str, known: Iterable[str]) -> None:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from numbers import Integral
 from operator import index
 from pathlib import PurePath
-from typing import Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from attnscan.errors import SelectionError
 from attnscan.text import counted, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
@@ -166,12 +169,16 @@ class Grid:
         """All heads of a head's layer, itself included, in order."""
         return [other for other in self if other.layer == head.layer]
 
-    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, Any]:
-        """The columns `layer` and `head` of some heads, or of all; before them `kind`, if it is not the only one."""
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, named: bool = False) -> dict[str, Any]:
+        """The columns `layer` and `head` of some heads, or of all; before them `kind`, if it is not the only one.
+
+        If they are to be `named`, behind them `name`.
+        """
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
-        return {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
+        columns = {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
+        return columns | ({"name": np.array([head.table_name for head in heads])} if named else {})
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
@@ -317,6 +324,16 @@ class Signature:
         cut = f", {self.pairs_truncated:,} cut" if self.pairs_truncated else ""
         skipped = f", {self.pairs_skipped:,} skipped" if self.pairs_skipped else ""
         return counted(self.pairs_read, "pair") + cut + skipped
+
+
+def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
+    """A result's table of rows or columns, the model in front; `attrs` hold the signature and what it is `about`."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows)
+    frame.insert(0, "model", signature.model)
+    frame.attrs |= {"signature": asdict(signature), **about}
+    return frame
 
 
 def described(result: Any, *more: str) -> str:
