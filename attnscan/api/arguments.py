@@ -14,9 +14,8 @@ from attnscan.errors import InputError, OptionError, PairsError, nearest
 from attnscan.inputs import read as files
 from attnscan.inputs.alignments import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
-from attnscan.inputs.frames import objects_in
 from attnscan.inputs.option import check_known
-from attnscan.inputs.read import FileReading
+from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
@@ -142,7 +141,7 @@ class PairsInput:
 
 Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
-`inputs/frames.py` says; None for the pairs that attnscan ships."""
+`inputs/records.py` says; None for the pairs that attnscan ships."""
 
 
 def alignments_of(links: Links) -> Alignments:

@@ -16,7 +16,7 @@ import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED, Files
 from attnscan.cli.output import Output, output_of, running
 from attnscan.inputs.option import declared
-from attnscan.inputs.read import FileReading
+from attnscan.inputs.records import FileReading
 from attnscan.results.files import Format
 from attnscan.scan.options import ScanOptions
 

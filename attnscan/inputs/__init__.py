@@ -3,9 +3,9 @@
 sentence.py    an input: a text, its words and what is said of each; a pair, where it was read, and its tokens
 option.py      options declared once, and held to what they take
 files.py       names -> files, opened and unpacked
-read.py        files -> lines or cells -> rows -> records with file and line
+read.py        files -> lines or cells -> rows
 conllu.py      treebanks in CoNLL-U
-frames.py      objects of Python and data frames of any library -> records
+records.py     rows, objects of Python and data frames of any library -> records, with where they are from
 weights.py     saved attention weights, .npz, in and out
 encode.py      a pair to its tokens, one by one or many at once; how tokenizers write tokens; which make a word
 alignments.py  files of gold alignments, and the links of a pair's words

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pair_files import AB, CD, HEADER, LINES, Make, pairs_in
 
 from attnscan.errors import OptionError, PairsError
-from attnscan.inputs.read import FileReading, Quoting, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.records import FileReading, Quoting
 from attnscan.inputs.sentence import Pair
 
 READ_SO = "p.tsv: its cells are quoted, and are read so (--quoting none if the quotes are text)"

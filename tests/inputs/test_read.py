@@ -16,7 +16,8 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import COLUMNS, FileReading, about_how_many, read_pairs
+from attnscan.inputs.read import about_how_many, read_pairs
+from attnscan.inputs.records import COLUMNS, FileReading
 from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from openpyxl import Workbook
 
-from attnscan.inputs.read import FileReading
+from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair
 
 _PARSE = "( ( The cat ) ( sat . ) )"

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair, Record
 
 HEADER = "sentence_a,sentence_b\n"

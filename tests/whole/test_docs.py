@@ -23,7 +23,8 @@ from attnscan import errors
 from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.commands.pictures_and_pages import Kind
 from attnscan.errors import AttnscanError, OptionError
-from attnscan.inputs.read import COLUMNS, shipped_pairs
+from attnscan.inputs.read import shipped_pairs
+from attnscan.inputs.records import COLUMNS
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"

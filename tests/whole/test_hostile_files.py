@@ -20,7 +20,8 @@ from hostile.runs import check, run, save_tiny_model
 from openpyxl import Workbook
 
 from attnscan.errors import AttnscanError
-from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.local import scan

@@ -15,8 +15,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from attnscan.errors import InputError
-from attnscan.inputs.frames import objects_in
-from attnscan.inputs.read import FileReading
+from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Record
 
 A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]

@@ -1,0 +1,305 @@
+"""Rows of files, and objects of Python, -> records: which columns hold the sentences, and what is wrong with a row.
+
+Objects are texts, pairs, dicts, named tuples, data frames, data sets, and streams of these.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from itertools import chain, count, islice
+from typing import Annotated, Any, Literal, NamedTuple
+
+from attnscan.errors import InputError, OptionError, PairsError, needs
+from attnscan.inputs.option import Option, check_declared
+from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
+
+COLUMNS = (
+    ("sentence_a", "sentence_b"),
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("source", "target"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+    ("query", "passage"),
+    ("anchor", "positive"),
+    ("context", "response"),
+    ("sentence a", "sentence b"),
+    ("#1 string", "#2 string"),
+    ("text",),
+    ("sentence",),
+)
+"""The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
+
+Quoting = Literal["auto", "csv", "none"]
+OnBad = Callable[[PairsError], None]  # is handed each bad record in place of an error; reading goes on after it
+Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
+_LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """How files of pairs are read. Raises: PairsError for more than two columns; OptionError for an encoding."""
+
+    columns: Annotated[
+        tuple[str, ...] | None,
+        Option("Columns that hold the sentences: names, numbers or paths.", metavar="A[,B]"),
+    ] = None
+    header: Annotated[bool | None, Option("Whether the first line names the columns.")] = None
+    quoting: Annotated[Quoting, Option("Quotes around cells belong to the format (csv) or to the text (none).")] = (
+        "auto"
+    )
+    encoding: Annotated[
+        str | None,
+        Option(
+            "Encoding of text files, such as cp1252. [default: UTF-8, or UTF-16 by its mark, else Windows-1252]",
+            metavar="NAME",
+        ),
+    ] = None
+    id: Annotated[str | None, Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN")] = None
+    labelled: bool = False
+    """Whether the cell of a column `label` is kept with each pair."""
+
+    def __post_init__(self) -> None:
+        check_declared(self)
+        if self.columns is not None and len(self.columns) not in (1, 2):
+            raise PairsError(f"{len(self.columns)} columns were named", "name one, or two for pairs")
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except (LookupError, ValueError, TypeError):
+                what = f"there is no text encoding {str(self.encoding)[:40]!r}"
+                raise OptionError(what, "give one that Python knows, such as utf-8, cp1252 or gb18030") from None
+
+
+def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> Iterator[Record]:
+    """The records without the bad ones. Raises: PairsError for a bad one, unless that is handed to `on_bad`."""
+    for row in rows:
+        if isinstance(row, Record):
+            yield row
+        elif on_bad is None:
+            raise row
+        else:
+            on_bad(row)
+
+
+def _record_of(where: str, place: Place, cells: Sequence[Any], label: Any = None) -> Record | PairsError:
+    """The record of one or two cells, or what is wrong with them."""
+    if len(cells) not in (1, 2):
+        return bad_record(where, f"it has {len(cells)} cells, where one or two sentences are expected")
+    if missing := [name for name, cell in zip("AB", cells, strict=False) if _is_missing(cell)]:
+        return bad_record(where, f"sentence {missing[0]} is missing")
+    try:
+        return Record(Pair(*cells), where, _as_text(label), place)
+    except InputError as error:
+        return bad_record(where, error.what)
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is empty: None, NaN, or NA of pandas."""
+    return cell is None or (not isinstance(cell, Text) and str(cell) in ("nan", "NaT", "<NA>"))
+
+
+def _as_text(cell: Any) -> str | None:
+    """An id or a label, what is no Unicode in it replaced; None for a missing one."""
+    return None if _is_missing(cell) else str(cell).encode(errors="replace").decode()
+
+
+Column = tuple[Any, ...]
+"""A column: its place from 0 and, where its cells are nested, the keys of the value inside."""
+
+
+class Columns(NamedTuple):
+    """The columns to read of each row."""
+
+    sentences: tuple[Column, ...]
+    id: Column | None
+    label: Column | None
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of all, without repeats."""
+        return tuple(dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column))
+
+    def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
+        """The record of a row's cells, by their places, or what is wrong with it."""
+        id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
+        sentences = [_value(cells, column) for column in self.sentences]
+        return _record_of(where, Place(file, number, _as_text(id_)), sentences, label)
+
+
+def _value(cells: Any, column: Column) -> Any:
+    """The value in a row's cells; None if a key is not there. Items of lists are counted from 1."""
+    value = cells[column[0]]
+    for key in column[1:]:
+        if isinstance(value, list | tuple):
+            value = dict(enumerate(value, 1)).get(_number(key))
+        else:
+            value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
+    """Choose the columns to read by their names. Raises: PairsError that lists the columns if there are none."""
+    wanted = reading.columns or known_among(names)
+    if not wanted and (len(names) == 1 or list(names) == ["1", "2"]):  # numbers stand for names that are not known
+        wanted = tuple(names)
+        if re.search("[,;\t|]", names[0]):
+            what = f"the only column is {_listed(names)}, as if another separator were used"
+            raise PairsError(what, "save it as CSV or TSV, or pass --columns 1")
+    if not wanted:
+        what = f"the columns are {_listed(names)}, and none is known to hold sentences"
+        raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
+    sentences = tuple(_column(names, name, "--columns") for name in wanted)
+    id_ = None if reading.id is None else _column(names, reading.id, "--id")
+    places = [place for place, name in enumerate(names) if _folded(name) in _LABELS and (place,) not in sentences]
+    return Columns(sentences, id_, (places[0],) if places and reading.labelled else None)
+
+
+def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The first of `COLUMNS` that are all among these names, in any case."""
+    known = {_folded(name) for name in names}
+    return next((columns for columns in COLUMNS if known.issuperset(columns)), None)
+
+
+def _column(names: Sequence[str], column: str, option: str) -> Column:
+    """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
+    places = [place for place, name in enumerate(names) if name == column]
+    places = places or [place for place, name in enumerate(names) if _folded(name) == _folded(column)]
+    outer, *keys = column.split(".")
+    if len(places) > 1:
+        raise PairsError(f"{len(places)} columns are called {column!r}", f"say which with {option}, counted from 1")
+    if places:
+        return (places[0],)
+    if 0 < _number(column) <= len(names):
+        return (_number(column) - 1,)
+    if keys and outer in names:
+        return (names.index(outer), *keys)
+    what = f"there is no column {column!r:.60}; the columns are {_listed(names)}"
+    raise PairsError(what, f"name those to read with {option}, or say which, counted from 1")
+
+
+def _number(text: str) -> int:
+    """A column's name as a number from 1; 0 if it is no number."""
+    return int(text) if re.fullmatch("[0-9]{1,5}", text) else 0
+
+
+def _folded(name: str) -> str:
+    return name.strip("\ufeff \t").casefold()
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names as an error lists them: 20 at most, long ones cut."""
+    return ", ".join([f"{name!r:.40}" for name in names[:20]] + ["…"] * (len(names) > 20)) or "none"
+
+
+def records_of(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
+    """The records of texts, lists of one or two, and dicts, whose columns the first that has them decides for all."""
+    columns: Columns | None = None
+    names: list[Any] = []
+    for number, (where, item) in enumerate(rows, 1):
+        row = [item] if isinstance(item, Text) else item
+        if isinstance(row, list | tuple) and (reading.columns is not None or reading.id is not None):
+            row = {str(at): cell for at, cell in enumerate(row, 1)}
+        if isinstance(row, list | tuple):  # a B of None stands for none
+            yield _record_of(where, Place(file, number), row[:1] if len(row) == 2 and row[1] is None else row)
+        elif not isinstance(row, Mapping):
+            yield row if isinstance(row, PairsError) else bad_record(where, "it is no text, list or object")
+        else:
+            try:
+                if columns is None:
+                    names = list(row)
+                    columns = pick_columns(reading, list(map(str, names)))
+                yield columns.record(where, file, number, [row.get(name) for name in names])
+            except PairsError as error:
+                yield PairsError(f"{where}: {error.what}", error.remedy)
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Pairs that a program holds, of a kind that can be read, and how they are read."""
+
+    items: Iterable[Any]
+    reading: FileReading
+    total: int | None
+    """How many pairs there are, if that is known without reading them."""
+
+    def records(self, on_bad: Callable[[InputError], None] | None = None) -> Iterator[Record]:
+        """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped."""
+        items = iter(self.items)
+        first = list(islice(items, 1))
+        if any(map(_is_frame, first)):
+            return good_records(_frame_rows(chain(first, items), self.reading), on_bad)
+        rows = ((f"row {number}", _plain(item)) for number, item in enumerate(chain(first, items), 1))
+        return good_records(records_of(rows, "", self.reading), on_bad)
+
+
+def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
+    """Check that an object may hold pairs. Raises: InputError, PairsError."""
+    kind = f"pairs is of the class {type(pairs).__name__}, which holds"
+    if isinstance(pairs, Mapping):
+        import pandas as pd
+
+        if any(hasattr(value, "select_columns") for value in pairs.values()):
+            raise InputError(f"{kind} splits", f"choose one: [{next(iter(pairs))!r}]")
+        try:
+            pairs = pd.DataFrame(dict(pairs), dtype=object)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{kind} no table: {error}", "give a list of dicts, or a dict of lists") from None
+    if hasattr(pairs, "read_all"):  # a reader of Arrow, as DuckDB gives
+        pairs = pairs.read_all()
+    if _is_frame(pairs):
+        names, cells = _columns_of(pairs)
+        pick_columns(reading, names)
+        return Objects([pairs], reading, len(cells[0]))
+    is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(pairs, "compute")  # torch's loaders, Dask
+    is_scalar = isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike) or not isinstance(pairs, Iterable)
+    if is_lazy or is_scalar or getattr(pairs, "ndim", 1) not in (1, 2):
+        raise InputError(f"{kind} no pairs", "give a list of texts or of (text, text), a data frame, or a file's path")
+    if hasattr(pairs, "select_columns") and pairs.column_names:  # a data set of Hugging Face: so no image is decoded
+        places = pick_columns(reading, pairs.column_names).places
+        pairs = pairs.select_columns([pairs.column_names[place] for place in places])
+    return Objects(pairs, reading, len(pairs) if isinstance(pairs, Sized) else None)
+
+
+def _is_frame(item: Any) -> bool:
+    """Whether it is a data frame: of pandas, or of a library that hands its columns over as Arrow."""
+    is_frame = hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__")
+    return is_frame and (hasattr(item, "columns") or hasattr(item, "schema")) and not hasattr(item, "compute")
+
+
+def _columns_of(frame: Any) -> tuple[list[str], Sequence[Any]]:
+    """The names of a data frame's columns, and their cells."""
+    if hasattr(frame, "iloc"):
+        return list(map(str, frame.columns)), [frame.iloc[:, place] for place in range(len(frame.columns))]
+    with needs(f"reading a {type(frame).__name__} needs pyarrow", "parquet", InputError):
+        import pyarrow as pa
+    table = pa.table(frame)
+    return table.column_names, table.columns
+
+
+def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
+    """The records of data frames, one frame after the other."""
+    numbers = count(1)
+    for names, cells in map(_columns_of, frames):
+        columns = pick_columns(reading, names)
+        rows = zip(*(map(_plain, cells[place]) for place in columns.places), strict=True)
+        for row, number in zip(rows, numbers, strict=False):
+            by_place = dict(zip(columns.places, row, strict=True))
+            yield columns.record(f"row {number}", "", number, by_place)
+
+
+def _plain(item: Any) -> Any:
+    """A scalar of Arrow, a named tuple, a row of pandas, or an array, as objects of Python."""
+    if hasattr(item, "as_py"):
+        return item.as_py()
+    if hasattr(item, "_asdict"):
+        return {name: cell for name, cell in item._asdict().items() if name != "Index"}
+    if hasattr(item, "iloc") and not hasattr(item, "columns"):
+        return dict(item.items())
+    return item.tolist() if hasattr(item, "tolist") and getattr(item, "ndim", 0) == 1 else item
