@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attnscan.results.intervals import half_width
 from attnscan.results.terms import Grid, Head, Replacement, Signature, described, signed_frame
+from attnscan.results.terms import pandas as pd
 from attnscan.text import counted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
 _COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"

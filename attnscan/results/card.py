@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from attnscan.results.explanation import CAUSES
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Head, HeadLike, signed_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.results.terms import pandas as pd
 
 _LABELS = ("name", "label", "label_stays", "among_words", "share", "average")  # columns of the table of all heads
 

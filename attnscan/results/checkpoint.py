@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.results.terms import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,6 @@ class Checkpoint:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
-        import pandas as pd
-
         values: dict[str, Any] = {"model": self.model, **self.facts, **answers(self.patterns), **answers(self.measures)}
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})

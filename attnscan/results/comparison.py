@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, signed_frame
+from attnscan.results.terms import pandas as pd
 from attnscan.text import plain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FALSE_DISCOVERIES = 0.05  # of the differences that are beyond chance, the share that may be there by chance
 
@@ -132,8 +130,6 @@ class Comparison:
 
         `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all heads and patterns.
         """
-        import pandas as pd
-
         (a, b), shape, at = self.of_models, self.grid.shape, (self.matched[..., 0], self.matched[..., 1])
         difference = b.table.score[at] - a.table.score
         p = p_value(difference, self.se, np.minimum(a.table.pairs, b.table.pairs[at]))
@@ -174,8 +170,6 @@ class Comparison:
         self, patterns: Sequence[str] | None = None, heads: Heads | None = None, top: int | None = None
     ) -> pd.DataFrame:
         """The rows of some patterns and heads, as `of` chooses them."""
-        import pandas as pd
-
         patterns = patterns or self.patterns
         frame = pd.concat([self.of(name, heads, top) for name in patterns], ignore_index=True)
         frame.attrs = {f"signature_{x}": asdict(own) for x, own in zip("ab", self.signatures, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described, signed_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.results.terms import pandas as pd
 
 NEURONS = "effective_neurons", "stability", "sign_agreement"
 ROTATIONS = 8
@@ -66,8 +64,6 @@ class Explanations:
 
     def row(self, head: Head, name: str) -> pd.Series[Any]:
         """How a head makes a pattern or habit, as a row of the table; a name that both have is the pattern's."""
-        import pandas as pd
-
         labels, place = self.labels, (*head.place, self.names.index(name))
         score, se, fall_se = (values[..., *place].tolist() for values in (self.score, self.se, self.fall_se))
         chance, bases = float(self.chance[place]), self.neurons[..., *place]
@@ -87,8 +83,6 @@ class Explanations:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head; if a token was asked about, one a key, with each neuron's part of the logit."""
-        import pandas as pd
-
         if self.query is None:
             rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
@@ -97,8 +91,6 @@ class Explanations:
 
     def keys(self, head: Head, query: int) -> pd.DataFrame:
         """What a head makes of every key at one query of the one input: weight, logit, and what neurons add to it."""
-        import pandas as pd
-
         attention = self.attention
         assert attention is not None
         count = attention.keys

@@ -16,14 +16,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.files import path_of, scheme_of, shown
+from attnscan.results.terms import pandas as pd
 from attnscan.text import json_plain, plain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
 DECIMALS = 6
@@ -41,8 +39,6 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of an encoder-decoder's kinds of attention as one, told by the column `kind`; one alone as it is."""
     if len(frames) == 1:
         return frames[0]
-    import pandas as pd
-
     named = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
     together = pd.concat(named, ignore_index=True)
     together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
@@ -146,8 +142,6 @@ def _markdown(frame: pd.DataFrame) -> str:
 
 def _workbook(frame: pd.DataFrame) -> bytes:
     """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
-    import pandas as pd
-
     if len(frame) + 1 > MOST_ROWS:
         what = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
         raise OutputError(what, "write .csv or .parquet, or take fewer heads")

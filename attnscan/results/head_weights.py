@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,7 @@ from attnscan.inputs.encode import token_named
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Grid, Head, Side, signed_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.results.terms import pandas as pd
 
 MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 
@@ -126,8 +123,6 @@ class HeadWeights:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty; with gold links, `aligned`."""
-        import pandas as pd
-
         tokens, links = np.array(self.attention.tokens, object), set(self.result.links)
         queries, keys = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
         cells = {"query": [self.number(query) for query in queries], "query_token": tokens[queries]}

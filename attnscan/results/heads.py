@@ -35,10 +35,9 @@ from attnscan.results.terms import (
     described,
     signed_frame,
 )
+from attnscan.results.terms import pandas as pd
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attnscan.results.attention import Attention
 
 
@@ -74,8 +73,6 @@ class Profile:
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some; with `top`, so many of each head, largest first."""
-        import pandas as pd
-
         parts = []
         for head in self.grid if heads is None else self.grid.select(heads):
             share, se, chance = (values[head.place] for values in (self.share, self.se, self.chance))
@@ -212,8 +209,6 @@ class HeadScores:
 
         `sure` is whether that is more than half its 95 % interval, by t over effective pairs.
         """
-        import pandas as pd
-
         order, table, p = self.order(pattern), self.table, self.scores.place_of(pattern)
         score, effective = table.score[..., p].ravel()[order], table.effective_pairs[..., p].ravel()[order]
         difference, se = score[:-1] - score[1:], np.full(max(len(order) - 1, 0), np.nan)
@@ -225,8 +220,6 @@ class HeadScores:
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row a head: label, share, scores, entropy; of a ranking, one for each head of each pattern."""
-        import pandas as pd
-
         ranks = bool(patterns) or top is not None or not self.has_labels or self.ranked_by is not None
         if self.of_input or not ranks:
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
@@ -242,8 +235,6 @@ class HeadScores:
 
     def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
         """A row for each head, best first, then those without a score; or for the `top` heads."""
-        import pandas as pd
-
         table, order, p = self.table, self.order(pattern), self.scores.place_of(pattern)
         listed = order[:top] if top else np.append(order, np.setdiff1d(np.arange(len(self.grid)), order))
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}

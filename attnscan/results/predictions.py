@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Head, HelpMeasure, Signature, described, signed_frame
+from attnscan.results.terms import pandas as pd
 from attnscan.text import plain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from attnscan.errors import SelectionError, nearest
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.terms import Grid, Head, Heads, Signature, described, signed_frame
-
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.results.terms import pandas as pd
 
 HEAD, DEPENDENT = "dep->head", "head->dep"  # directions: from a word to its head, and from a head to its dependents
 NOT_ALL = ("punct", "root")  # relations that are not among `all`

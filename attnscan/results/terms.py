@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from importlib import import_module
 from numbers import Integral
 from operator import index
 from pathlib import PurePath
@@ -18,8 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 from attnscan.errors import SelectionError
 from attnscan.text import counted, plain
 
+
+class _Pandas:
+    """Stands for pandas, and imports it when something of it is first used: that takes long."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("pandas"), name)
+
+
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas as pandas
+else:
+    pandas = _Pandas()
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
@@ -326,11 +337,9 @@ class Signature:
         return counted(self.pairs_read, "pair") + cut + skipped
 
 
-def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
+def signed_frame(rows: Any, signature: Signature, **about: Any) -> pandas.DataFrame:
     """A result's table of rows or columns, the model in front; `attrs` hold the signature and what it is `about`."""
-    import pandas as pd
-
-    frame = pd.DataFrame(rows)
+    frame = pandas.DataFrame(rows)
     frame.insert(0, "model", signature.model)
     frame.attrs |= {"signature": asdict(signature), **about}
     return frame

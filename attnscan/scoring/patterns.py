@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import OptionError, nearest, out_of_memory
 from attnscan.results.terms import Scored
+from attnscan.results.terms import pandas as pd
 from attnscan.text import hashed
 
 if TYPE_CHECKING:
-    import pandas as pd
     from torch import Tensor
 
     from attnscan.inputs.batch import EncodedBatch
@@ -361,8 +361,6 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
 
 def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
     """What some patterns are, a row each."""
-    import pandas as pd
-
     columns = ["letter", "id", "counts", "queries", "keys", "source"]
     return pd.DataFrame(map(vars, patterns), columns=columns).rename(columns={"id": "pattern"})
 
