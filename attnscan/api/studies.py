@@ -35,9 +35,8 @@ from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
-from attnscan.results.syntax import FEW, Syntax, check_relation
+from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement
-from attnscan.results.trees import USUAL, ReadTree, TreesRead, sentence_numbers
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
 from attnscan.text import counted
@@ -336,7 +335,7 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
     call = Call("report", options, many=False)
     numbers = () if sentences is None else sentence_numbers(sentences)
     bank, exists = _trees(treebank, options)
-    numbers = numbers or tuple(range(1, min(USUAL, exists) + 1))
+    numbers = numbers or tuple(range(1, min(USUAL_SENTENCES, exists) + 1))
     if (last := max(numbers)) > exists:
         raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}")
     trees: dict[int, ReadTree] = {}

@@ -10,8 +10,7 @@ attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
 ablation.py        what heads are worth
-syntax.py          which heads follow which relations of a treebank
-trees.py           sentences of a treebank as a model reads them
+syntax.py          which heads follow which relations of a treebank; its sentences as a model reads them
 comparison.py      which heads attend alike, and what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 files.py           tables to CSV, JSON, Parquet, Markdown, Excel workbooks; a file is written whole or not at all

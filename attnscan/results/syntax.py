@@ -6,6 +6,7 @@ held against its head in a dependency tree, or against its dependents. Numpy, no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import SelectionError, nearest
+from attnscan.errors import OptionError, SelectionError, nearest
+from attnscan.inputs.sentence import Sentence
+from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray, IntArray, best_first
-from attnscan.results.terms import Grid, Head, Heads, Signature, described, signed_frame
+from attnscan.results.terms import By, Grid, Head, Heads, Signature, described, signed_frame
 from attnscan.results.terms import pandas as pd
 
 HEAD, DEPENDENT = "dep->head", "head->dep"  # directions: from a word to its head, and from a head to its dependents
@@ -32,6 +35,8 @@ FEWEST, FEW = 30, 200  # a relation in fewer sentences has no numbers; a treeban
 LEVEL = 0.05
 LEAST_WEIGHT = 0.1  # among words, of a head that is stated
 LEAST_TIMES = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
+USUAL_SENTENCES, MOST_SENTENCES = 8, 50  # read beside their trees: the first ones unless they are chosen, and at most
+_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 NOTHING = "·"  # on maps: of a head without a statement
 
 _GROUPS = {
@@ -236,3 +241,58 @@ def check_relation(relation: str, known: Iterable[str]) -> None:
     if relation not in names:
         hint = nearest(relation, names, f"there are {', '.join(names)}")
         raise SelectionError(f"the treebank has no relation '{relation}'", hint)
+
+
+@dataclass(frozen=True)
+class ReadTree:
+    """A sentence with its tree, and what every head does on it."""
+
+    number: int  # which it is in its treebank, from 1
+    sentence: Sentence  # with the tags `head` and `deprel`
+    owners: tuple[int, ...]  # of each token the number of its word, or NO_WORD
+    result: HeadScores  # with the attention, token by token
+
+    def most_attended(self, by: By) -> IntArray:
+        """Of each word the other word that it attends to most, the first of equals; -1 where there is none.
+
+        Special tokens are no candidates. To a word counts the sum over its tokens, from a word their mean.
+        Shape: [layer, head, word]. Raises: OptionError if the attention was not kept.
+        """
+        attention = self.result.kept_attention()
+        weights = attention.carried.weights if by == "carried" else attention.weights
+        count = len(self.sentence.words or ())
+        into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
+        tokens = into.sum(0)
+        others = (tokens > 0) & ~np.eye(count, dtype=bool)
+        of_words = np.where(others, (into / tokens.clip(1)).T @ weights @ into, 0)
+        return np.where(of_words.max(-1) > 0, of_words.argmax(-1), -1)
+
+
+@dataclass(frozen=True)
+class TreesRead:
+    """Some sentences of a treebank, and every head held against all of them."""
+
+    sentences: tuple[ReadTree, ...]
+    syntax: Syntax
+
+
+def sentence_numbers(text: str) -> tuple[int, ...]:
+    """The numbers of sentences that a text names, in its order, each once.
+
+    >>> sentence_numbers("3,17,5-7")
+    (3, 17, 5, 6, 7)
+
+    Raises: OptionError if it names none, or more than are kept.
+    """
+    numbers: dict[int, None] = {}
+    for part in text.split(","):
+        match = _SPAN.fullmatch(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last:
+            raise OptionError(f"{text!r:.40} names no sentences", "give their numbers, from 1, as 3,17 or 1-8")
+        numbers |= dict.fromkeys(range(first, min(last, first + MOST_SENTENCES) + 1))
+    if len(numbers) > MOST_SENTENCES:
+        raise OptionError(
+            f"{text!r:.40} names more than {MOST_SENTENCES} sentences", "name fewer: a page holds all of them"
+        )
+    return tuple(numbers)

@@ -12,8 +12,7 @@ from treebanks import planted
 import attnscan
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError
-from attnscan.results.syntax import DEPENDENT, HEAD, Row
-from attnscan.results.trees import sentence_numbers
+from attnscan.results.syntax import DEPENDENT, HEAD, Row, sentence_numbers
 
 COUNT = 35
 

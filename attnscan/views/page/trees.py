@@ -8,9 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from attnscan.results.syntax import Syntax
+from attnscan.results.syntax import ReadTree, Syntax, TreesRead
 from attnscan.results.terms import By, Head
-from attnscan.results.trees import ReadTree, TreesRead
 from attnscan.text import plain
 from attnscan.views.page.cargo import compressed, planes
 from attnscan.views.page.frame import Page, PageOptions

@@ -11,8 +11,8 @@ from treebanks import line, planted, planted_file
 
 import attnscan
 from attnscan.api.studies import read_trees
+from attnscan.results.syntax import TreesRead
 from attnscan.results.terms import Head
-from attnscan.results.trees import TreesRead
 from attnscan.text import plain
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.trees import trees_page
