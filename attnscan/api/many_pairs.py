@@ -131,8 +131,7 @@ def scanned(
     Raises: as `heads`.
     """
     from attnscan.scan.local import scan, unseen
-    from attnscan.scan.state import ScanState
-    from attnscan.scan.stored import load_state, save_state
+    from attnscan.scan.state import ScanState, load_state, save_state
 
     if path is not None:
         _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules

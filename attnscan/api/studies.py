@@ -307,7 +307,7 @@ def _trees(
     treebank: Pairs, options: Mapping[str, Any], relation: str | None = None, *, subtypes: bool = False
 ) -> tuple[PairsInput, int]:
     """A treebank, read once before a model is loaded in vain, and how many sentences it has. Raises: as `syntax`."""
-    from attnscan.scan.trees import trees_read
+    from attnscan.scan.local import trees_read
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
     count, relations = trees_read(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)

@@ -9,20 +9,22 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
-from attnscan.inputs.sentence import EncodedInput, Record
+from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
 from attnscan.model.running import is_too_long, side_by_side
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Help
-from attnscan.scan.options import ScanOptions, note
+from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, Seen, Sums, half
-from attnscan.scan.trees import tree_sums
 from attnscan.scoring.blocks import Blocks, added
 from attnscan.scoring.predictive import Questions, within_budget
-from attnscan.text import counted
+from attnscan.scoring.relations import RelationScorer, items_of, offsets_are_not_told
+from attnscan.text import counted, hashed
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
@@ -145,6 +147,32 @@ def work_through(
             scanner.tell(doing, done, total)
 
 
+def drawn(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:
+    """At most so many of some numbers, drawn by a hash of the input's token ids and a seed; in ascending order."""
+    ids = str(encoded.model_inputs["input_ids"]).encode()
+    rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
+    return sorted(rng.permutation(numbers)[:most].tolist())
+
+
+def sums_over(
+    scanner: Scanner,
+    records: Iterable[Record],
+    work: Callable[[Sequence[EncodedInput]], Any],
+    doing: str,
+    on_bad: OnBad | None = None,
+    others: Sequence[Scanner] = (),
+) -> tuple[Any, Seen]:
+    """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
+    total, seen = None, Seen()
+
+    def take(_batch: object, result: Any, now: Seen | None) -> None:
+        nonlocal total, seen
+        total, seen = added(total, result), now or seen
+
+    work_through(scanner, records, work, take, doing, on_bad, others=others)
+    return total, seen
+
+
 def scan(
     scanner: Scanner,
     records: Iterable[Record],
@@ -255,3 +283,46 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
     elif not any(own.shares.any() for own in helps):
         note(f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them")
     return total
+
+
+def trees_read(
+    records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
+) -> tuple[int, list[str]]:
+    """Read a treebank, so that what is wrong in it is told before a model is loaded: its sentences, its relations.
+
+    Raises: InputError if there is no sentence, or one without a tree.
+    """
+    count, relations = 0, set[str]()
+    for count, record in enumerate(records, 1):
+        sentence, *more = record.pair.sentences
+        if more or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
+            raise InputError(f"{record.where}: a sentence without a tree", "name a treebank in CoNLL-U, a .conllu file")
+        relations.update(item.row.relation for item in items_of(sentence, subtypes=subtypes))
+        if count % 100 == 0:
+            progress("reading trees", count, None)
+    if not count:
+        raise InputError("there is no sentence in the treebank", "name a .conllu file with at least one")
+    return count, sorted(relations)
+
+
+def tree_sums(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
+    """The sums of some sentences with trees, as `RelationSums` has them.
+
+    Raises: ModelError if the tokenizer does not tell which characters a token stands for.
+    """
+    for encoded in inputs:
+        for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
+            if sentence != SPECIAL and first >= last:
+                why = f"a token of sentence {encoded.number} has no character of it"
+                raise offsets_are_not_told(scanner.loaded.source.name, why)
+    scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
+    options, batch = scanner.options, scanner.collate(inputs)
+    scorer = RelationScorer(
+        batch,
+        [half(encoded.known_pair, options.seed) for encoded in inputs],
+        among=options.reading.among_words,
+        subtypes=options.relations == "subtypes",
+        causal=scanner.is_causal,
+    )
+    scanner.run(batch.model_inputs, scorer)
+    return scorer.sums()

@@ -2,31 +2,41 @@
 
 States are made anywhere, add in any order, and are ranked once. What must be the same for them to add is what their
 numbers hang on: the model by its fingerprint, the options, the versions of what computes, and on what.
+
+A state file is an .npz with one array for each sum, to the last bit, and JSON in `about` for all that is no sum. It is
+replaced whole, so that a kill at any moment leaves the last one or the one before; zip keeps a CRC of every array.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.errors import EngineError, InputError, OptionError
+from attnscan.errors import EngineError, InputError, OptionError, StateError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import Pair, Place, Record
+from attnscan.inputs.sentence import Pair, Place, Record, Sentence
+from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Labels, Scores
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Signature
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import Blocks, PairSums, added
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of, units_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
+_FORMAT = 21  # of state files
 Sums = Mapping[str, Blocks]
 """Sums over pairs by name: `told`, which scores and labels are told by; with `split`, `ranked`, which heads are ranked
 by; of sentences with trees instead of both, those of `RelationSums`."""
@@ -191,3 +201,70 @@ def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     if unlike := [f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]:
         what = f"parts of one scan differ: {'; '.join(unlike)}"
         raise EngineError(what, "use the same model, options and versions on all machines")
+
+
+def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
+    """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
+    assert state.signature is not None
+    parts = {name: {"most": blocks.most, "bits": blocks.bits} for name, blocks in state.sums.items()}
+    about = {"format": _FORMAT, "scan": _about(scanner), "seen": asdict(state.seen), "parts": parts}
+    arrays: dict[str, Any] = {"about": np.array(json.dumps(about | {"signature": asdict(state.signature)}))}
+    for part, blocks in state.sums.items():
+        arrays[f"{part}.keys"] = blocks.keys
+        arrays |= {f"{part}.sums.{name}": values for name, values in blocks.sums.items()}
+    np.savez(file := BytesIO(), allow_pickle=False, **arrays)
+    write_file(path, file.getvalue())
+
+
+def load_state(path: Path, scanner: Scanner) -> ScanState:
+    """Read a state that was written by the same model with the same options.
+
+    Raises: StateError if it was not, is of another format, or is damaged.
+    """
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            arrays = dict(file)
+        about = json.loads(str(arrays["about"]))
+        if about["format"] != _FORMAT:
+            raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
+        _check_about(path, about["scan"], _about(scanner))
+        signature = Signature(**about["signature"] | {"layers": tuple(about["signature"]["layers"])})
+        sample = tuple(
+            (key, Place(**place), Pair(*(Sentence(**text) for text in pair["sentences"])))
+            for key, place, pair in about["seen"].pop("sample")
+        )
+        sums = {part: _blocks(arrays, part, limits) for part, limits in about["parts"].items()}
+        return ScanState(scanner.options, Seen(**about["seen"], sample=sample), sums, signature)
+    except StateError:
+        raise
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
+    except Exception:  # parsing a damaged file fails in any way
+        raise StateError(f"{path} is not a valid state file", "remove it to start anew") from None
+
+
+def _blocks(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> Blocks:
+    """The sums of a part of a state. Raises: ValueError if they are damaged."""
+    keys, start = arrays[f"{part}.keys"], f"{part}.sums."
+    sums = {name.removeprefix(start): values for name, values in arrays.items() if name.startswith(start)}
+    if any(len(values) != len(keys) or not np.isfinite(values).all() for values in sums.values()):
+        raise ValueError(f"{part} is damaged")
+    return Blocks(keys, sums, **limits)
+
+
+def _about(scanner: Scanner) -> dict[str, Any]:
+    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
+    signature = asdict(scanner.signature())
+    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
+    about |= {f"model's {part}": digest for part, digest in scanner.loaded.fingerprint.items()}
+    return scanner.options.deciding | {"predictive": scanner.measure} | about
+
+
+def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Raises: StateError for what is not equal."""
+    for name in (name for name, value in ours.items() if theirs.get(name) != value):
+        if name.startswith("model's "):
+            what = f"was begun with another model, or other modules of transformers: the {name} differ"
+            raise StateError(f"{path} {what}", "name the model that it was begun with, or another --state file")
+        what = f"belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}"
+        raise StateError(f"{path} {what}", "give the same options, or another --state file")

@@ -27,8 +27,7 @@ from starlette.routing import Mount, Route
 
 from attnscan.errors import AttnscanError, OutputError, TooLongError, out_of_memory
 from attnscan.scan.options import LOG
-from attnscan.server.question import question_of
-from attnscan.server.session import Session, encoded
+from attnscan.server.session import Session, encoded, question_of
 
 MOST_BODY = 64 << 10
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"

@@ -58,8 +58,7 @@ def serve(
     with Server() as stack:
         own_socket = stack.enter_context(listening(port))
         scanners = stack.enter_context(opened(*calls))
-        from attnscan.server.question import Question
-        from attnscan.server.session import Loaded, Session
+        from attnscan.server.session import Loaded, Question, Session
 
         several = len(kinds)
         loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]

@@ -25,14 +25,13 @@ from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
-from attnscan.scan.local import OnBad, batches_of, finished, scan
+from attnscan.scan.local import OnBad, batches_of, finished, scan, sums_over
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.units import exact
 from attnscan.studies.losses import QUANTITIES, Loss, measures_of
-from attnscan.studies.passes import generator, sums_over
 
 _MEASURES = 1  # the half of the pairs by which no set was chosen
 _ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
@@ -143,7 +142,7 @@ def with_controls(
         in_all += [] if has_enough else others
         pools.append((others, len(own)) if has_enough else (own, len(own) - len(others)))
     possible, controls = math.prod(math.comb(len(pool), count) for pool, count in pools), set[tuple[Head, ...]]()
-    rng = generator(seed, *chain.from_iterable(head.place for head in chosen))
+    rng = np.random.default_rng([seed, *chain.from_iterable(head.place for head in chosen)])
     while len(controls) < min(draws, possible):  # one that was drawn before is drawn again
         picks = ([pool[place] for place in rng.permutation(len(pool))[:count]] for pool, count in pools)
         controls.add(tuple(sorted(chain(in_all, *picks))))

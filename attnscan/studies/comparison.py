@@ -23,12 +23,11 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match, Reading
-from attnscan.scan.local import OnBad, skip
+from attnscan.scan.local import OnBad, drawn, skip, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, labels_by, no_pair
 from attnscan.scoring.blocks import Blocks, error, ratio, residuals
 from attnscan.scoring.units import LEAST_LEFT
-from attnscan.studies.passes import drawn, sums_over
 
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 

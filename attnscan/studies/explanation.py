@@ -1,21 +1,29 @@
-"""How heads make their patterns: neurons of queries and keys, and what happens when the model reads something else."""
+"""How heads make their patterns: neurons of queries and keys, and what happens when the model reads something else.
+
+A *neuron* is one of the d dimensions of a head. What it adds to the logit of a key is q_n k_n scaled. The *contrast*
+of a query is what each neuron adds to its target keys beyond what it adds to the others. Rotating queries and keys
+together changes no weight, so that what rotated bases show as well is no finding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.tap import AttentionKeeper
+from attnscan.model.tap import AttentionBlock, AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels
-from attnscan.results.terms import Head, Reading
-from attnscan.scan.local import OnBad
+from attnscan.results.terms import AttentionKind, Head, Reading
+from attnscan.scan.local import OnBad, sums_over
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_by, no_pair
@@ -24,8 +32,10 @@ from attnscan.scoring.labels import habits_of
 from attnscan.scoring.scorer import pair_sums
 from attnscan.scoring.units import Targets
 from attnscan.studies.interventions import changeable, changed_runs
-from attnscan.studies.neurons import NeuronScorer
-from attnscan.studies.passes import sums_over
+
+_STRONGEST = 4
+_MOST_QUERIES = 1024  # of an input: what two have in common is counted for every two
+_SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
 
 
 def explain(
@@ -130,3 +140,103 @@ def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]
     score, se, fall_se = np.stack(rows, axis=1)
     counts = {"n": n.sum(0).astype(np.int64), "pairs": pairs.astype(np.int64)}
     return {"score": score, "se": se, "fall_se": fall_se, "chance": ratio(sums["chance"], n), **counts}
+
+
+@lru_cache(maxsize=1024)
+def rotations(seed: int, layer: int, head: int, size: int) -> Tensor:
+    """A head's own basis, then random ones, the same for all inputs. Shape: [basis, size, size]."""
+    draw = torch.Generator().manual_seed(int(np.random.default_rng([seed, layer, head]).integers(1 << 62)))
+    turned = [torch.nn.init.orthogonal_(torch.empty(size, size), generator=draw) for _ in range(ROTATIONS)]
+    return torch.stack([torch.eye(size), *turned])
+
+
+class NeuronScorer:
+    """A consumer that measures the neurons of one batch of tokens, of all heads or of some."""
+
+    def __init__(self, targets: Targets, seed: int, only: Sequence[Head] | None = None) -> None:
+        self._targets, self._seed = targets, seed
+        self._only = None if only is None else {head.place for head in only}
+        self._sums: dict[tuple[int, int, int], FloatArray] = {}
+        """By layer, head and first input of a block. Shape: each [sum, basis, pattern]."""
+        self._shape = 0, 0
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; of models that show no queries there is nothing to take."""
+        if block.query is None or block.key is None or block.scaling is None:
+            return
+        self._shape = block.grid.shape
+        step = -(-block.query.shape[2] // _MOST_QUERIES)  # of a long input, queries that are spread evenly
+        ((of_units,),) = self._targets.units.blocks(block, whole=True)
+        means = partial(self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS)
+        for place, head in enumerate(range(*block.heads.indices(block.grid.shape[1]))):
+            if self._only is None or (block.layer, head) in self._only:
+                query, key = block.query[:, place, ::step].float() * block.scaling, block.key[:, place].float()
+                bases = rotations(self._seed, block.layer, head, query.shape[-1]).to(query.device)
+                measured = self._measure(query, key, bases, *of_units.once("neurons", means))
+                self._sums[block.layer, head, block.inputs.start] = measured
+
+    def sums(self) -> FloatArray | None:
+        """The batch's sums, as of `neuron_sums`; None without queries. Shape: [sum, basis, layer, head, pattern]."""
+        if not self._sums:
+            return None
+        total = np.zeros((6, 1 + ROTATIONS, *self._shape, len(self._targets.patterns)))
+        for (layer, head, _), sums in self._sums.items():
+            total[:, :, layer, head] += sums
+        return total
+
+    def _means(self, batch: EncodedBatch, step: int, *, across: bool) -> tuple[dict[int, Tensor], Tensor, Tensor]:
+        """Rows of weights that take means over keys, by their values.
+
+        By pattern, over target keys less over the other visible ones, zero if not eligible; then over words of the
+        query's sentence, and of the other one. Shape: each [batch, query, key].
+        """
+        assert batch.visible is not None
+        seen, contrasts = batch.visible[:, ::step], dict[int, Tensor]()
+        targets, same = self._targets.of(batch), batch.same_sentence[:, ::step]
+        words = batch.word[:, batch.queries, None][:, ::step] & batch.word[:, None, batch.keys]
+        for p, target in enumerate(targets):
+            matrix = target[:, ::step].float()
+            others = seen & (matrix == 0)
+            eligible = matrix.any(-1, keepdim=True) & others.any(-1, keepdim=True)
+            if eligible.any():
+                contrasts[p] = (_mean(matrix) - _mean(others.float())) * eligible
+        # Across, all keys are of the other text, and no query has words of its own sentence beside them
+        return contrasts, _mean(same.float()), _mean((words & ~same & (not across)).float())
+
+    def _measure(
+        self, query: Tensor, key: Tensor, bases: Tensor, contrasts: dict[int, Tensor], inside: Tensor, outside: Tensor
+    ) -> FloatArray:
+        """One head's sums of all patterns. Shape: `query` and `key` [batch, token, neuron] -> [sum, basis, pattern]."""
+        sums = np.zeros((6, len(bases), len(self._targets.patterns)))
+        turned, both = query @ bases[:, None], (inside.any(-1) & outside.any(-1)).float()
+        adds_inside, adds_outside = (turned * (means @ key @ bases[:, None]) for means in (inside, outside))
+        for p, means in contrasts.items():
+            own = neuron_sums(turned * (means @ key @ bases[:, None]), adds_inside, adds_outside, both)
+            sums[..., p] = own.cpu().double().sum(-1).numpy()
+        return sums
+
+
+def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, both: Tensor) -> Tensor:
+    """What queries sum to: effective neurons, then how many queries; the overlap of two queries' strongest neurons,
+    then of how many twos; agreeing signs, then of how many.
+
+    A query's signs agree if its strongest neurons add to words of its sentence and take from those of the other.
+    Shape: what every neuron adds [basis, batch, query, neuron], `both` [batch, query], 0 or 1 -> [sum, basis, batch].
+    """
+    size, strength = contrast.abs(), contrast.square().sum(-1)
+    counted = (strength > 0).float()
+    effective = size.sum(-1).square() / strength.clip(torch.finfo(torch.float32).tiny) * counted
+    best, which = size.topk(min(_STRONGEST, size.shape[-1]), dim=-1)
+    takes_part = (best > _SILENT * best[..., :1]).float() * counted[..., None]
+    strong = torch.zeros_like(size).scatter_(-1, which, takes_part)
+    shared, members, number = strong @ strong.mT, strong.sum(-1), counted.sum(-1)
+    union = members[..., :, None] + members[..., None, :] - shared
+    twos = (shared / union.clip(1)).sum((-1, -2)) - number  # every query overlaps with itself by 1
+    agree = ((inside * strong).sum(-1) > 0) & ((outside * strong).sum(-1) < 0)
+    sums = effective.sum(-1), number, twos / 2, number * (number - 1) / 2, (agree * both * counted).sum(-1)
+    return torch.stack([*sums, (both * counted).sum(-1)])
+
+
+def _mean(mask: Tensor) -> Tensor:
+    """A row of weights that takes the mean over a mask's keys, by their values; zero where there are none."""
+    return mask / mask.sum(-1, keepdim=True).clip(torch.finfo(torch.float32).tiny)

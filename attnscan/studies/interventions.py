@@ -24,7 +24,6 @@ from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.terms import SHUFFLES, AttentionKind
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.passes import generator
 
 _SAME = 1e-5  # weights that differ by less are the same but for rounding
 _EVEN = 1e-4
@@ -118,7 +117,8 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
         words = np.flatnonzero(np.array(encoded.sentence[: encoded.source or None]) >= 0)
-        row[words] = generator(seed, number, *encoded.model_inputs["input_ids"]).permutation(words)
+        rng = np.random.default_rng([seed, number, *encoded.model_inputs["input_ids"]])
+        row[words] = rng.permutation(words)
     return torch.from_numpy(order)
 
 

@@ -17,7 +17,7 @@ from attnscan.model.running import head_sees_only
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, OF_TARGETS, AttentionKind
-from attnscan.studies.passes import drawn
+from attnscan.scan.local import drawn
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES
 QUANTITIES = {

@@ -25,8 +25,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.server.question import Question
-from attnscan.server.session import Loaded, Session
+from attnscan.server.session import Loaded, Question, Session
 from attnscan.views.behaviour import summary
 from attnscan.views.palette import words
 

@@ -23,8 +23,7 @@ from attnscan.scan import local as reading
 from attnscan.scan.local import unseen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, sampled
-from attnscan.scan.stored import load_state, save_state
+from attnscan.scan.state import Seen, load_state, sampled, save_state
 from attnscan.scoring.patterns import PATTERNS
 
 

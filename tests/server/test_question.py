@@ -13,7 +13,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.predictions import Change
 from attnscan.results.terms import AttentionKind, Head
-from attnscan.server.question import question_of
+from attnscan.server.session import question_of
 
 CHANGED = {"b": "a dog", "hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
 

@@ -11,8 +11,7 @@ from starlette.exceptions import HTTPException
 
 from attnscan.errors import InputError, SelectionError
 from attnscan.results.heads import HeadScores
-from attnscan.server.question import Question, question_of
-from attnscan.server.session import Session
+from attnscan.server.session import Question, Session, question_of
 
 
 def ask(**fields: Any) -> Question:

@@ -25,7 +25,7 @@ from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.studies.neurons import rotations
+from attnscan.studies.explanation import rotations
 
 
 def _read(pairs: list[Pair] = PAIRS) -> list[Record]:

@@ -19,8 +19,8 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Grid
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.units import Targets
-from attnscan.studies import neurons
-from attnscan.studies.neurons import NeuronScorer, rotations
+from attnscan.studies import explanation
+from attnscan.studies.explanation import NeuronScorer, rotations
 
 TEXT = "[CLS] a b a . [SEP] c a b [SEP]"
 BAG, DELIMITER, NEXT = (
@@ -96,7 +96,7 @@ def test_a_rotation_changes_no_logit(size: int) -> None:
 
 def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third of ten: of the words those at 3 and 6."""
-    monkeypatch.setattr(neurons, "_MOST_QUERIES", 4)
+    monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)
     batch = batch_of(TEXT)
     query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))
     target = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[BAG][0].double().numpy()

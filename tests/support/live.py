@@ -18,8 +18,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change
 from attnscan.server.app import app_of, listening, served
-from attnscan.server.question import Question
-from attnscan.server.session import Loaded, Session
+from attnscan.server.session import Loaded, Question, Session
 from attnscan.studies.trial import Trial
 
 TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321

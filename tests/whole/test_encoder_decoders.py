@@ -37,7 +37,8 @@ import attnscan
 from attnscan.api import many_pairs as ranking_runs
 from attnscan.cli.app import app
 from attnscan.errors import EngineError, InputError, PairsError, TooLongError
-from attnscan.scan import local, stored
+from attnscan.scan import local
+from attnscan.scan import state as states
 
 pytestmark = pytest.mark.usefixtures("quiet")
 PIECES = [
@@ -305,7 +306,7 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
     monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 60)
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (0, 16))
     monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
-    save, seen = stored.save_state, list[int]()
+    save, seen = states.save_state, list[int]()
 
     def dying(path: Any, state: Any, scanner: Any) -> None:
         save(path, state, scanner)
@@ -313,7 +314,7 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
         if len(seen) == 2:
             raise Killed
 
-    monkeypatch.setattr(stored, "save_state", dying)
+    monkeypatch.setattr(states, "save_state", dying)
     command = _command(attention, files, "--csv", "--state", str(tmp_path / "state"))
     with pytest.raises(Killed):
         run(*command)

@@ -27,7 +27,7 @@ from attnscan.inputs.weights import read_weights
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stored import load_state, save_state
+from attnscan.scan.state import load_state, save_state
 
 PAIRS = [
     Pair("the cat sat .", "a mat , \u202e [bold] =1+1"),
