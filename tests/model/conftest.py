@@ -34,3 +34,12 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is named, and the hub does not answer."""
     monkeypatch.delenv("ATTNSCAN_MODEL", raising=False)
     monkeypatch.setattr(sources, "hub_answers", lambda *_: False)
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Lets this process ask a hub, whose address a test patches in."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch

@@ -1,4 +1,4 @@
-"""Languages of multilingual translators: the tokens that begin or end each text are those that were asked for."""
+"""What a translator reads and writes: the tokens of its languages, and targets shifted as it shifts labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from families import ENCODER_DECODERS, tiny_encoder_decoder, tiny_model, tiny_writer
 from tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import (
@@ -27,8 +28,9 @@ import attnscan
 from attnscan.errors import OptionError
 from attnscan.model.loading import load
 from attnscan.model.sources import Source
-from attnscan.model.writing import _beginning
+from attnscan.model.writing import shifted, writes_text
 
+pytestmark = pytest.mark.usefixtures("quiet")
 GERMAN, FRENCH = "Der Hund schlaeft", "Le chien dort"
 PIECES = ["▁", *sorted(set(f"{GERMAN}{FRENCH}") - {" "})]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -75,12 +77,12 @@ def _reference(translator: str, family: str, source: str, target: str) -> Tensor
     model = kind.from_pretrained(translator, attn_implementation="eager").eval()
     given = tokenizer(GERMAN, text_target=FRENCH, return_tensors="pt")
     with torch.no_grad():
-        read = model.prepare_decoder_input_ids_from_labels(given.labels) if family != "nllb" else None
-        if read is None:
+        if family == "nllb":
             read = torch.cat([torch.tensor([[2]]), given.labels[:, :-1]], 1)
+        else:
+            read = model.prepare_decoder_input_ids_from_labels(given.labels)
         inputs = {"input_ids": given.input_ids, "attention_mask": given.attention_mask, "decoder_input_ids": read}
-        shown = model(**inputs, output_attentions=True).cross_attentions
-    return torch.cat(shown)
+        return torch.cat(model(**inputs, output_attentions=True).cross_attentions)
 
 
 def test_weights_are_those_of_the_languages_asked_for(translator: str, family: str) -> None:
@@ -99,23 +101,26 @@ def test_weights_are_those_of_the_languages_asked_for(translator: str, family: s
 def test_what_is_written_begins_with_the_targets_language(
     translator: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = load(Source("tiny", translator), attention="cross", languages=NAMES[family])
-    tokens = loaded.tokenizer.convert_ids_to_tokens(_beginning(loaded.model, loaded.tokenizer))
-    assert tokens == (["fr_XX"] if family == "mbart" else ["</s>", NAMES[family][1]])
+    source, target = NAMES[family]
     begun: list[list[int]] = []
-    generate = type(loaded.model).generate
-    monkeypatch.setattr(
-        type(loaded.model),
-        "generate",
-        lambda self, **given: (begun.append(given["decoder_input_ids"][0].tolist()), generate(self, **given))[1],
-    )
-    languages = dict(zip(("source_language", "target_language"), NAMES[family], strict=True))
-    refused = {"max_target_tokens": 3, "attention": "cross", "predictive": "off"}
-    try:
-        attnscan.classify(GERMAN, model=translator, **refused, **languages)
-    except attnscan.AttnscanError as error:  # a random model may write no word
-        assert "writes no word" in str(error)
-    assert begun == [_beginning(loaded.model, loaded.tokenizer)]
+
+    def generate(_: Any, decoder_input_ids: Tensor, **_given: Any) -> None:
+        begun.append(decoder_input_ids[0].tolist())
+        raise KeyboardInterrupt
+
+    kind = M2M100ForConditionalGeneration if family == "nllb" else MBartForConditionalGeneration
+    monkeypatch.setattr(kind, "generate", generate)
+    with pytest.raises(KeyboardInterrupt):
+        attnscan.classify(
+            GERMAN,
+            model=translator,
+            attention="cross",
+            predictive="off",
+            source_language=source,
+            target_language=target,
+        )
+    tokens = AutoTokenizer.from_pretrained(translator).convert_ids_to_tokens(begun[0])
+    assert tokens == ([target] if family == "mbart" else ["</s>", target])
 
 
 def test_languages_are_never_guessed(translator: str, family: str) -> None:
@@ -137,3 +142,30 @@ def test_a_tokenizer_without_languages_takes_none(tmp_path: Path) -> None:
     held = attnscan.load(str(path))
     with pytest.raises(OptionError, match="a loaded model keeps its own tokenizer and languages"):
         attnscan.classify("the cat", model=held, source_language="en")
+
+
+LABELS = [7, 8, 9, 2]
+
+
+@pytest.mark.filterwarnings("ignore:Version v4.12.0")
+@pytest.mark.parametrize("family", ENCODER_DECODERS)
+def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
+    model, read = tiny_writer(family), []
+    assert writes_text(model)
+    if family == "fsmt":  # which shifts the source in place of the labels, and has a method for them
+        assert shifted(model, LABELS) == [LABELS[-1], *LABELS[:-1]]
+        return
+
+    def note(_module: Any, _positional: Any, named: dict[str, Any]) -> None:
+        read.append(named["input_ids"][0].tolist())
+
+    model.get_decoder().register_forward_pre_hook(note, with_kwargs=True)
+    with torch.no_grad():
+        model(input_ids=torch.tensor([[5, 6, 7, 2]]), labels=torch.tensor([LABELS]))
+    assert shifted(model, LABELS) == read[0]
+
+
+def test_what_does_not_write_is_known() -> None:
+    assert not writes_text(tiny_model("bert", {"vocab_size": 60}))
+    assert not writes_text(tiny_encoder_decoder("bart"))  # without the head that predicts words
+    assert not writes_text(tiny_encoder_decoder("bart").get_encoder())

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import json
+import re
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save
+from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
 from transformers import (
+    AutoConfig,
     AutoModel,
     BertConfig,
     BertForMaskedLM,
@@ -25,30 +30,24 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from attnscan.errors import DeviceError, MemoryFullError
+from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.model.loading import load, task_head
 from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import Device, Source
 
 
 class TestLoading:
-    def test_a_checkpoint_becomes_a_model_that_is_ready(self, bert: Path) -> None:
-        model = load(Source("tiny", str(bert), revision="abc"))
-        assert not model.model.training
-        assert (model.device.type, model.model.dtype) == ("cpu", torch.float32)
-        assert model.embedding.shape == (SIZE, 16)
-        assert not model.embedding.requires_grad
-        assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
-        assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
-
-    @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float64])
-    def test_a_checkpoint_of_another_precision_runs_in_float32(self, tmp_path: Path, stored: torch.dtype) -> None:
+    @pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+    def test_a_checkpoint_of_any_precision_is_ready_in_float32(self, tmp_path: Path, stored: torch.dtype) -> None:
         before = BertModel(BertConfig(**SMALL)).to(stored)
         path = save(tmp_path / "bert", before)
         assert load_file(path / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == stored
-        model = loaded(path)
+        model = load(Source("tiny", str(path), revision="abc"))
         assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
+        assert not model.model.training and not model.embedding.requires_grad and model.device.type == "cpu"
         assert torch.equal(model.embedding, before.get_input_embeddings().weight.float())
+        assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
+        assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
 
     def test_a_pooler_may_be_missing_and_task_heads_are_left_out(self, tmp_path: Path) -> None:
         path = save(tmp_path / "without", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
@@ -119,19 +118,6 @@ class TestLimit:
         assert loaded(path).limit == limit
 
 
-class TestDevice:
-    @pytest.fixture(autouse=True)
-    def cpu_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-
-    @pytest.mark.parametrize("device", ["cuda", "mps"])
-    def test_one_that_is_not_there_is_refused_before_anything_is_read(self, tmp_path: Path, device: Device) -> None:
-        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device), DeviceError)
-        assert f"device {device}" in line.replace("'", "").replace("=", " ")
-        assert "device='auto'" in line
-
-
 class TestDisagreement:
     @pytest.mark.parametrize(
         ("settings", "words"),
@@ -183,3 +169,84 @@ def test_a_model_that_memory_does_not_hold_is_not_called_damaged(
     monkeypatch.setattr("attnscan.model.loading._load_weights", fail)
     line = refusal(lambda: loaded(bert), MemoryFullError)
     assert "the model tiny does not fit into memory" in line and "belong together" not in line
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    line = refusal(lambda: load(Source("none", "no/such/directory"), device), DeviceError)
+    assert f"device {device}" in line.replace("'", "").replace("=", " ") and "device='auto'" in line
+
+
+BERT = ("bert", SMALL)
+GPT2 = ("gpt2", {"vocab_size": SIZE, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32})
+T5 = ("t5", {"vocab_size": SIZE, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2})
+RELATIVE = "encoder.layer.0.attention.self.distance_embedding.weight"
+
+
+def test_code_of_a_checkpoint_of_a_known_type_is_not_run(bert: Path, tmp_path: Path) -> None:
+    """Its model is loaded without it, its tokenizer refused; of unknown types, see TRAPS."""
+    marker = tmp_path / "marker"
+    for name in ("evil.py", "__init__.py"):
+        (bert / name).write_text(f"from pathlib import Path\nPath({str(marker)!r}).touch()\nclass Evil: pass\n")
+    configured(bert, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})
+    assert isinstance(loaded(bert).model, BertModel)
+    file = bert / "tokenizer_config.json"
+    own = {"auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}, "tokenizer_class": "Evil"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | own))
+    with suppress(ModelError):
+        loaded(bert)
+    assert not marker.exists()
+
+
+def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **changes: Any) -> Path:
+    config = AutoConfig.for_model(family[0], **family[1] | changes, pad_token_id=0)
+    return save(directory, getattr(transformers, kind)(config))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE), f"holds, .*, 1 weight: {RELATIVE};"),
+        (
+            lambda place: with_weights(saved(place, "BertForMaskedLM", BERT), f"bert.{RELATIVE}"),
+            "holds, .*, 1 weight: ",
+        ),
+        (
+            lambda place: configured(saved(place, "BertModel", BERT, num_hidden_layers=2), num_hidden_layers=1),
+            r"holds, .*, 16 weights: encoder\.layer\.1\..*, encoder\.layer\.1",
+        ),
+        (
+            lambda place: configured(saved(place, "BertForMaskedLM", BERT, num_hidden_layers=2), num_hidden_layers=1),
+            "16 weights: ",
+        ),
+        (lambda place: configured(saved(place, "GPT2LMHeadModel", GPT2), n_layer=1), "11 weights: "),
+        (lambda place: configured(saved(place, "T5Model", T5), num_layers=1, num_decoder_layers=2), "8 weights: "),
+    ],
+)
+def test_weights_of_the_encoder_that_nothing_uses_are_refused(
+    tmp_path: Path, make: Callable[[Path], Path], said: str
+) -> None:
+    make(tmp_path / "model")
+    line = refusal(lambda: loaded(tmp_path / "model"))
+    assert re.search(said, line) and "see that its config.json belongs to its weights" in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("BertForPreTraining", BERT),
+        ("BertForQuestionAnswering", BERT),
+        ("GPT2ForSequenceClassification", GPT2),
+        ("ElectraForPreTraining", ("electra", SMALL | {"embedding_size": 16})),
+        ("RobertaForMaskedLM", ("roberta", SMALL)),
+        ("LlamaForCausalLM", ("llama", SMALL)),
+        ("T5ForConditionalGeneration", T5),
+        ("T5EncoderModel", T5),
+    ],
+)
+def test_heads_that_attention_does_not_depend_on_are_expected(tmp_path: Path, kind: str, family: Any) -> None:
+    assert loaded(saved(tmp_path / "model", kind, family)).note == ""

@@ -1,43 +1,42 @@
-"""Which model a run takes: the order of the choice, what counts as a checkpoint, and a hub that is silent."""
+"""Which model a run takes: the order of the choice, what is a checkpoint, and a hub whose main moves."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from hub_cache import COMMIT, WHOLE, checkpoint, in_cache
-from huggingface_hub import constants
+from huggingface_hub import constants, scan_cache_dir
+from model_hub import ID, ModelHub, model_hub
+from tiny_checkpoints import SMALL, loaded, refusal, save
+from transformers import BertConfig, BertForMaskedLM
 
-from attnscan.errors import ModelError
 from attnscan.model import sources
+from attnscan.model.loading import load, task_head
 from attnscan.model.sources import (
     DEFAULT_MODEL,
+    Catalog,
     Source,
     bundled,
     choose,
     hub_answers,
 )
 
-pytestmark = pytest.mark.usefixtures("cache", "nothing_else")
-
-
-def refusal(do: Callable[[], object]) -> str:
-    """The line that says why there is no model."""
-    with pytest.raises(ModelError) as caught:
-        do()
-    assert caught.value.remedy
-    line = str(caught.value)
-    assert len(line.splitlines()) == 1
-    return line
+pytestmark = pytest.mark.usefixtures("cache")  # an empty one
+only_bundled = pytest.mark.usefixtures("nothing_else")
 
 
 def never_asked(*_: object) -> bool:
     pytest.fail("the hub was asked")
 
 
+@only_bundled
 class TestOrder:
     """`--model`, `$ATTNSCAN_MODEL`, the cache, the hub, the bundled model, an error."""
 
@@ -88,6 +87,7 @@ class TestOrder:
         assert choose(None).name == "bundled"
 
 
+@only_bundled
 class TestNamed:
     @pytest.mark.parametrize("by_environment", [True, False])
     @pytest.mark.parametrize(
@@ -123,24 +123,11 @@ class TestNamed:
         assert "has no config.json" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
 
 
-class TestHub:
-    @pytest.fixture(autouse=True)
-    def online(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-            monkeypatch.delenv(name, raising=False)
-
-    @pytest.fixture
-    def listening(self) -> Iterator[socket.socket]:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            yield server
-
-    def at(self, monkeypatch: pytest.MonkeyPatch, server: socket.socket) -> None:
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-
-    def test_a_choice_gives_a_silent_hub_up(self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket) -> None:
-        self.at(monkeypatch, listening)
-        monkeypatch.setattr(sources, "hub_answers", partial(hub_answers, 0.2))
+@only_bundled
+def test_a_choice_gives_a_silent_hub_up(online: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        online.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        online.setattr(sources, "hub_answers", partial(hub_answers, 0.2))
         assert choose(None).name == "bundled"
         assert "the hub does not answer" in refusal(lambda: choose("org/model"))
 
@@ -170,3 +157,96 @@ class TestCheckpoint:
     def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
         path = checkpoint(tmp_path / "model", files)
         assert words in refusal(lambda: choose(str(path)))
+
+
+@only_bundled
+class TestCatalog:
+    @pytest.fixture(autouse=True)
+    def silent(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "hub_answers", lambda: False)
+        monkeypatch.setattr("huggingface_hub.scan_cache_dir", partial(scan_cache_dir, cache))
+
+    def test_without_a_cache_it_is_the_bundled_model(self) -> None:
+        now = Catalog.now()
+        (entry,) = now.entries
+        assert [entry[name] for name in ("model", "family", "layers", "heads")] == ["bundled", "bert", 6, 12]
+        assert now.ready == ["bundled"]
+        assert (now.default, now.hub) == ("bundled", False)
+
+    def test_what_the_cache_holds_is_listed_with_what_can_run(self, cache: Path) -> None:
+        in_cache(cache, "org/whole")
+        in_cache(cache, "org/pickled", ("config.json", "pytorch_model.bin"))
+        in_cache(cache, "org/empty", ("tokenizer.json",))
+        in_cache(cache, "org/wordless", ("config.json", "model.safetensors"))
+        _, pickled, whole, wordless = Catalog.now().entries
+        assert [whole[name] for name in ("model", "layers", "heads", "state")] == ["org/whole", 2, 3, "ready"]
+        assert pickled["model"] == "org/pickled"
+        assert pickled["state"].startswith("cannot run: it has no safe weights")
+        assert wordless["state"] == "cannot run: it has no tokenizer"
+        assert re.fullmatch(r"cache [0-9a-f]{8}", whole["where"])
+
+    @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])
+    def test_a_config_that_cannot_be_read_is_said(self, cache: Path, content: str) -> None:
+        (in_cache(cache, "org/broken") / "config.json").write_text(content)
+        _, broken = Catalog.now().entries
+        assert (broken["family"], broken["layers"]) == ("unknown", None)
+        assert broken["state"] == "cannot run: config.json cannot be read"
+
+
+A, B, GONE = "a" * 40, "b" * 40, "c" * 40
+
+
+@pytest.fixture(scope="module")
+def commits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two of one model, with other weights, and one of its pickles alone."""
+    made = tmp_path_factory.mktemp("commits")
+    for seed, name in enumerate((A, B)):
+        torch.manual_seed(seed)
+        save(made / name, BertForMaskedLM(BertConfig(**SMALL)))
+    shutil.copytree(made / A, made / "pickled", ignore=shutil.ignore_patterns("*.safetensors"))
+    (made / "pickled" / "pytorch_model.bin").touch()
+    return {A: made / A, B: made / B, "d" * 40: made / "pickled"}
+
+
+def ask(hub: ModelHub, online: pytest.MonkeyPatch) -> None:
+    """Let this process ask a hub."""
+    online.setattr(constants, "ENDPOINT", hub.address)
+    online.setattr("transformers.utils.hub._hf_api", None)  # made once, it keeps the address of its time
+    template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
+    online.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+@pytest.fixture
+def moving(commits: dict[str, Path], online: pytest.MonkeyPatch) -> Iterator[ModelHub]:
+    """A hub whose main moves after it was asked for once."""
+    with model_hub(commits, [A, B]) as hub:
+        ask(hub, online)
+        yield hub
+
+
+def test_config_tokenizer_weights_and_heads_are_of_one_commit(
+    moving: ModelHub, commits: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(choose(ID))
+    assert isinstance(task_head(model, "next-sentence"), str)  # it has none, which only its weights tell
+    assert torch.equal(model.embedding, loaded(commits[A]).embedding)
+    assert model.source == Source(ID, ID, A) and moving.commits_read == {A}
+    assert all(moving.fetched(name) == 1 for name in ("model.safetensors", "tokenizer.json", "config.json"))
+    # Whoever is offline later finds it
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    source = choose(ID)
+    assert (source.revision, Path(source.location).is_dir()) == (A, True)
+    assert torch.equal(load(source).embedding, model.embedding)
+
+
+def test_what_the_hub_does_not_have_is_one_line(moving: ModelHub) -> None:
+    assert "cannot load the model org/none" in refusal(lambda: load(Source("org/none", "org/none")))
+    line = refusal(lambda: load(Source(ID, ID, GONE)))
+    assert f"cannot load the model {ID}: " in line and not moving.commits_read
+
+
+def test_pickles_are_not_fetched(commits: dict[str, Path], online: pytest.MonkeyPatch) -> None:
+    with model_hub(commits, ["d" * 40]) as hub:
+        ask(hub, online)
+        assert f"cannot load the model {ID}" in refusal(lambda: load(Source(ID, ID)))
+        assert hub.fetched("pytorch_model.bin") == 0

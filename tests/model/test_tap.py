@@ -1,20 +1,26 @@
-"""The tap: what it runs, what it holds, and what it leaves behind: nothing. Families are in `test_families.py`."""
+"""The tap: what it runs, holds and leaves behind, what heads put out, and threads that run one model."""
 
 from __future__ import annotations
 
 import gc
 import itertools
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from families import TAPPED, UNTAPPED, VOCABULARY, Collected, eager_attention, tiny_inputs, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.running import side_by_side
+from attnscan.model.tap import AttentionBlock, Tap, visible_keys
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
@@ -125,3 +131,87 @@ def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_
         seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(exact)
         torch.testing.assert_close(block.logits[seen].double(), exact[seen], atol=1e-7, rtol=1e-6)
         assert (exact - exact.bfloat16()).abs().max() > 1e-6  # a control
+
+
+def test_a_causal_mask_is_told_beside_padding() -> None:
+    """Two tokens of padding in front spread over everything, as softmax does where all is hidden; words look back."""
+    weights = torch.tensor([[0.25] * 4, [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 0.5]])[None, None]
+    visible = visible_keys(weights, torch.tensor([[False, False, True, True]]))[0]
+    assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
+
+
+def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
+    ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    visible = visible_keys(torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool))[0]
+    assert visible.tolist() == [[True, True, False], [False, True, True], [False, False, True]]
+
+
+def _zeroed(output: Tensor) -> None:
+    output[:] = 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_with_nothing_changed_a_model_says_what_it_says_itself(family: str) -> None:
+    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+    shapes: list[tuple[int, torch.Size]] = []
+    with torch.inference_mode():
+        itself = model(**inputs).last_hidden_state
+    with Tap(model) as tap:
+        seen = tap.output(inputs, lambda layer, output: shapes.append((layer, output.shape[:3]))).last_hidden_state
+        none = tap.output(inputs, lambda _, output: _zeroed(output)).last_hidden_state
+    present = inputs["attention_mask"].bool()
+    torch.testing.assert_close(seen[present], itself[present], atol=2e-5, rtol=1e-4)
+    assert shapes == [(layer, (2, 12, 2 if family == "convbert" else 4)) for layer in range(3)]
+    assert (none - seen)[present].abs().max() > 2e-5
+
+
+def test_a_head_at_zero_is_a_head_whose_columns_the_projection_lacks() -> None:
+    model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
+
+    def off(layer: int, output: Tensor) -> None:
+        if layer == 1:
+            output[:, :, 2] = 0
+
+    with Tap(model) as tap:
+        found = tap.output(inputs, off).last_hidden_state
+    with torch.no_grad():
+        model.encoder.layer[1].attention.output.dense.weight[:, 16:24] = 0  # four heads of eight
+        expected = model(**inputs).last_hidden_state
+    torch.testing.assert_close(found[0], expected[0], atol=1e-6, rtol=1e-5)
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
+def test_results_come_in_order(items: list[int], workers: int) -> None:
+    results = side_by_side(workers, items, lambda item: item + 1)
+    assert list(results) == [(item, item + 1) for item in items]
+
+
+def test_an_error_is_raised_in_its_items_place() -> None:
+    stream = side_by_side(2, [2, 1, 0, 4], lambda item: 1 / item)
+    assert [next(stream), next(stream)] == [(2, 0.5), (1, 1.0)]
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str) -> None:
+    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+    gate = threading.Barrier(3)
+
+    def read(row: int) -> list[torch.Tensor]:
+        collected = Collected()
+
+        def consume(block: Any) -> None:
+            if (block.layer, block.inputs.start, block.heads.start) == (1, 0, 0):
+                gate.wait(60)  # all are in the midst of their second layer
+            collected(block)
+
+        tap.run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
+        return [collected.layer(layer) for layer in sorted(collected.blocks)]
+
+    with Tap(model) as tap, ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(read, range(3)))
+        gate = threading.Barrier(1)
+        for row, shown in enumerate(together):
+            torch.testing.assert_close(shown, read(row), atol=1e-6, rtol=0)
