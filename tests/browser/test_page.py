@@ -23,6 +23,7 @@ from playwright.sync_api import Locator, Page, expect
 from attnscan import HeadScores
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
+from attnscan.results.files import render
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import Labels
 from attnscan.results.terms import By, Head, Special
@@ -33,7 +34,6 @@ from attnscan.views.notebook import heads_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, letter, words
-from attnscan.views.terminal.parts import render
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
 
