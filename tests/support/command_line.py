@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 from typing import Any
 
+import pandas as pd
 import typer
 from typer.testing import CliRunner, Result
 
@@ -17,11 +19,16 @@ COLUMNS = (
 )
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, stdin: str | None = None) -> Result:
     """Run a command that must succeed."""
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(app, list(arguments), input=stdin)
     assert result.exit_code == 0, result.output
     return result
+
+
+def table(*arguments: str, **reading: Any) -> pd.DataFrame:
+    """The rows that a command writes, as pandas reads them."""
+    return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout), **reading)
 
 
 def command_named(name: str) -> Any:

@@ -1,41 +1,29 @@
-"""`attnscan models`: what can run, and what is said of checkpoints of every kind."""
+"""`attnscan models`: what can run, and what is said of checkpoints of every kind; and `attnscan patterns`."""
 
 from __future__ import annotations
 
 import re
-from io import StringIO
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
-from command_line import run
+from command_line import run, table
 from families import REFUSED, tiny_model
 from tokenizers_of_kinds import wordpiece
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, SHIPPED, called
 
 
 def test_models_lists_what_can_run() -> None:
-    text = run("models").stdout
-    assert re.search(r"bundled +bert +6 × 12 +ready", text)
-    table = pd.read_csv(StringIO(run("models", "--csv").stdout))
-    assert table.loc[table["model"] == "bundled", ["layers", "heads"]].to_numpy().tolist() == [[6, 12]]
-
-
-IDS = [pattern.id for pattern in PATTERNS]
-
-
-def _run(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["models", *arguments])
-    assert result.exit_code == code, result.output
-    return result
+    assert re.search(r"bundled +bert +6 × 12 +ready", run("models").stdout)
+    models = table("models").set_index("model")
+    assert models.loc["bundled", ["layers", "heads"]].tolist() == [6, 12]
 
 
 def test_the_screen_says_which_patterns_cannot_be_scored(tmp_path: Path) -> None:
-    lines = _run(str(saved(CASES["decoder without delimiters"], tmp_path))).stdout.splitlines()
+    lines = run("models", str(saved(CASES["decoder without delimiters"], tmp_path))).stdout.splitlines()
     assert "family         gpt2 (GPT2Model)" in lines
     assert "heads          3 × 4 = 12" in lines
     assert "template       A B" in lines
@@ -47,17 +35,17 @@ def test_the_screen_says_which_patterns_cannot_be_scored(tmp_path: Path) -> None
 
 
 def test_csv_is_a_row_for_each_fact_and_pattern() -> None:
-    rows = dict(line.split(",", 1) for line in _run("bundled", "--csv").stdout.splitlines())
+    rows = dict(line.split(",", 1) for line in run("models", "bundled", "--csv").stdout.splitlines())
     assert rows["key"] == "value"
     assert (rows["family"], rows["layers"], rows["heads"]) == ("bert", "6", "12")
     assert (rows["segment_ids"], rows["masked_lm_head"], rows["mask_token"]) == ("yes", "no", "[MASK]")
-    assert [rows[pattern] for pattern in IDS] == ["yes"] * 7
+    assert [rows[pattern.id] for pattern in PATTERNS] == ["yes"] * 7
     assert (rows["next_sentence_head"], rows["classifier_head"], rows["cls"]) == ("no", "no", "yes")
     assert rows["masked-lm"] == "no: the checkpoint has no trained masked-LM head"
 
 
 def test_the_screen_lists_task_heads_and_the_measures_that_they_allow(shared: Path) -> None:
-    lines = _run(str(shared / "models" / "minilm-l6-mlm")).stdout.splitlines()
+    lines = run("models", str(shared / "models" / "minilm-l6-mlm")).stdout.splitlines()
     assert "task heads     masked-LM, next-sentence" in lines
     at = lines.index("measures of attnscan ablate")
     assert lines[at + 1 : at + 5] == [
@@ -73,5 +61,26 @@ def test_one_without_attention_is_refused_in_one_line(tmp_path: Path, family: st
     settings = {**REFUSED[family][0], **({} if family == "canine" else {"vocab_size": 100})}
     tiny_model(family, settings).save_pretrained(tmp_path)
     wordpiece().save_pretrained(tmp_path)
-    (line,) = _run(str(tmp_path), code=1).stderr.splitlines()
-    assert line.startswith("attnscan: the architecture")
+    done = CliRunner().invoke(app, ["models", str(tmp_path)])
+    assert done.exit_code == 1 and done.stderr.startswith("attnscan: the architecture") and done.stderr.count("\n") == 1
+
+
+def test_patterns_are_listed_on_a_page_and_in_rows() -> None:
+    text = run("patterns").stdout
+    assert re.findall(r"^[A-Z] ([a-z-]+): ", text, re.MULTILINE) == [pattern.id for pattern in SHIPPED]
+    assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the   cat   sat") == 9
+    rows = table("patterns")
+    assert rows.columns.tolist() == ["letter", "pattern", "counts", "queries", "keys", "source"]
+    identical = rows.set_index("letter").loc["I"]
+    assert identical["pattern"] == "identical" and identical["keys"] == "those words, and the word itself"
+    assert len(rows) == len(SHIPPED)
+
+
+@pytest.mark.parametrize("name", ["next-word", "d", "bag-of-words"])
+def test_one_pattern_is_shown_in_full(name: str) -> None:
+    pattern = called(name)
+    assert pattern is not None
+    text = run("patterns", name).stdout
+    assert text.startswith(f"{pattern.letter} {pattern.id}: {pattern.counts}\n\nqueries  {pattern.queries[:40]}")
+    assert text.split("\n\n")[-2] == pattern.drawing
+    assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the") == 1

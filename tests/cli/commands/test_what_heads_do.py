@@ -1,0 +1,207 @@
+"""`attnscan classify`, `heads`, `profile` and `predictive`, by what they print. Whole screens are in the docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import COLUMNS, A, B, classify, misuse, run, table
+from toy import save_toy_bert
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+from attnscan.inputs.read import shipped_pairs
+from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.scoring.patterns import PATTERNS
+
+IDS = [pattern.id for pattern in PATTERNS]
+BUNDLED, OFF = ("--model", "bundled"), ("--predictive", "off")
+HEADS, ONE = ("heads", *BUNDLED), (A, B, *BUNDLED)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of the pairs that ship with attnscan."""
+    first = [*islice(shipped_pairs(), 12)]
+    monkeypatch.setattr("attnscan.inputs.read.shipped_pairs", lambda: iter(first))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    path = tmp_path / "pairs.tsv"
+    sentences = ["The cat sat on the mat.", "A dog ran to the store.", "I went home, and you did not."]
+    rows = [f"{a}\t{b}" for a in sentences for b in sentences]
+    path.write_text("sentence_a\tsentence_b\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+class TestClassify:
+    @pytest.mark.usefixtures("each_run_once")
+    @pytest.mark.parametrize("format", ["tsv", "json", "jsonl", "markdown", "parquet"])
+    def test_every_format_carries_the_same_table(self, format: str, toy: str, tmp_path: Path) -> None:
+        path = tmp_path / f"heads.{format.replace('markdown', 'md')}"
+        on_toy = ("classify", "the cat sat", "a cat", "--model", toy)
+        expected = table(*on_toy)
+        assert expected.columns.tolist() == COLUMNS.split(",")
+        assert run(*on_toy, "-o", str(path)).stdout == ""
+        if format == "parquet":
+            found = pd.read_parquet(path).round(6)
+        elif format == "json":
+            found = pd.read_json(StringIO(json.dumps(json.loads(path.read_bytes())["heads"])))
+        elif format == "jsonl":
+            found = pd.read_json(path, lines=True)
+        elif format == "tsv":
+            found = pd.read_csv(path, sep="\t")
+        else:
+            found = pd.read_csv(path, sep=r"\s*\|\s*", engine="python").iloc[1:, 1:-1].reset_index(drop=True)
+            found = pd.read_csv(StringIO(found.to_csv(index=False)))
+        found = found.replace({name: {"": np.nan} for name in ("label", "among_words")})  # as pandas reads empty cells
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-6)
+        if format != "parquet":
+            assert run(*on_toy, "--format", format).stdout == path.read_text(encoding="utf-8")
+
+    def test_json_carries_the_signature_and_the_tokens(self) -> None:
+        data = json.loads(classify("--format", "json").stdout)
+        assert data["signature"]["model"] == "bundled" and data["signature"]["device"] == "cpu"
+        assert data["units"][:3] == ["[CLS]", "i", "went"]
+        assert data["not_measured"] == {} and "130 hidden sequences" in data["notes"][0]
+
+    def test_chosen_patterns_rank_the_rows_and_top_cuts_them(self) -> None:
+        whole = table("classify", *ONE, *OFF)
+        assert len(whole) == 72 and whole["predictive"].isna().all() and whole["delimiter"].notna().all()
+        chosen = table("classify", *ONE, *OFF, "--pattern", "delimiter", "-p", "next-word", "--top", "5")
+        assert chosen.columns[9:].tolist() == ["delimiter", "next-word", "entropy"]
+        assert chosen["delimiter"].tolist() == whole["delimiter"].sort_values(ascending=False)[:5].tolist()
+
+    def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so(self) -> None:
+        result = run("classify", A, B, "--csv", *OFF)
+        assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
+        assert result.stdout == classify("--csv", *OFF).stdout
+
+
+@pytest.mark.parametrize("command", ["classify", "heads"])
+def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_toy_bert(tmp_path / "toy", 1, 3, {(0, 1): "previous-word"})
+    (tmp_path / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
+    given = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
+    part = (command, *given, "--model", "./toy", *OFF, "-p", "cross-sentence")
+    screen = run(*part).stdout
+    assert re.search(r"no word of (this input|these pairs) is eligible", screen) and "Next:" not in screen
+    assert table(*part)["head"].tolist() == [0, 1, 2] and len(table(*part, "--top", "2")) == 0
+    if command == "classify":
+        assert table(*part, "-p", "previous-word")["head"][0] == 1
+    else:  # the first pattern has no scores, and 0-0 is not the best by the second
+        assert "Next: attnscan head 0-1" in run(*part, "-p", "P").stdout
+
+
+class TestHeads:
+    def test_a_ranking_of_the_pairs_that_ship_with_attnscan(self) -> None:
+        ranked = table(*HEADS, "--pattern", "previous-word", "-p", "next-word")
+        columns = "model,pattern,rank,layer,head,name,score,chance,above_chance,se,low,high,n,pairs"
+        assert ranked.columns.tolist() == columns.split(",")
+        assert len(ranked) == 2 * 72 and ranked["pairs"].min() > 80
+        best = ranked.groupby("pattern").first()["name"]
+        assert best.to_dict() == {"previous-word": "L0H2", "next-word": "L1H8"}
+
+    @pytest.mark.usefixtures("few")
+    def test_a_list_of_the_best_heads_is_as_long_as_asked_for(self) -> None:
+        text = run(*HEADS, "--pattern", "next-word", "--top", "3").stdout
+        assert len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3 and "3 of 72 heads; --top 72 for all." in text
+
+    @pytest.mark.usefixtures("few", "each_run_once")
+    def test_a_row_a_head_with_labels_or_the_best_of_each_pattern(self) -> None:
+        quick = (*HEADS, *OFF)
+        rows = table(*quick)
+        assert rows.columns.tolist() == COLUMNS.split(",") and len(rows) == 72
+        assert rows["label_stays"].min() >= 0 and rows["label_stays"].max() == 1
+        assert rows.loc[2, ["label", "among_words", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
+        best = table(*quick, "--best").pivot(index=["layer", "head"], columns="pattern")
+        np.testing.assert_array_equal(rows[IDS].to_numpy(), best["score"][IDS].to_numpy())
+        lists = run(*quick, "--best").stdout
+        assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "layers down" not in lists
+        strict = table(*quick, "--threshold", "0.9")
+        assert strict["among_words"].isin(IDS).sum() < rows["among_words"].isin(IDS).sum()
+
+    @pytest.mark.usefixtures("few")
+    def test_of_how_many_words_predictive_was_measured_is_told(self) -> None:
+        asked = ("--predictive-pairs", "3", "--predictive-words", "4")
+        result = run(*HEADS, "--no-related", "-p", "predictive", *asked, "--csv")
+        assert re.search(r"predictive was measured on \d+ words of 3 pairs; --predictive-pairs N asks", result.stderr)
+        none = run(*HEADS, "--no-related", "--csv")  # so few pairs pay for none of theirs
+        assert "predictive was not measured: asking about a pair takes longer than all else" in none.stderr
+
+    def test_pairs_from_standard_input_and_bad_records(self, toy: str) -> None:
+        options = ["heads", "--model", toy, "-p", "next-word", "--csv", "--pairs", "-"]
+        pairs = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
+        bad = pairs.replace("he ran", '"",b\nhe ran')
+        stopped = CliRunner().invoke(app, options, input=bad)
+        assert stopped.exit_code == 1 and stopped.stdout == "" and ":3" in stopped.stderr
+        skipped = run(*options, "--skip-bad", stdin=bad)
+        assert skipped.stdout == run(*options, stdin=pairs).stdout and "1 bad record was skipped" in skipped.stderr
+
+
+class TestProfile:
+    def test_a_line_a_head_or_one_head_in_full(self, pairs: str) -> None:
+        lines = run("profile", *ONE).stdout
+        assert len(re.findall(r"^\d+-\d+ ", lines, re.MULTILINE)) == 72
+        assert re.search(r"^0-2 +previous 0\.8\d .*\| special tokens 0\.\d\d", lines, re.MULTILINE)
+        screen = run("profile", "--pairs", pairs, *BUNDLED, "--heads", "1-8").stdout
+        assert re.findall(r"^([a-z0-9-]+) +[01]\.\d{3} ", screen, re.MULTILINE) == [*WORD_CLASSES, *SPECIAL_CLASSES]
+
+    def test_a_row_for_each_class_of_each_head(self, pairs: str) -> None:
+        rows = table("profile", "--pairs", pairs, *BUNDLED)
+        assert rows.columns.tolist() == ["model", "layer", "head", "name", "class", "share", "se", "chance", "average"]
+        assert rows["class"].tolist() == [*WORD_CLASSES, *SPECIAL_CLASSES] * 72
+        assert rows["name"].iloc[0] == "L0H0" and rows["se"].notna().all()
+        among_words = rows[rows["class"].isin(WORD_CLASSES)].groupby("name")[["share", "chance"]].sum()
+        assert np.allclose(among_words, 1, atol=2e-5)
+        means = rows.groupby("class")["share"].mean()
+        assert np.allclose(rows["average"], rows["class"].map(means), atol=2e-6)
+        largest = rows.sort_values("share").groupby("name").tail(1).set_index("name")["class"]
+        assert (largest["L0H2"], largest["L1H8"]) == ("previous", "next")
+        of_one_input = table("profile", *ONE, "--heads", "0-2", "--top", "2")
+        assert len(of_one_input) == 2 and of_one_input["se"].isna().all() and of_one_input["class"][0] == "previous"
+
+    def test_a_pattern_of_ones_own_stands_beside_the_classes(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.py"
+        path.write_text("def two_back(batch):\n    return (batch.offset == -2) & batch.same_sentence\n")
+        rows = table("profile", *ONE, "--pattern", f"{path}:two_back", "--heads", "0-2")
+        shares = rows.set_index("class")["share"]
+        assert shares.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
+        assert shares[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5) and 0 < shares["two-back"] < 1
+        assert "is for patterns of your own" in misuse("profile", *ONE, "--pattern", "next-word")
+
+
+def test_predictive_prints_which_words_predict_which() -> None:
+    rows = table("predictive", *ONE)
+    assert rows.columns.tolist() == ["model", "query", "query_token", "key", "key_token", "help", "target"]
+    assert len(rows) == 13 * 15  # words that are asked about x other words
+    best = rows.loc[rows["query_token"] == "straw"].sort_values("help").iloc[-1]
+    assert (best["key_token"], best["target"]) == ("##berries", 1)
+
+
+def test_saved_weights_come_back_as_the_same_tables(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    before = table("classify", *ONE, *OFF, "--no-related", "--save-weights", str(path))
+    with np.load(path) as arrays:
+        assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
+        assert arrays["attention"].shape == (6, 12, 19, 19)
+    after = table("classify", "--weights", str(path))
+    assert set(after["model"]) == {"weights.npz"}
+    # habits tell frequent words, which a file without a model does not know, and so average heads differ
+    scores = ["layer", "head", "name", *IDS, "entropy"]
+    pd.testing.assert_frame_equal(before[scores], after[scores], atol=2e-6)
+    follow = before["among_words"].isin(IDS)
+    assert before["among_words"][follow].tolist() == after["among_words"][follow].tolist()
+    for command, unrelated in ((["profile"], ["--no-related"]), (["show", "0-2", "--to-sentence", "B"], [])):
+        by_model, by_file = table(*command, *ONE, *unrelated), table(*command, "--weights", str(path))
+        pd.testing.assert_frame_equal(by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6)
