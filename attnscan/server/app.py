@@ -131,10 +131,18 @@ def served(app: Starlette, own: socket.socket) -> Iterator[threading.Thread]:
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
     how: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
     server = uvicorn.Server(uvicorn.Config(app, **how, limit_concurrency=64))  # beyond, 503, and a page asks again
-    thread = threading.Thread(target=server.run, args=([own],), daemon=True, name="attnscan-server")
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            server.run([own])
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, daemon=True, name="attnscan-server")
     thread.start()
     try:
         yield thread
     finally:
         server.should_exit = server.force_exit = True
-        thread.join(5)
+        ended.wait(5)  # Python 3.11 takes a thread for ended once Ctrl-C has come while it was joined

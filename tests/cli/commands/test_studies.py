@@ -35,7 +35,8 @@ def ablate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def compare(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     directory = tmp_path_factory.mktemp("compare")
-    models = [str(save_toy_bert(directory / f"{plan[0, 0]}-{len(plan)}", 2, 4, plan)) for plan in (BEFORE, AFTER)]
+    plans = {"before": BEFORE, "after": AFTER}
+    models = [str(save_toy_bert(directory / name, 2, 4, plan)) for name, plan in plans.items()]
     (directory / "pairs.tsv").write_text(
         "sentence_a\tsentence_b\n" + "".join(f"{pair.a}\t{pair.b}\n" for pair in PAIRS)
     )
