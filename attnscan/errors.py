@@ -22,7 +22,7 @@ line and exits with 1; a traceback means a bug of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -141,6 +141,13 @@ class OutputError(AttnscanError):
     def __init__(self, what: str, remedy: str = "", place: Path | None = None) -> None:
         super().__init__(what, remedy)
         self.place = place
+
+
+def check_known(what: str, value: object, known: Sequence[str]) -> None:
+    """Raises: OptionError for a value that there is not."""
+    if value not in known:
+        choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+        raise OptionError(f"there is no {what} {value!r}", nearest(str(value), known, f"give {choices}"))
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:

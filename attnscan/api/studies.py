@@ -23,9 +23,9 @@ from attnscan.api.arguments import (
     pairs_input,
 )
 from attnscan.api.many_pairs import ranked_by, scanned, state_file
-from attnscan.errors import OptionError, SelectionError
+from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.inputs.encode import token_named
-from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Record, Text
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation

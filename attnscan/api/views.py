@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import Call, Pairs, check_taken, file_to_write, listed, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.studies import read_trees
-from attnscan.errors import OptionError, needs
+from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
 from attnscan.results.files import write_file
 from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Heads, attention_named, heads_written
+from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, heads_written
 from attnscan.scan.options import OnProgress, progress_of
-from attnscan.views.pictures.look import COLUMN, Picture, check_file
 
 if TYPE_CHECKING:
     from attnscan.views.page.frame import Page
-    from attnscan.views.pictures.picture import Drawable, Kind
+    from attnscan.views.pictures import Drawable, Kind
 
 
 def report(
@@ -116,7 +115,9 @@ def plot(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     path = file_to_write(output)
     file_format: Any = format or ("svg" if path is None else path.suffix.lower()[1:])
-    check_file(file_format, width)
+    check_known("picture format", file_format, get_args(Picture))
+    if not 2 <= width <= 20:
+        raise OptionError(f"the picture's width is {width:g} inches", "give 2 to 20")
     is_result = a is not None and not isinstance(a, str | Sentence)
     if kind != "head" and not is_result and (heads is not None or lines or window is not None):
         raise OptionError("--heads, --lines and --window are for --kind head", "leave them out")
@@ -124,7 +125,7 @@ def plot(
         raise OptionError("--kind head draws heads on one input", "name them, as --heads 2-0, and give a sentence")
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
-    from attnscan.views.pictures.picture import picture
+    from attnscan.views.pictures import picture
 
     if kind not in (None, "map", "scores", "layers"):
         options = {**options, "predictive": "off"}  # weights alone are drawn

@@ -32,8 +32,8 @@ from attnscan.results.files import (
     render_object,
     write_file,
 )
+from attnscan.results.terms import Picture
 from attnscan.text import counted, plain
-from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
     import pandas as pd

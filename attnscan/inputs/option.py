@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from attnscan.errors import OptionError, nearest
+from attnscan.errors import OptionError, check_known
 
 LARGEST = 2**63 - 1  # that an option takes: what counts in a tensor, and seeds of every generator hold it
 
@@ -63,13 +63,6 @@ def check_declared(options: Any) -> None:
                 raise OptionError(f"{name} is {value!r:.60}", "give True or False")
         elif {int, float} & kinds and str not in kinds:
             check_within(name, value, option, whole=int in kinds)
-
-
-def check_known(what: str, value: object, known: Sequence[str]) -> None:
-    """Raises: OptionError for a value that there is not."""
-    if value not in known:
-        hint = nearest(str(value), known, f"give {', '.join(known[:-1])} or {known[-1]}")
-        raise OptionError(f"there is no {what} {value!r}", hint)
 
 
 def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:

@@ -36,6 +36,8 @@ HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
 AttentionName = Literal["encoder", "decoder", "cross"]
 """Which attention of an encoder-decoder is read; that of other models is called an encoder's."""
+Picture = Literal["png", "svg", "pdf"]
+"""Formats of pictures."""
 Side = Literal["A", "B"]
 """Which sentence of a pair."""
 Replacement = Literal["zero", "mean"]
@@ -55,6 +57,7 @@ OF_TARGETS = "target"  # the way to see what a model loses that writes a target
 QUERIES = 16  # words of an input whose attention is compared between heads
 WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than this
 LEAST_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
+COLUMN = 3.3  # inches, as wide as a journal's column: the width of pictures
 LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 

@@ -2,9 +2,8 @@
 
 palette.py   the letters and colours of patterns
 behaviour.py what heads do, and what scores are worth, as screens, pages and notebooks say it
-table.py     a table on screens and in notebooks
 notebook.py  HTML of a result
 terminal/    screens
-pictures/    PNG, SVG and PDF
+pictures.py  PNG, SVG and PDF
 page/        the offline page
 """

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from attnscan.results.card import Card
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import RESAMPLINGS, Kind, Labels
-from attnscan.results.terms import RESTING, Head
+from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.text import counted, plain
-from attnscan.views.palette import COLORS, GROUPS, style_of, words
-from attnscan.views.table import Column, Table
+from attnscan.views.palette import GROUPS, style_of, words
 
 NOT_MEASURED = "not measured"
+
+
+def of_attention(grid: Grid) -> str:
+    """Of which attention of an encoder-decoder heads are; nothing of other models."""
+    return f" of {grid.kind.word} attention" if grid.kind.letter else ""
 
 
 def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
@@ -113,26 +116,6 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
     if pattern == "predictive" and result.signature.predictive == "off":
         return "switched off"
     return f"no word of {'this input' if result.of_input else 'these pairs'} is eligible"
-
-
-def best_heads(result: HeadScores, pattern: str, top: int) -> Table:
-    """The best heads of a pattern of many pairs, with what their scores are worth."""
-    p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
-    of_others, itself = result.scores.scored[p].of_others, result.table.itself[..., p].ravel()
-    columns = [Column("head"), Column("score", ">.3f"), Column("95 % interval", ">"), Column("lead", ">", 1)]
-    columns += [Column("self", ">.3f", 3)] * of_others
-    columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
-    ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
-    rows: list[list[Any]] = []
-    score: Any
-    lead: Any
-    for head, score, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
-        interval = "" if np.isnan(score.low) else f"{score.low:.3f}–{score.high:.3f}"
-        difference = "" if np.isnan(lead.se) else f"{'' if lead.sure else '≈ '}{lead.difference:.3f}"
-        bar = max(0.0, score.above_chance) if score.low > score.chance else 0.0, COLORS.get(pattern, "default")
-        cells = [result.grid[head].name, score.score, interval, difference, *[itself[head]] * of_others, score.chance]
-        rows.append([*cells, score.above_chance, score.n, score.pairs, bar])
-    return Table([*columns, Column("above chance", "bar")], rows)
 
 
 def none_does(result: HeadScores, pattern: str, threshold: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
@@ -50,8 +50,8 @@ _STYLES = {pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) f
 }
 _PATTERNS = {pattern.id: pattern.color for pattern in ALL_PATTERNS}
 COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
-NO_HABIT_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
-"""On paper: of a head without a distinct habit, of a user's own pattern, and of text."""
+NO_HABIT_COLOR, OTHER_COLOR, INK, RULE = "#dcdcdc", "#56567f", "#111111", "#d9d9d9"
+"""On paper: of a head without a distinct habit, of a user's own pattern, of text, and of lines to compare with."""
 HEAD_COLORS = (
     *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
@@ -65,6 +65,26 @@ SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7",
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
+PAPER_SIZE = 7.0  # of text in points: what journals ask for at the least
+PAPER_STYLE: dict[str, Any] = {
+    **dict.fromkeys(("font.size", "axes.titlesize", "figure.titlesize"), PAPER_SIZE),
+    **dict.fromkeys((f"axes.spines.{side}" for side in ("left", "right", "top", "bottom")), False),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size", "legend.borderpad"), 0),
+    **dict.fromkeys(("axes.labelpad", "axes.titlepad", "xtick.major.pad", "ytick.major.pad"), 2),
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "text.parse_math": False,  # names stay text
+    "grid.color": RULE,
+    "lines.linewidth": 1,
+    "legend.frameon": False,
+    "legend.handlelength": 1,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "attnscan",  # the same names in every run
+    "pdf.fonttype": 42,
+}
+"""Settings of matplotlib for pictures."""
 
 
 def style_of(name: str) -> KindStyle:

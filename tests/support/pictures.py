@@ -30,7 +30,7 @@ from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures import picture
 
 DIRECTORY = ROOT / "docs" / "pictures"
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.output import SUFFIXES
-from attnscan.views.pictures.look import Picture
+from attnscan.results.terms import Picture
 
 OBEYED = (
     "\x1b[2J",  # an empty screen

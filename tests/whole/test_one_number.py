@@ -26,7 +26,7 @@ from attnscan.views.page.live import answer_of
 from attnscan.views.page.page import page
 from attnscan.views.page.table import frame_of
 from attnscan.views.palette import letter, words
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures import picture
 from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
 

@@ -18,7 +18,7 @@ def patterns(
     from rich.text import Text
 
     from attnscan.scoring.patterns import SHIPPED, chosen
-    from attnscan.views.terminal.patterns import pattern_text, patterns_text
+    from attnscan.views.terminal.about import pattern_text, patterns_text
 
     known = None if name is None else chosen(name, SHIPPED)[0]
     output.write(
@@ -34,7 +34,7 @@ def models(
     context: typer.Context, checkpoint: Annotated[str | None, o.argument(_CHECKPOINT, "CHECKPOINT")] = None
 ) -> None:
     output, result = o.answer(context)
-    from attnscan.views.terminal.models import checkpoint_view, models_view
+    from attnscan.views.terminal.about import checkpoint_view, models_view
 
     if checkpoint is None:
         output.write(result.to_frame, lambda _: models_view(result))

@@ -137,7 +137,7 @@ def profile(
     if not all(map(is_own, pattern or ())):
         raise typer.BadParameter("--pattern is for patterns of your own, FILE.py:FUNCTION")
     output, result = o.answer(context)
-    from attnscan.views.terminal.profile import profile_view
+    from attnscan.views.terminal.heads import profile_view
 
     chosen = None if heads is None else result.grid.select(heads)
     above = about(context.params, result.signature.pairs_read)

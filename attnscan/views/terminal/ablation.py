@@ -12,8 +12,7 @@ from attnscan.results.ablation import LEVEL, Ablation, Effect, Quantity
 from attnscan.results.terms import AttentionKind
 from attnscan.text import counted
 from attnscan.views.palette import COLORS
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import color_of, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import Column, color_of, model_line, named, number, table_of, wrapped
 
 _DROP = {"heads": 3, "without": 2, "others": 4, "spread": 6, "effect": 0, "± se": 0, "rank": 5, "p": 1}
 """The columns of numbers, and which go first where the screen is narrow."""
@@ -46,7 +45,7 @@ def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int)
     cells = [_cells(effect, 3 if most >= 0.1 else 5) for effect in effects[:count]]
     rows = [[*of, (bar, color_of(effect.set.name))] for of, bar, effect in zip(cells, bars, effects, strict=False)]
     columns = [Column("switched off"), *(Column(name, ">", drop) for name, drop in _DROP.items()), Column("", "bar")]
-    yield Table(columns, rows).screen(width, apart=2 if width >= _WIDE else 1)
+    yield table_of(columns, rows, width, apart=2 if width >= _WIDE else 1)
     if count < len(effects):
         yield Text(f"and {counted(len(effects) - count, 'other head')}; --csv lists all", style="dim")
     for effect in effects if len(effects) <= _CONCLUDED else ():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.card import Card, Cards, Example
@@ -14,8 +15,7 @@ from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Head
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import does, how_sure
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import model_line, named, number, wrapped
+from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
 from attnscan.views.terminal.syntax import relations_table
 
 _CLASSES, _LEAST_SHARE, _LINKS, _RELATIONS = 6, 0.05, 4, 3
@@ -37,7 +37,7 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
     yield from wrapped(does(card), width, style="bold")
     yield from wrapped(how_sure(card.ranking.labels, card.head), width)
     yield ""
-    yield _scores(card).screen(width)
+    yield _scores(card, width)
     yield from [*wrapped(_profile(card), width, style=""), Text("")]
     signature = card.ranking.signature
     every = signature.pairs_read - signature.pairs_skipped
@@ -45,7 +45,7 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
     links = card.links[:_LINKS].itertuples()
     rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
-    yield Table([Column(f"links most, from → to{looked_at}"), *columns], rows).screen(width)
+    yield table_of([Column(f"links most, from → to{looked_at}"), *columns], rows, width)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.alike)
     why = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
     for text in (f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", why, _lost(card)):
@@ -58,7 +58,7 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
         yield from (_example(example, width) for example in card.examples)
 
 
-def _scores(card: Card) -> Table:
+def _scores(card: Card, width: int) -> Table:
     """The score of each pattern, by the scan's reading, with its rank."""
     rows, ranking = [], card.ranking
     for name, numbers in card.patterns.items():
@@ -68,7 +68,7 @@ def _scores(card: Card) -> Table:
         rank = "" if numbers["rank"] is None else f"{numbers['rank']} of {len(ranking.grid)}"
         rows.append([named(name), numbers["score"], interval, numbers["chance"], rank])
     columns = [Column("pattern"), Column("score", ">.3f"), Column("95 % interval", ">", 2), Column("chance", ">.3f", 1)]
-    return Table([*columns, Column("rank", ">")], rows)
+    return table_of([*columns, Column("rank", ">")], rows, width)
 
 
 def _profile(card: Card) -> str:
@@ -101,7 +101,7 @@ def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     of = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
     yield from wrapped(f"Syntax: {said}. Trees: {trees} ({of}).", width, style="")
     if len(rows := syntax.of_head(head)[:_RELATIONS]):
-        yield relations_table(syntax, rows, _OF_RELATIONS).screen(width, apart=1)
+        yield relations_table(syntax, rows, _OF_RELATIONS, width)
 
 
 def _example(example: Example, width: int) -> Text:

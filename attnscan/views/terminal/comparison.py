@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.terms import Heads
 from attnscan.text import counted, plain
 from attnscan.views.palette import letter
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import color_of, flowed, model_line, named, wrapped
+from attnscan.views.terminal.parts import Column, color_of, flowed, model_line, named, table_of, wrapped
 
 _CLOSEST = 10
 _UNSURE = "?: the label changed in more than 5 % of bootstrap resamples."
@@ -36,10 +36,10 @@ def comparison_view(
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
     pairs = int(comparison.of_models[0].scores.every_key.pairs.max())
     blocks += [Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"), ""]
-    blocks += [Text.assemble((survive, "bold"), smaller), "", _table(comparison, patterns).screen(width), ""]
+    blocks += [Text.assemble((survive, "bold"), smaller), "", _table(comparison, patterns, width), ""]
     if heads is not None or top is not None:
         blocks.append(Text("Head by head; bold: the difference survives", style="bold"))
-        blocks.append(_differences(comparison, patterns, heads, top).screen(80))
+        blocks.append(_differences(comparison, patterns, heads, top))
     else:
         blocks += _changed(comparison, width)
     if comparison.match == "nearest":
@@ -59,7 +59,7 @@ def comparison_view(
     return Group(*blocks)
 
 
-def _table(comparison: Comparison, patterns: Sequence[str]) -> Table:
+def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table:
     """A row for each pattern."""
     cells = []
     for pattern in patterns:
@@ -72,7 +72,8 @@ def _table(comparison: Comparison, patterns: Sequence[str]) -> Table:
         extremes = rises if surviving.max() > 0 else "–", falls if surviving.min() < 0 else "–"
         cells.append([named(pattern), *counts, comparison.correlation(pattern), rows["survives"].sum(), *extremes])
     columns = [Column("pattern"), Column("heads A", ">", 2), Column("B", ">", 3), Column("rank", ">.2f", 4)]
-    return Table([*columns, Column("survive", ">"), Column("rises most"), Column("falls most", drop=1)], cells)
+    columns += [Column("survive", ">"), Column("rises most"), Column("falls most", drop=1)]
+    return table_of(columns, cells, width)
 
 
 def _differences(comparison: Comparison, patterns: Sequence[str], heads: Heads | None, top: int | None) -> Table:
@@ -85,7 +86,7 @@ def _differences(comparison: Comparison, patterns: Sequence[str], heads: Heads |
             name = comparison.grid[cast(int, number)].name
             cells.append(["" if i else named(pattern), name, row["score_a"], row["score_b"], difference, row["se"]])
     columns = [Column("pattern"), Column("head"), Column("A", ">.3f"), Column("B", ">.3f"), Column("B − A", ">")]
-    return Table([*columns, Column("± se", ">.3f")], cells)
+    return table_of([*columns, Column("± se", ">.3f")], cells, 80)
 
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
@@ -127,4 +128,4 @@ def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nea
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
         f"{counted(similarity.queries, 'query', 'queries')}. {_UNSURE}"
     )
-    return Group(*blocks, Table(columns, rows).screen(80), "", *wrapped(note, width))
+    return Group(*blocks, table_of(columns, rows, 80), "", *wrapped(note, width))

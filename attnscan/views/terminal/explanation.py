@@ -14,8 +14,7 @@ from attnscan.results.terms import SHUFFLES, Head
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import model_line, named, number, wrapped
+from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +55,7 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
         own, mean, sd = (number(row[name + of], 2 + (name != NEURONS[0])) for of in ("", "_rotated", "_rotated_sd"))
         between = sign(row, name)
         rows.append([name.replace("_", " "), own or NOT_MEASURED, f"{between} {mean} ± {sd}" if between else ""])
-    yield Table([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows).screen(width)
+    yield table_of([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows, width)
     yield from wrapped(f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width)
     yield ""
     scores = {"unchanged": (row["score"], row["se"]), "chance": (row["chance"], np.nan)}
@@ -67,7 +66,7 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
         sure = score > row["chance"] and not score - row["chance"] <= 2 * se  # a bar that is not would look like a find
         above = (score - row["chance"]) / (1 - row["chance"]) if sure else 0.0
         rows.append([name, (number(score, 3) or NOT_MEASURED) + error, (above, COLORS["next-word"])])
-    yield Table([Column(""), Column("score"), Column("above chance", "bar")], rows).screen(width)
+    yield table_of([Column(""), Column("score"), Column("above chance", "bar")], rows, width)
 
 
 def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
@@ -85,7 +84,7 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
         rows.append([head.name, mark, number(row["score"]), *neurons, shuffled, *segments])
     drops = {"score": 0, "neurons": 1, "stable": 4, "signs": 5, "shuffled": 0, "zeroed": 2, "swapped": 3}
     columns = [Column("head"), Column("pattern"), *(Column(name, ">", drop) for name, drop in drops.items())]
-    yield Table(columns, rows).screen(width, apart=1)
+    yield table_of(columns, rows, width, apart=1)
     yield from wrapped(_MANY, width)
 
 
@@ -110,6 +109,6 @@ def _keys(explanations: Explanations, head: Head, width: int) -> Iterator[Render
         neurons = "  ".join(f"{neuron:>3} {added[neuron]:+.1f}" for neuron in most)
         rows.append([token, key["weight"], key.get("logit"), neurons])
     columns = Column("key"), Column("weight", ">.3f"), Column("q·k/√d", ">.2f"), Column("neurons", "", 1)
-    yield Table(columns, rows).screen(width)
+    yield table_of(columns, rows, width)
     if len(frame) > _SHOWN_KEYS:
         yield Text(f"and {counted(len(frame) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")

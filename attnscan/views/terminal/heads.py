@@ -1,24 +1,25 @@
-"""The screens of `heads` and `classify`: kinds of heads by groups with a map, the best heads of patterns, one input."""
+"""The screens of `heads`, `classify` and `profile`: kinds of heads with a map, the best heads, where attention goes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 from rich.console import Console, Group, RenderableType
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Kind, Labels
-from attnscan.results.terms import THRESHOLD, Head
+from attnscan.results.heads import HeadScores, Profile
+from attnscan.results.scores import SPECIAL_CLASSES, Labels
+from attnscan.results.terms import THRESHOLD, AttentionKind, Head
 from attnscan.text import counted, plain
-from attnscan.views.behaviour import best_heads, kinds_of, none_does, ranked_by, summary, why_unscored
-from attnscan.views.palette import letter, words
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import color_of, flowed, named, number, wrapped
+from attnscan.views.behaviour import kinds_of, none_does, of_attention, ranked_by, summary, why_unscored
+from attnscan.views.palette import COLORS, letter, words
+from attnscan.views.terminal.parts import Column, color_of, flowed, model_line, named, number, table_of, wrapped
 
 _LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
-_GROUP, _AVERAGE, _STRONGEST = 11, 9, 30  # columns of a group's name, the average head's number, the strongest heads
+_GROUP, _NUMBERS, _STRONGEST = 11, 15, 30  # columns of a group's name, of two numbers, of the strongest heads at most
 _RULER = 4  # columns of layer numbers on the map
 _SHORT = {"cross-sentence": "… in the other sentence", "same-keys": "the same few words"}  # behind their group's name
 _LINES_EACH = 2  # of the screen for a sentence, at most
@@ -26,18 +27,27 @@ _WORTH = (
     "lead: how far above the next head; ≈: no further than its 95 % interval. above, bars: 0 at chance, 1 at perfect; "
     "no bar: the score's interval reaches chance."
 )
+_LEAST_SHARE = 0.05  # of a head's attention that a line names
+_BAR = 20  # columns of a share of 1
+_CLASSES = (
+    "Shares are of a word's attention, on average over words. Every key is of one class, the first that fits: "
+    "next and previous are neighbours, next-2-3 the words two and three places ahead, later and earlier the words "
+    "beyond eight places, elsewhere the rest of {}. Shares of words sum to 1{}; start, middle and end are shares of "
+    "all attention on special tokens."
+)
 
 
 def title_of(result: HeadScores, about: str = "") -> Text:
     """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
     signature, grid, reading = result.signature, result.grid, result.reading
-    kind = f" of {grid.kind.word} attention" if grid.kind.letter else ""
     cut = signature.counts.partition(", ")[2] if about else ""
     unusual = ("by what heads carry" * reading.carried, "special tokens in" * (not reading.among_words))
     rest = "".join(f" · {part}" for part in (cut, *unusual) if part)
     name = signature.model if signature.model == "bundled" else signature.title
     before = f"{plain(about)} · " if about else ""
-    return Text.assemble(before, (plain(name), "bold"), f", {grid.shape[0]} layers × {grid.shape[1]} heads{kind}{rest}")
+    return Text.assemble(
+        before, (plain(name), "bold"), f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{rest}"
+    )
 
 
 def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableType:
@@ -46,56 +56,52 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     Raises: OptionError if the result has no labels.
     """
     labels, title = result.labels, title_of(result, about)
-    above = [title, *_tokens(result, width)]
+    above: list[RenderableType] = [title, *_tokens(result, width)]
     if not result.of_input:
         above = [*wrapped(title.plain, width, style=""), *wrapped(ranked_by(result), width)]
-    said, drawn = list(wrapped(summary(result), width, style="")), list(_map(labels, width))
+    above += ["", *wrapped(summary(result), width, style=""), ""]
+    head_map = list(_map(labels, width))
     legend = ["layers down, heads across", f"- {'no distinct habit' if labels.statements else 'none'}"]
     legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(labels.unsure.any())
-    explained = list(wrapped(" · ".join(legend), width))
-    most = 22 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.of_input  # which has a note or two below
-    left, room = most - len([*above, *said, *explained]), width - max(line.cell_len for line in drawn) - 3
-    if room < _LEAST_BESIDE:
-        return Group(*above, "", *said, "", *_kinds(labels, width, left - len(drawn) - 1), "", *drawn, *explained)
-    both = RichTable.grid(padding=(0, 3, 0, 0))
-    both.add_row(Group(*_kinds(labels, room, left)), Text("\n").join(drawn))
-    return Group(*above, "", *said, "", both, "", *explained)
+    below = list(wrapped(" · ".join(legend), width))
+    height = 24 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.of_input  # which has a note or two below
+    lines, beside = height - len(above) - len(below), width - max(line.cell_len for line in head_map) - 3
+    if beside < _LEAST_BESIDE:
+        return Group(*above, *_kinds(labels, width, lines - len(head_map) - 1), "", *head_map, *below)
+    columns = Table.grid(padding=(0, 3, 0, 0))
+    columns.add_row(Group(*_kinds(labels, beside, lines)), Text("\n").join(head_map))
+    return Group(*above, columns, "", *below)
 
 
 def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     """A line a kind, by groups; where there are more than lines, the rarest share the last ones."""
-    kinds = kinds_of(labels)
+    kinds, shared = kinds_of(labels), list[Text]()
     rarest = sorted((kind for group, kind in kinds if group != "rest"), key=lambda kind: len(kind.heads))
-    for count in range(len(rarest) + 1):
-        merged = rarest[:count]
-        counts = [Text(f"{_marked(kind)} {len(kind.heads)}", style=color_of(kind.name)) for kind in merged]
-        shared = list(flowed(counts, width)) if merged else []
-        if 1 + len(kinds) - count + len(shared) <= lines:
-            break
-    rows = [(group, kind, _marked(kind, short=True)) for group, kind in kinds if kind not in merged]
-    wide = _GROUP + max((len(name) for *_, name in rows), default=0) + 4  # to the end of the numbers of heads
-    left = min(_STRONGEST, max(width - wide - _AVERAGE - 2, 1))
+    merged = 0
+    while 1 + len(kinds) - merged + len(shared) > lines and merged < len(rarest):
+        merged += 1
+        counts = ((kind.name, f"{letter(kind.name)} {words(kind.name)} {len(kind.heads)}") for kind in rarest[:merged])
+        shared = list(flowed((Text(count, style=color_of(name)) for name, count in counts), width))
+    rows = [(group, kind) for group, kind in kinds if kind not in rarest[:merged]]
+    names = [f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}" for _, kind in rows]
+    before = _GROUP + max(map(len, names), default=0)  # the numbers
+    room = min(_STRONGEST, max(width - before - _NUMBERS, 1))
     what = "what is carried" if labels.reading.carried else "attention"
     title = f"strongest: {what}{' among words' if labels.reading.among_words else ''}"
-    title = title if wide + _AVERAGE + 2 + len(title) <= width else "strongest"
-    drawn = [Text(f"{'heads':>{wide}}{'average':>{_AVERAGE}}  {title}", style="bold")] if rows else []
-    before = ""
-    for group, kind, name in rows:
+    title = title if before + _NUMBERS + len(title) <= width else "strongest"
+    drawn = [Text(f"{'heads':>{before + 4}}{'average':>9}  {title}", style="bold")] if rows else []
+    above = ""
+    for (group, kind), name in zip(rows, names, strict=True):
         shares = [(head, number(labels.numbers(kind.name, head).share)) for head in kind.heads]
         strongest = (Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {share}") for head, share in shares)
-        of_kind = (name.ljust(wide - _GROUP - 4), "dim" if group == "rest" else color_of(kind.name))
-        numbers = f"{len(kind.heads):>4}{number(kind.average):>{_AVERAGE}}  "
-        title = "" if group == before else group
-        drawn.append(Text.assemble(f"{title:<{_GROUP}}", of_kind, numbers, next(flowed(strongest, left))))
-        before = group
+        line = Text(f"{'' if group == above else group:<{_GROUP}}")
+        line.append(name.ljust(before - _GROUP), "dim" if group == "rest" else color_of(kind.name))
+        line.append(f"{len(kind.heads):>4}{number(kind.average):>9}  ").append_text(next(flowed(strongest, room)))
+        drawn.append(line)
+        above = group
     for line in drawn:
         line.truncate(width)
     yield from (*drawn, *shared)
-
-
-def _marked(kind: Kind, *, short: bool = False) -> str:
-    """A kind's letter and words; shorter behind its group's name."""
-    return f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name)) if short else words(kind.name)}"
 
 
 def _map(labels: Labels, width: int) -> Iterator[Text]:
@@ -105,12 +111,12 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
     every = 1 if cell == 3 else 5
     ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
     yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
-    for row, layer in enumerate(labels.grid.numbers):
+    for layer in labels.grid.numbers:
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
-        for place in ((row, head) for head in range(heads)):
-            kind, asked = str(labels.among_words[place]), "?" if labels.unsure[place] else ""
-            text = (asked or letter(kind)) if cell == 1 else letter(kind) + asked
-            line.append(text.ljust(cell), style="dim" if labels.rests[place] or not kind else color_of(kind))
+        for head in labels.grid.layer_of(Head(layer, 0)):
+            kind, doubt = str(labels.among_words[head.place]), "?" * bool(labels.unsure[head.place])
+            text = (doubt or letter(kind)) if cell == 1 else letter(kind) + doubt
+            line.append(text.ljust(cell), style="dim" if labels.rests[head.place] or not kind else color_of(kind))
         line.rstrip()
         yield line
 
@@ -126,11 +132,31 @@ def best_heads_view(
         blocks += ["", named(pattern), *wrapped(why_unscored(result, pattern), width)]
         if len(result.order(pattern)):
             blocks += wrapped(none_does(result, pattern, threshold), width)
-            blocks += [best_heads(result, pattern, top).screen(width, apart=1)]
+            blocks.append(_best_heads(result, pattern, top, width))
     blocks += ["", *wrapped(_WORTH, width)] if ranked else []
     if ranked > top:
         blocks.append(Text(f"{top} of {counted(ranked, 'head')}; --top {ranked} for all.", style="dim"))
     return Group(*blocks)
+
+
+def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table:
+    """The best heads of a pattern of many pairs, with what their scores are worth."""
+    p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
+    of_others, itself = result.scores.scored[p].of_others, result.table.itself[..., p].ravel()
+    columns = [Column("head"), Column("score", ">.3f"), Column("95 % interval", ">"), Column("lead", ">", 1)]
+    columns += [Column("self", ">.3f", 3)] * of_others
+    columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
+    ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
+    rows: list[list[Any]] = []
+    score: Any
+    lead: Any
+    for head, score, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
+        interval = "" if np.isnan(score.low) else f"{score.low:.3f}–{score.high:.3f}"
+        difference = "" if np.isnan(lead.se) else f"{'' if lead.sure else '≈ '}{lead.difference:.3f}"
+        bar = max(0.0, score.above_chance) if score.low > score.chance else 0.0, COLORS.get(pattern, "default")
+        cells = [result.grid[head].name, score.score, interval, difference, *[itself[head]] * of_others, score.chance]
+        rows.append([*cells, score.above_chance, score.n, score.pairs, bar])
+    return table_of([*columns, Column("above chance", "bar")], rows, width, apart=1)
 
 
 def all_heads_view(
@@ -148,7 +174,7 @@ def all_heads_view(
         scores = result.table.score[head.place][places]
         rows.append([head.name, *does, labels.share[head.place], *scores, result.scores.entropy[head.place]])
     blocks: list[RenderableType] = [title_of(result), ""]
-    blocks += [Table(columns, rows).screen(width, apart=1, header="bold")] if rows else []
+    blocks += [table_of(columns, rows, width, apart=1, header="bold")] if rows else []
     unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
     for pattern in patterns:
         unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
@@ -176,3 +202,38 @@ def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
             shown[_LINES_EACH - 1].append_text(more)
         for place, part in enumerate(shown[:_LINES_EACH] if line else ()):
             yield Text.assemble("  " if place else (f"{name} ", "bold"), part)
+
+
+def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top: int | None) -> RenderableType:
+    """A line a head; one head that is asked for alone, in full."""
+    signature = result.signature
+    title = model_line(signature, f"  {signature.counts}" if signature.pairs_read > 1 else "")
+    rest = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
+    special = " with special tokens removed" if signature.reading.among_words else " together with special tokens"
+    meaning = wrapped(_CLASSES.format(rest, special), width)
+    if heads is not None and len(heads) == 1:
+        return Group(title, "", _in_full(result, heads[0], width), "", *meaning)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for head in result.grid if heads is None else heads:
+        grid.add_row(Text(head.name, style="bold"), Text("\n").join(flowed(_shares(result, head, top), width - 7)))
+    return Group(title, "", grid, "", *meaning)
+
+
+def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
+    """A head's largest shares, and how much of all its attention is on special tokens."""
+    classes = result.strongest(head)
+    named = (
+        classes[:top] if top is not None else [entry for entry in classes if entry[1] >= _LEAST_SHARE] or classes[:1]
+    )
+    entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
+    if np.isfinite(special := result.share[head.place][-len(SPECIAL_CLASSES) :].sum()):
+        entries.append(Text(f"| special tokens {special:.2f}", style="dim"))
+    return entries or [Text("no attention", style="dim")]
+
+
+def _in_full(result: Profile, head: Head, width: int) -> Table:
+    """All classes of a head with errors, beside even attention and the average head."""
+    frame = result.to_frame(head)[["class", "share", "se", "chance", "average"]]
+    rows = [[*row, "" if np.isnan(row[1]) else "█" * round(_BAR * row[1])] for row in frame.itertuples(index=False)]
+    columns = [Column("share", ">.3f"), Column("± se", ">.3f"), Column("even", ">.3f", 1), Column("average", ">.3f", 2)]
+    return table_of([Column(head.name), *columns, Column("")], rows, width)

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.segment import Segment, Segments
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.terms import Reading, Signature
 from attnscan.text import plain
 from attnscan.views.palette import COLORS, letter
 
+_SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
+
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
     """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""
     file = io.StringIO()
-    _console(file, width, color_system, no_color).print(_Shown(content))
+    _print(content, file, width, color_system, no_color)
     return "\n".join(line.rstrip() for line in file.getvalue().split("\n")[:-1]) + "\n"
 
 
 def render_html(content: RenderableType, width: int) -> str:
     """The screen for a notebook, with inline styles alone."""
-    console = _console(io.StringIO(), width, "truecolor")
-    console.print(_Shown(content))
+    console = _print(content, io.StringIO(), width, "truecolor")
     code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
     return console.export_html(inline_styles=True, code_format=code)
 
 
-def _console(file: io.StringIO, width: int, color_system: str | None, no_color: bool = False) -> Console:
-    return Console(
+def _print(
+    content: RenderableType, file: io.StringIO, width: int, color_system: str | None, no_color: bool = False
+) -> Console:
+    """Print on a console of our own. All text of all screens is made plain here, whoever forgot it before."""
+    console = Console(
         file=file,
         record=True,
         width=width,
@@ -44,18 +51,57 @@ def _console(file: io.StringIO, width: int, color_system: str | None, no_color: 
         markup=False,
         emoji=False,
     )
+    segments = []
+    for segment in console.render(content):
+        text = "\n".join(map(plain, segment.text.split("\n")))
+        segments.append(segment if segment.control else Segment(text, segment.style))
+    console.print(Segments(segments))
+    return console
 
 
-class _Shown:
-    """The door that all text of all screens goes through, whoever forgot it before."""
+class Column(NamedTuple):
+    """How one column of a table reads."""
 
-    def __init__(self, content: RenderableType) -> None:
-        self._content = content
+    title: str
+    form: str = ""
+    """As in format strings, such as `>.3f`; what begins with `>` stands at the right, and None and NaN are blank. Or
+    `bar`, for the last column of a screen: each value is a length in [0, 1] and a colour, drawn where there is room."""
+    drop: int = 0
+    """Where a screen is narrow, the highest go first; 0 stays."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._content, options):
-            text = "\n".join(map(plain, segment.text.split("\n")))
-            yield segment if segment.control else Segment(text, segment.style)
+
+def table_of(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int, *, apart: int = 2, header: str = "dim"
+) -> Table:
+    """Rows of values by the columns that fit into a width, so many spaces apart. A value that is a `Text` stays so."""
+    fitting: list[tuple[Column, list[Text], int]] = []  # with their widths
+    for column, *values in zip(columns, *rows, strict=True):
+        if column.form != "bar":
+            cells = [value if isinstance(value, Text) else Text(_format(value, column.form)) for value in values]
+            fitting.append((column, cells, max([cell_len(column.title), *(cell.cell_len for cell in cells)])))
+
+    def taken() -> int:
+        return sum(cell_width + apart for *_, cell_width in fitting) - apart
+
+    while taken() > width and any(column.drop for column, *_ in fitting):
+        fitting.remove(max(fitting, key=lambda entry: entry[0].drop))
+    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False)
+    for column, *_ in fitting:
+        side: Any = "right" if column.form.startswith(">") else "left"
+        table.add_column(column.title, justify=side, no_wrap=True, min_width=cell_len(column.title))
+    shown = [cells for _, cells, _ in fitting]
+    bar, room = columns[-1], min(_LONGEST_BAR, width - taken() - 2)
+    if bar.form == "bar" and room >= max(_SHORTEST_BAR, len(bar.title)):
+        gap = " " * (2 - apart)
+        table.add_column(gap + bar.title, no_wrap=True)
+        shown.append([Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows])
+    for row in zip(*shown, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _format(value: Any, form: str) -> str:
+    return "" if value is None or value != value else plain(format(value, form))
 
 
 def model_line(signature: Signature, more: str = "") -> Text:

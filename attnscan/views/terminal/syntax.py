@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.intervals import half_width
 from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, NOTHING, Syntax
 from attnscan.results.terms import Head
 from attnscan.text import counted, plain
-from attnscan.views.table import Column, Table
-from attnscan.views.terminal.parts import flowed, model_line, number, wrapped
+from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,14 +40,14 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
         for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
             ranked = rows.dropna(subset="accuracy").sort_values("accuracy", ascending=False, kind="stable")
             shown = ranked if every else ranked[:_RANKED]
-            table = relations_table(result, shown, names).screen(width, apart=1)
+            table = relations_table(result, shown, names, width)
             blocks += ["", Text(_row_name(relation, str(direction)), style="bold"), table]
             if len(shown) < len(ranked):
                 blocks.append(Text(f"{len(shown)} of {len(ranked)} heads; --all for all.", style="dim"))
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = result.best().sort_values(["stated", "gain"], ascending=False, kind="stable")
     shown = best if every else best[:_ROWS]
-    blocks += ["", relations_table(result, shown, ("relation", *names)).screen(width, apart=1)]
+    blocks += ["", relations_table(result, shown, ("relation", *names), width)]
     if len(shown) < len(best):
         blocks.append(Text(f"{len(shown)} of {len(best)} rows; --all for all, --relation R for one.", style="dim"))
     blocks += [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
@@ -92,12 +92,12 @@ def _row_name(relation: str, direction: str) -> str:
     return f"{plain(relation)} → head" if direction == HEAD else f"head → {plain(relation)}"
 
 
-def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str]) -> Table:
+def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], width: int) -> Table:
     """Rows of a table of the result, by the columns of those names."""
     cells = []
     for row in rows.to_dict(orient="records"):
-        width = half_width(row["se"], max(2, result.clusters))
-        error = "" if np.isnan(width) else f" ± {width:.2f}{'*' if row['holds'] else ' '}"
+        half = half_width(row["se"], max(2, result.clusters))
+        error = "" if np.isnan(half) else f" ± {half:.2f}{'*' if row['holds'] else ' '}"
         texts: dict[str, str | Text] = {
             "relation": _row_name(row["relation"], row["direction"]),
             "head": Text(Head(row["layer"], row["head"]).name, style="bold" if row["stated"] else ""),
@@ -109,7 +109,8 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str]) ->
         }
         cells.append([texts[name] for name in names])
     left = ("relation", "head")
-    return Table([Column(name, "" if name in left else ">", int(name == "weight")) for name in names], cells)
+    columns = [Column(name, "" if name in left else ">", int(name == "weight")) for name in names]
+    return table_of(columns, cells, width, apart=1)
 
 
 def _map(result: Syntax, width: int) -> Iterator[RenderableType]:

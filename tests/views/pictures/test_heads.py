@@ -15,7 +15,7 @@ from attnscan.errors import OptionError
 from attnscan.results.heads import HeadScores
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import NO_HABIT_COLOR, RAMP, RESTING_OPACITY, letter, on_white, words
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures import picture
 
 NAMES = [pattern.id for pattern in PATTERNS]
 PAIRS = [(f"The cat number {i} sat.", f"A cat ran {i} times.") for i in range(6)]

@@ -13,9 +13,10 @@ import matplotlib as mpl
 import pytest
 from drawn import random_weights, size, texts
 
+import attnscan
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.heads import HeadScores
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures import picture
 
 
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
@@ -56,18 +57,18 @@ def test_heads_may_be_named_by_text(article: HeadScores) -> None:
     ("options", "says"),
     [
         ({"kind": "mapp"}, "there is no picture of a HeadScores 'mapp'; did you mean 'map'"),
-        ({"kind": "ablation"}, "no picture of a HeadScores 'ablation'; give map, scores, layers, profile, head"),
+        ({"kind": "ablation"}, "no picture of a HeadScores 'ablation'; give map, scores, layers, profile or head"),
         ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
-        ({"kind": "layers", "patterns": ["next-word"]}, "has no patterns; patterns is for comparison"),
+        ({"kind": "layers", "pattern": ["next-word"]}, "has no patterns; patterns is for comparison"),
         ({"format": "sgv"}, "there is no picture format 'sgv'; did you mean 'svg'"),
-        ({"format": "jpeg"}, "give png, svg, pdf"),
+        ({"format": "jpeg"}, "give png, svg or pdf"),
         ({"width": 0.5}, "the picture's width is 0.5 inches; give 2 to 20"),
         ({"width": float("nan")}, "give 2 to 20"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(article: HeadScores, options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
-        picture(article, **options)
+        attnscan.plot(article, **options)
 
 
 def test_results_without_pictures_and_without_attention_are_refused(article: HeadScores) -> None:
@@ -82,7 +83,7 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: HeadScores, tmp
     (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
     script = (
         "import pickle, pathlib, sys\n"
-        "from attnscan.views.pictures.picture import picture\n"
+        "from attnscan.views.pictures import picture\n"
         f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
         "for kind, format in (('map', 'svg'), ('scores', 'pdf'), ('layers', 'png')):\n"
         "    picture(result, kind, format)\n"

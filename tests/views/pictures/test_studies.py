@@ -24,7 +24,7 @@ import attnscan
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.terms import Grid
 from attnscan.views.palette import COLORS, SYNTAX_COLORS, contrast, on_white, readable_on
-from attnscan.views.pictures.picture import Drawable, picture
+from attnscan.views.pictures import Drawable, picture
 
 PAIRS = [("the cat sat", "the cat ran"), ("the dog ran", "the cat ran"), ("a cat ran", "a dog sat"), ("a cat", "a cat")]
 PLAN = {(0, 0): "next-word", (0, 2): "previous-word", (11, 11): "cross-sentence", (23, 15): "identical"}
@@ -125,7 +125,7 @@ def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
     results: dict[str, Drawable], monkeypatch: pytest.MonkeyPatch, result: str, kind: Any, how: Any, width: float
 ) -> None:
     figures: list[Figure] = []
-    monkeypatch.setattr("attnscan.views.pictures.figure.to_bytes", lambda figure, *_: figures.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     picture(results[result], kind, "svg", width, **how)
     (figure,) = figures
     texts = _texts(figure, monkeypatch)

@@ -19,7 +19,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.weights import classify_weights
 from attnscan.scoring.cross import cross_patterns
 from attnscan.views.palette import RAMP
-from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures import picture
 
 HOSTILE = (
     *("$x^2$", "$", r"\frac{1}", "</text><script>alert(1)</script>", "&amp;", "a\nb", "\x1b[31m", "\ufffe\x00", "  "),

@@ -1,0 +1,450 @@
+"""Pictures of a result, for papers and slides: results to the bytes of a PNG, SVG or PDF file.
+
+matplotlib lays out every figure; nothing of it that is global is touched: no pyplot, no settings of the user's.
+Lengths are in inches.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import matplotlib.style
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from attnscan.errors import OptionError, SelectionError, check_known
+from attnscan.results.ablation import Ablation
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
+from attnscan.results.heads import HeadScores, Profile
+from attnscan.results.syntax import FEW, Syntax
+from attnscan.results.terms import COLUMN, AttentionKind, Grid, Heads, Picture
+from attnscan.text import counted, plain
+from attnscan.views import palette
+from attnscan.views.behaviour import kinds_of, of_attention, why_unscored, why_unsure
+from attnscan.views.palette import letter, on_white, paper_color, words
+
+Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
+Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]
+
+_LETTER = 0.053  # on average, of text of palette.PAPER_SIZE
+_CELL, _LONGEST = 0.3, 9.0  # a head's cell at the most; all panels together, since a page is no longer
+_NAMED, _NUMBERED = 0.117, 0.17  # the least pitch of rows with a name, and of columns with a number
+_MOST_CELLS = 6000  # drawn as shapes; more become an image, so that the file stays small
+_MOST_LINES, _LEAST_LINE = 2000, 0.01  # of one head: the strongest, and no weaker ones
+_RAMP = LinearSegmentedColormap.from_list("attnscan", palette.RAMP)
+_FAINT, _GOLD = "#666666", "#d55e00"
+_ZERO_TO_ONE = (0, 0.5, 1), ("0", "0.5", "1")  # ticks
+_SCRIPTS = {"Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"}
+
+
+def picture(
+    result: Drawable, kind: Kind | None = None, format: Picture = "svg", width: float = COLUMN, **options: Any
+) -> bytes:
+    """Draw what `attnscan.plot` says, as a file's content: the same bytes for the same result.
+
+    Options are `heads` and `lines` of the kind `head`, and `patterns` of a comparison. Warns of letters without a font.
+    Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
+    are not there, or too many for the width.
+    """
+    name, figures = (
+        type(result).__name__,
+        {kind: draw for kind, (of, draw) in _FIGURES.items() if isinstance(result, of)},
+    )
+    if not figures:
+        raise OptionError(f"there is no picture of a {name}", "give what a command of attnscan returns")
+    chosen: str = kind or next(iter(figures))
+    check_known(f"picture of a {name}", chosen, list(figures))
+    options = {option: value for option, value in options.items() if value}
+    for option in options:
+        if _OF_KIND[option] != chosen:
+            raise OptionError(f"the picture '{chosen}' has no {option}", f"{option} is for {_OF_KIND[option]}")
+    signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
+    about: dict[str, Any] = {"Title": plain(f"attnscan plot --kind {chosen}: {signature.title}")}
+    about["Subject" if format == "pdf" else "Description"] = json.dumps(asdict(signature))
+    about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {})
+    style = palette.PAPER_STYLE | {"font.family": ["DejaVu Sans", *sorted(_SCRIPTS & {*fontManager.get_font_names()})]}
+    file = io.BytesIO()
+    with warnings.catch_warnings(record=True) as caught, matplotlib.style.context(style, after_reset=True):
+        warnings.simplefilter("always")
+        figures[chosen](result, width, **options).savefig(file, format=format, dpi=300, metadata=about)
+    missing = {chr(int(code)) for warning in caught for code in re.findall(r"Glyph (\d+)", str(warning.message))}
+    if missing:
+        letters = " ".join(sorted(missing)[:12])
+        warnings.warn(f"no font here has {letters}: install one, as Noto Sans is for most scripts", stacklevel=3)
+    return file.getvalue()
+
+
+def draw_map(result: HeadScores, width: float) -> Figure:
+    """What each head does, by the screen's letter in its colour; pale where the head rests on special tokens."""
+    labels, pale = result.labels, palette.RESTING_OPACITY
+    kinds = labels.among_words.ravel().tolist()
+    marks = [letter(kind) + "?" * bool(unsure) for kind, unsure in zip(kinds, labels.unsure.flat, strict=True)]
+    opacities = np.where(labels.rests, pale, 1).flat
+    colors = [on_white(paper_color(kind), opacity) for kind, opacity in zip(kinds, opacities, strict=True)]
+    counts = [(kind.name, len(kind.heads), pale if group == "rest" else 1) for group, kind in kinds_of(labels)]
+    counts += [("", kinds.count(""), 1)] * ("" in kinds)
+    entry = "{}  {} ({})".format
+    legend = {entry(letter(kind), words(kind), n): on_white(paper_color(kind), opacity) for kind, n, opacity in counts}
+    figure, height, note = _draw_letters(result.grid, marks, colors, legend, width)
+    resting = " or ".join(words(kind.name) for kind in labels.resting)
+    return _finish(
+        figure,
+        height,
+        f"Map{of_attention(result.grid)}: what each head does, {labels.reading}.",
+        f"Pale: more than half of its attention is on {resting}." * bool(resting),
+        note or f"?: {why_unsure(labels)}." * bool(labels.unsure.any()),
+    )
+
+
+def draw_scores(result: HeadScores, width: float) -> Figure:
+    """How far every head is above chance for each pattern."""
+    above, caption = result.table.above_chance, _reading_of(result)
+    return _draw_grids(_titles(result), above, result.grid, width, "above chance", caption)
+
+
+def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
+    """The share of words' attention that every head gives to each class of keys."""
+    profile = result if isinstance(result, Profile) else result.profile
+    reading = profile.signature.reading
+    caption = f"Where words' attention goes{of_attention(profile.grid)}, {reading}."
+    caption += " Start, middle, end: special tokens, of all attention." * reading.among_words
+    return _draw_grids(profile.classes, profile.share, profile.grid, width, "share of attention", caption)
+
+
+def draw_layers(result: HeadScores, width: float) -> Figure:
+    """By layer for each pattern, how far above chance: the best head, named where it is best of all, and the mean."""
+    table, grid, layers = result.table, result.grid, np.arange(result.grid.shape[0])
+    figure, axes, across = _panels(_titles(result), width, "layer", "above chance")
+    ends, chance = np.broadcast_arrays(np.stack(table.interval), table.chance)
+    low, high = ((ends - chance) / (1 - chance)).clip(0, 1)
+    above = table.above_chance.clip(0)
+    best = np.nan_to_num(above, nan=-1).argmax(1)  # [layer, pattern]
+    for p, ax in enumerate(axes):
+        color, of_best = paper_color(result.scores.patterns[p]), (layers, best[:, p], p)
+        ax.plot(layers, np.nanmean(above[..., p], 1), "--", color=color)
+        ax.plot(layers, above[of_best], "-o", color=color, markersize=2)
+        ax.vlines(layers, low[of_best], high[of_best], color=color, linewidth=0.9)
+        top = int(np.nan_to_num(above[of_best]).argmax())
+        if above[of_best][top] > 0:
+            place = top, np.fmax(above[of_best], high[of_best])[top]
+            side = ("left", "center", "right")[3 * top // len(layers)]
+            name = grid[top * grid.shape[1] + int(best[top, p])].name
+            ax.annotate(name, place, (0, 2), textcoords="offset points", ha=side)
+        _name(ax.xaxis, grid.numbers, across / len(layers), _NUMBERED)
+        ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2))
+        ax.set_yticks(*_ZERO_TO_ONE)
+        ax.grid(axis="y")
+    intervals = "Upright: 95 % intervals of the best heads over pairs." * (not np.isnan(table.se).all())
+    return _finish(figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean. {intervals}")
+
+
+def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: bool = False) -> Figure:
+    """Weights of heads on one scale: heat maps, queries downwards and keys across, or lines from queries to keys.
+
+    Gold links are outlined, or dotted. Raises: SelectionError for no heads, or too many for the width.
+    """
+    attention, chosen = result.shown_attention, result.grid.select(heads)
+    queries, keys = attention.asking, attention.asked
+    rows, columns = ([_shortened(attention.tokens[i], 0.2 * width) for i in side] for side in (queries, keys))
+    beside, pitch = _layout(rows, columns, len(chosen), result.grid.shape[1], width, lines)
+    weights = [attention.rows_of(head, queries)[:, keys] for head in chosen]
+    top = max(np.ceil(20 * np.max(weights)) / 20, 0.05)
+    gold = np.array([(queries.index(query), keys.index(key)) for query, key in result.links]).reshape(-1, 2).T
+    y, x = ("target", "source") if attention.kind is AttentionKind.CROSS else ("query", "key")
+    figure, axes, _ = _panels([head.name for head in chosen], width, "" if lines else x, y, beside)
+    for ax, matrix in zip(axes, weights, strict=True):
+        step = _name(ax.yaxis, rows, pitch)
+        if lines:
+            least = max(_LEAST_LINE, np.sort(matrix, None)[-_MOST_LINES:][0])
+            for query, key in np.argwhere(matrix >= least):
+                strength = float(matrix[query, key] / top)
+                look = {"alpha": strength, "linewidth": 0.3 + 1.2 * strength, "zorder": 2 + strength}
+                ax.plot((0, 1), (query, key), color=palette.RAMP[6], **look)
+            ax.plot((0, 1), gold, ":", color=_GOLD, zorder=4)
+            right = ax.twinx()
+            _name(right.yaxis, columns, pitch)
+            ends = max(matrix.shape) - 0.5, -0.5
+            ax.set(xlim=(0, 1), ylim=ends, xticks=())
+            ax.tick_params(labelleft=True)
+            right.set(ylim=ends, ylabel=x)
+        else:
+            cells = _draw_cells(ax, matrix, cmap=_RAMP, vmin=0, vmax=top)
+            _name(ax.xaxis, columns, pitch)
+            ax.tick_params(axis="x", rotation=90)
+            ax.plot(*gold[::-1], "s", markersize=65 * pitch, markerfacecolor="none", markeredgecolor=_GOLD)
+            ax.set(aspect="equal", anchor="NW")
+    if not lines:
+        _add_color_bar(axes, cells, "weight")
+    of_kind = "attention" if attention.kind is AttentionKind.ONLY else f"{attention.kind.word} attention"
+    drawn = f"Weights from {_LEAST_LINE} to {top:.2g} are drawn, at most the {_MOST_LINES} strongest of a head."
+    links = f" Gold links are {'dotted' if lines else 'outlined'}." * bool(result.links)
+    named = f"One token in {step} is named." * (step > 1)
+    height = pitch * max(len(rows), len(columns) * lines)
+    return _finish(figure, height, f"{of_kind.capitalize()}, {result.shown}.{links}", drawn * lines, named)
+
+
+def _layout(rows: list[str], keys: list[str], count: int, layer: int, width: float, lines: bool) -> tuple[int, float]:
+    """How many heads stand side by side, so that most tokens are named, and how high a token is."""
+    left, right = (_LETTER * max(map(len, side)) for side in (rows, keys))
+    pitches = {}
+    for columns in range(1, count + 1):
+        if count % layer == 0 and layer % columns:
+            continue  # whole layers, of so many heads, stand in whole rows
+        high = _LONGEST / math.ceil(count / columns) - 0.2
+        if lines:
+            pitch = min(0.146, high / max(len(rows), len(keys)))
+            has_room = width / columns - left - right > 1
+        else:
+            pitch = min(0.22, high / len(rows), ((width - left - 0.3) / columns - 0.05) / len(keys))
+            has_room = pitch >= min(0.22, 0.32 / len(keys))
+        if has_room and pitch > 0:
+            pitches[columns] = pitch
+    if not pitches:
+        what = f"{count} heads have no room in a picture {width:g} inches wide"
+        raise SelectionError(what, "name fewer of them, or give a larger --width")
+    best = max(pitches, key=lambda columns: (min(pitches[columns], _NAMED), columns))
+    return best, pitches[best]
+
+
+def draw_ablation(ablation: Ablation, width: float) -> Figure:
+    """A panel for each quantity: a row for each set with its controls or, of single heads, the layer x head grid."""
+    if ablation.alone:
+        return _draw_worth(ablation, width)
+    by_quantity = ablation.by_quantity
+    sets = [effect.set.name for effect in next(iter(by_quantity.values()))]
+    names = [_wrapped(f"{letter(name)} {name}" if name in palette.COLORS else name, 0.4 * width) for name in sets]
+    figure, axes, _ = _panels([""] * len(by_quantity), width, columns=1)
+    for ax, (quantity, effects) in zip(axes, by_quantity.items(), strict=True):
+        sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
+        ax.set_title(_wrapped(f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})", 0.55 * width))
+        for row, effect in enumerate(effects):
+            if np.isnan(effect.effect):
+                ax.text(0, row, " not measured" if effect.set.heads else " no head", va="center", color=_FAINT)
+            ax.plot(np.array(effect.others) - effect.control, [row] * len(effect.others), "|", color="#a8a8a8")
+            color, half = palette.COLORS.get(effect.set.name, _GOLD), np.nan_to_num(effect.interval)
+            ax.errorbar(effect.effect, row, None, half, "s", color=color, markersize=3.5, elinewidth=0.8)
+        ax.axvline(0, color=_FAINT, linewidth=0.5)
+        ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
+        ax.margins(x=0.1)
+        ax.locator_params(axis="x", nbins=3)
+        ax.tick_params(labelbottom=True)
+        ax.grid(axis="x")
+    high = 0.07 + 0.13 * max(name.count("\n") + 1 for name in names)
+    return _finish(figure, high * len(names), "Grey: the controls, less their mean.")
+
+
+def _draw_worth(ablation: Ablation, width: float) -> Figure:
+    """What each head is worth, as a share of the most that one is: 0 where another of its layer costs as much."""
+    worth = np.full((*ablation.grid.shape, len(ablation.by_quantity)), np.nan)
+    titles = []
+    for place, (quantity, effects) in enumerate(ablation.by_quantity.items()):
+        for effect in effects:
+            worth[(*effect.set.heads[0].place, place)] = max(0.0, effect.loss) if effect.leads else 0 * effect.loss
+        top = float(np.nanmax(worth[..., place], initial=0))
+        titles.append(f"{quantity.name}: what each head is worth, up to {top:.2g} ({quantity.unit})")
+        worth[..., place] /= top or 1
+    caption = "Worth more than other heads. Palest: another head of its layer costs as much."
+    return _draw_grids(titles, worth, ablation.grid, width, "share of the most", caption)
+
+
+def draw_similarity(similarity: Similarity, width: float) -> Figure:
+    """Each head at its place, in its label's colour, with its name."""
+    labels, (places, share) = similarity.labels.label.ravel().tolist(), similarity.map
+    figure, (ax,), _ = _panels([""], width)
+    ax.scatter(*places.T, s=9, color=[paper_color(label) for label in labels], marker="s", linewidth=0)
+    ax.set(xticks=(), yticks=(), aspect="equal", adjustable="datalim")  # one scale: distances are what it shows
+    ax.margins(0.1)
+    where = {"textcoords": "offset points", "va": "center", "fontsize": 4, "in_layout": False}
+    for head, place in zip(similarity.grid, places, strict=True):
+        ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **where)
+    names = {name: f"{letter(name)}  {name or words(name)} ({labels.count(name)})" for name in sorted({*labels})}
+    _add_legend(figure, {text: paper_color(name) for name, text in names.items()})
+    caption = f"{share:.0%} of all squared distances between heads are in this map; near heads attend alike."
+    return _finish(figure, None, caption)
+
+
+def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str] = ()) -> Figure:
+    """A square panel for each pattern, A across and B upwards; a head that did not change lies on the diagonal."""
+    patterns = patterns or comparison.patterns
+    for name in patterns:
+        check_known("pattern", name, comparison.patterns)
+    ranks = [f" rank {comparison.correlation(name):.2f}".replace(" rank nan", "") for name in patterns]
+    titles = [f"{letter(name)} {name}{rank}" for name, rank in zip(patterns, ranks, strict=True)]
+    figure, axes, _ = _panels(titles, width, "A", "B")
+    for name, ax in zip(patterns, axes, strict=True):
+        rows = comparison.of(name)
+        opacity = np.where(rows["survives"], 0.85, 0.25)
+        ax.axline((0, 0), (1, 1), color=palette.RULE, linewidth=0.5)
+        ax.scatter(rows["score_a"], rows["score_b"], 5, paper_color(name), alpha=opacity, linewidth=0, clip_on=False)
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        ax.set_xticks(*_ZERO_TO_ONE)
+        ax.set_yticks(*_ZERO_TO_ONE)
+        ax.grid()
+    models = [signature.title for signature in comparison.signatures]
+    if models[0] == models[1]:  # two checkpoints of a run may differ by their directories alone
+        models = [signature.model for signature in comparison.signatures]
+    pale = f"Pale: the difference does not survive a false discovery rate of {FALSE_DISCOVERIES:.0%}, "
+    pale += f"or is smaller than {comparison.least:g}."
+    return _finish(figure, None, f"A: {models[0]}", f"B: {models[1]}", pale)
+
+
+def draw_syntax(result: Syntax, width: float) -> Figure:
+    """The map of heads by what they follow."""
+    marks = [result.letter(head) for head in result.grid]
+    colors = {mark: on_white(palette.SYNTAX_COLORS[mark.upper()], 0.5 if mark.islower() else 1) for mark in marks}
+    entries = {text[0]: f"{text[0]}  {text[2:]} ({marks.count(text[0])})" for text in result.legend()}
+    legend = {text: colors[mark] for mark, text in entries.items() if mark in marks}
+    figure, height, note = _draw_letters(result.grid, marks, [colors[mark] for mark in marks], legend, width)
+    caption = f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}."
+    few = f"Below {FEW} sentences, results may not hold in other texts." * (result.sentences < FEW)
+    return _finish(figure, height, caption, note, few)
+
+
+_FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
+    "map": (HeadScores, draw_map),
+    "scores": (HeadScores, draw_scores),
+    "layers": (HeadScores, draw_layers),
+    "profile": (HeadScores | Profile, draw_profile),
+    "head": (HeadScores, draw_weights),
+    "ablation": (Ablation, draw_ablation),
+    "similarity": (Similarity, draw_similarity),
+    "comparison": (Comparison, draw_comparison),
+    "syntax": (Syntax, draw_syntax),
+}
+"""By kind: of which results there is such a picture, and the function that draws it."""
+_OF_KIND = {"heads": "head", "lines": "head", "patterns": "comparison"}
+
+
+def _titles(result: HeadScores) -> list[str]:
+    """The patterns, and why some have no score."""
+    reasons = {name: why_unscored(result, name).partition(":")[0] for name in result.scores.patterns}
+    return [f"{letter(n)} {n}" + f": {reason}" * (len(result.order(n)) == 0) for n, reason in reasons.items()]
+
+
+def _reading_of(result: HeadScores) -> str:
+    without = " Special tokens are removed, and rows renormalised." * result.reading.among_words
+    return f"Scores{of_attention(result.grid)} {result.reading}.{without}"
+
+
+def _wrapped(text: str, width: float) -> str:
+    """A text in lines of about a width."""
+    return "\n".join(textwrap.wrap(plain(text), max(1, int(width / _LETTER)), break_on_hyphens=False))
+
+
+def _shortened(text: str, width: float) -> str:
+    """A text, cut to about a width with an ellipsis if it is longer; a blank one becomes visible."""
+    visible, most = plain(text).strip() or "␣", int(width / _LETTER)
+    return visible if len(visible) <= most else f"{visible[: most - 1]}…"
+
+
+def _panels(
+    titles: Sequence[str], width: float, x: str = "", y: str = "", columns: int = 0
+) -> tuple[Figure, list[Any], float]:
+    """Equal panels, two abreast or four in a wide picture, axes named at the edges; and about how wide each is."""
+    count = len(titles)
+    columns = min(count, columns or (4 if width >= 5 else 2))
+    across = (width - 0.4) / columns
+    figure = Figure(figsize=(width, _LONGEST + 3), layout="constrained")
+    axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
+    for place, (ax, title) in enumerate(zip(axes, titles, strict=False)):
+        is_last, is_first = place + columns >= count, place % columns == 0
+        ax.set_title(_wrapped(title, across))
+        ax.set(xlabel=x * is_last, ylabel=y * is_first)
+        ax.tick_params(labelbottom=is_last, labelleft=is_first)
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count], across
+
+
+def _finish(figure: Figure, height: float | None, *sentences: str) -> Figure:
+    """Say above everything what the picture is of, and make its panels so high; square, where no height is given."""
+    width, ax, engine = figure.get_figwidth(), figure.axes[0], figure.get_layout_engine()
+    spec: Any = ax.get_gridspec()
+    figure.suptitle("\n".join(_wrapped(text, width - 0.1) for text in sentences if text), x=0.04 / width, ha="left")
+    for _ in range(3):  # what stands around a panel moves a little with its height
+        engine.execute(figure)  # type: ignore[union-attr]
+        whole, box = figure.get_figheight(), ax.get_position(original=True)
+        figure.set_figheight(whole + spec.nrows * ((height or box.width * width) - box.height * whole))
+    return figure
+
+
+def _add_legend(figure: Figure, colors: Mapping[str, str]) -> None:
+    """Explain the colours of some entries beneath everything, in columns; long entries break."""
+    columns = max(1, min(len(colors), int(figure.get_figwidth() / 1.6)))
+    room = figure.get_figwidth() / columns - 0.25
+    handles = [Patch(color=color, label=_wrapped(text, room)) for text, color in colors.items()]
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns)
+
+
+def _add_color_bar(axes: Sequence[Any], cells: Any, label: str) -> None:
+    """Explain the shades of grids and heat maps, beneath their panels."""
+    where: Any = {"ax": list(axes), "location": "bottom", "shrink": 0.6, "aspect": 30, "pad": 0.01, "panchor": False}
+    ticks = np.linspace(0, cells.get_clim()[1], 3)
+    bar: Any = axes[0].figure.colorbar(cells, label=label, ticks=ticks, format="%.2g", **where)
+    bar.solids.set(rasterized=False, edgecolor="face", linewidth=0.25)  # shapes, not an image
+
+
+def _draw_grids(
+    titles: Sequence[str], values: NDArray[Any], grid: Grid, width: float, label: str, caption: str
+) -> Figure:
+    """A small layer x head grid for each title. Shape: `values` [layer, head, title], in [0, 1]; NaN is hatched."""
+    figure, axes, across = _panels(titles, width, "head", "layer")
+    cell, rows = across / grid.shape[1], axes[0].get_gridspec().nrows
+    down = min(_CELL, cell, (_LONGEST / rows - 0.35) / grid.shape[0])
+    for place, ax in enumerate(axes):
+        cells = _draw_cells(ax, values[..., place], cmap=_RAMP, vmin=0, vmax=1)
+        _name(ax.xaxis, range(grid.shape[1]), cell, _NUMBERED)
+        _name(ax.yaxis, grid.numbers, down)
+    _add_color_bar(axes, cells, label)
+    return _finish(figure, grid.shape[0] * down, caption + " Hatched: no value." * bool(np.isnan(values).any()))
+
+
+def _draw_letters(
+    grid: Grid, marks: Sequence[str], colors: Sequence[str], legend: Mapping[str, str], width: float
+) -> tuple[Figure, float, str]:
+    """Draw every head's mark on its colour in square cells; returns how high all are, and what to say of them."""
+    figure, (ax,), across = _panels([""], width, "head", "layer")
+    layers, heads = grid.shape
+    cell = min(_CELL, across / heads, _LONGEST / layers)
+    rgb = np.array([to_rgb(color) for color in colors]).reshape(layers, heads, 3)
+    _draw_cells(ax, rgb, edgecolors="white", linewidth=min(1.5, 7 * cell))
+    _name(ax.xaxis, range(heads), cell, _NUMBERED)
+    _name(ax.yaxis, grid.numbers, cell)
+    ax.set(aspect="equal", anchor="NW")
+    _add_legend(figure, legend)
+    if (size := min(palette.PAPER_SIZE, 45 * cell)) < 4:  # points: smaller letters cannot be read
+        return figure, layers * cell, "No room for letters: --width gives more."
+    where = {"ha": "center", "va": "center_baseline", "in_layout": False}
+    for head, mark, color in zip(grid, marks, colors, strict=True):
+        ax.text(head.head, head.row, mark, fontsize=size, color=palette.readable_on(color), **where)
+    return figure, layers * cell, ""
+
+
+def _draw_cells(ax: Any, values: NDArray[Any], **options: Any) -> Any:
+    """Draw numbers or colours, cell (0, 0) at the upper left; NaN is hatched. Shape: [row, column, ...]."""
+    count, (rows, columns) = len(ax.figure.axes), values.shape[:2]
+    ax.patch.set(facecolor="#ededed", edgecolor="#b5b5b5", hatch="//////", linewidth=0)
+    how = {"edgecolors": "face", "linewidth": 0.25, "rasterized": count * rows * columns > _MOST_CELLS, **options}
+    edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
+    cells = ax.pcolormesh(*edges, np.ma.masked_invalid(values), **how)
+    ax.set_ylim(rows - 0.5, -0.5)
+    return cells
+
+
+def _name(axis: Any, names: Sequence[Any], pitch: float, needed: float = _NAMED) -> int:
+    """Name rows or columns of a pitch, and return every how many of them have the room that they need."""
+    step = math.ceil(needed / pitch)
+    axis.set_ticks(range(0, len(names), step), list(map(str, names[::step])))
+    return step

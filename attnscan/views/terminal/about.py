@@ -1,0 +1,89 @@
+"""The screens of `models`, what can run and what one checkpoint is, and of `patterns`, plain text with drawings."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.checkpoint import answers
+from attnscan.results.terms import Grid
+from attnscan.scoring.patterns import SHIPPED, Pattern
+from attnscan.text import counted, plain
+from attnscan.views.palette import COLORS
+from attnscan.views.terminal.parts import named
+
+if TYPE_CHECKING:
+    from attnscan.model.sources import Catalog
+    from attnscan.results.checkpoint import Checkpoint
+
+_NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
+_READ_BY = {
+    "tap": "an attention function in place of its own, layer by layer",
+    "watch": "its own eager attention, watched layer by layer",
+}
+
+
+def models_view(catalog: Catalog) -> RenderableType:
+    """A line for each model that can run now, and what a run without --model takes."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    for name in ("--model", "family", "heads", "state", "where"):
+        grid.add_column(name, overflow="fold")
+    for entry in catalog.entries:
+        size = f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"
+        cells = entry["model"], entry["family"], size, entry["state"], entry["where"]
+        grid.add_row(*(Text(plain(str(cell))) for cell in cells))
+    silent = "does not answer: only the models above and local directories can run"
+    hub = "answers: --model can be any id of it" if catalog.hub else silent
+    return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
+
+
+def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
+    """The facts, a line each, then the patterns, and the measures of `ablate`."""
+    facts, grid = checkpoint.facts, Grid((checkpoint.facts["layers"], checkpoint.facts["heads"]))
+    heads = {"masked-LM": "masked_lm_head", "next-sentence": "next_sentence_head", "classifier": "classifier_head"}
+    where = f", attention in layers {', '.join(map(str, facts['attention_in']))}" if "attention_in" in facts else ""
+    lines = {
+        "family": f"{facts['family']} ({facts['architecture']})",
+        "heads": f"{grid} = {len(grid)}{where}",
+        "read by": _READ_BY[facts["read_by"]],
+        "template": facts["template"],
+        "longest input": counted(facts["longest_input"], "token") if facts["longest_input"] else "no limit known",
+        "segment ids": "used" if facts["segment_ids"] else "none",
+        "mask token": facts["mask_token"] or "none",
+        "task heads": ", ".join(name for name, head in heads.items() if facts[head]) or "none trained",
+    }
+    blocks: list[RenderableType] = [Text(plain(checkpoint.model), style="bold"), "", _pairs(lines), ""]
+    blocks += [Text("patterns that can be scored", style="bold"), _pairs(answers(checkpoint.patterns)), ""]
+    blocks += [Text("measures of attnscan ablate", style="bold"), _pairs(answers(checkpoint.measures))]
+    return Group(*blocks)
+
+
+def _pairs(rows: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        table.add_row(named(name) if name in COLORS else name, Text(plain(value)))
+    return table
+
+
+def patterns_text() -> str:
+    """The patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
+    title = (
+        'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
+        "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
+    )
+    blocks = [f"{known.letter} {known.id}: {known.counts}\n{known.drawing or _NOT_DRAWN}" for known in SHIPPED]
+    return "\n\n".join([title, *blocks]) + "\n"
+
+
+def pattern_text(pattern: Pattern, width: int) -> str:
+    """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
+    chance = "the score if each query spread its weight evenly over the keys it may see"
+    facts = {"queries": pattern.queries, "keys": pattern.keys, "chance": chance, "source": pattern.source}
+    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
+    for name, text in facts.items():
+        lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
+    return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"
