@@ -81,13 +81,6 @@ def _loaded_models() -> Iterator[LoadedModels]:
         yield models
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _models_of_a_module(_loaded_models: LoadedModels) -> Iterator[None]:
-    """What fixtures of a module hold may be changed by any of its tests, and by no other's."""
-    yield
-    _loaded_models.forget_who_asked()
-
-
 @pytest.fixture(autouse=True)
 def _models_are_as_they_were(request: pytest.FixtureRequest, _loaded_models: LoadedModels) -> Iterator[None]:
     """No test leaves a hook, another attention or another weight in a model that the next one gets."""

@@ -79,13 +79,6 @@ def test_options_are_those_of_a_scan(toy: str) -> None:
     assert attnscan.AttnscanError is AttnscanError
 
 
-def test_a_notebook_shows_the_screen(article: HeadScores) -> None:
-    html = replace(article, attention=None)._repr_html_()
-    text = "".join(parsed(html).itertext())
-    assert "A [CLS] i went to the store" in text and "P the previous word" in text and "layers down" in text
-    assert len(html) < 60_000
-
-
 def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
     *_, frame = parsed(f"<div>{article._repr_html_()}</div>").iter("iframe")
     # not allow-same-origin: it cannot reach the notebook

@@ -13,7 +13,8 @@ import torch
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from toy import save_toy_bert
+from tokenizers_of_kinds import wordpiece_of
+from toy import VOCABULARY, save_toy_bert
 from work import explain, explain_input
 
 import attnscan
@@ -160,13 +161,11 @@ def test_no_pair_is_an_error(toy: str) -> None:
 
 
 def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
-    from toy import _tokenizer
-
     for family in ("distilbert", "qwen3", "mpnet"):  # grouped keys in the second, and the third is watched
         settings = {**TAPPED, **UNTAPPED}[family]
         directory = tmp_path / family
         tiny_model(family, settings).save_pretrained(directory)
-        _tokenizer().save_pretrained(directory)
+        wordpiece_of(VOCABULARY).save_pretrained(directory)
         with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
             found = _explained(scanner, (Pair("the cat sat on the mat", "a cat ran")))
         assert "segments_swapped" in found.not_available and "positions_shuffled" not in found.not_available
@@ -179,8 +178,6 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
 
 def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path: Path) -> None:
     """MPNet looks its relative positions up in a table: absolute ones, shuffled, do not reach this head."""
-    from toy import _tokenizer
-
     model = tiny_model("mpnet", UNTAPPED["mpnet"])
     with torch.no_grad():
         for layer in model.encoder.layer:
@@ -189,7 +186,7 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
         bias = model.encoder.relative_attention_bias.weight
         bias.zero_()[17, 0] = 40.0  # one to the right
     model.save_pretrained(tmp_path)
-    _tokenizer().save_pretrained(tmp_path)
+    wordpiece_of(VOCABULARY).save_pretrained(tmp_path)
     model, pairs = str(tmp_path), [(pair.a, pair.b or "a dog ran") for pair in (LONG_AND_SHORT, Pair("i went to"))]
     for found in (
         attnscan.explain("0-0", *pairs[0], model=model, predictive="off"),
@@ -204,10 +201,8 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
 
 def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
     """BLOOM is causal, and biased by distance."""
-    from toy import _tokenizer
-
     tiny_model("bloom", UNTAPPED["bloom"]).save_pretrained(tmp_path)
-    _tokenizer().save_pretrained(tmp_path)
+    wordpiece_of(VOCABULARY).save_pretrained(tmp_path)
     model = str(tmp_path)
     for found in (
         attnscan.explain("0-0", "the cat sat on the mat", model=model, predictive="off"),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from toy import _tokenizer
+from tokenizers_of_kinds import wordpiece_of
+from toy import VOCABULARY
 
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
@@ -47,7 +48,7 @@ def effect_of(
 
 def saved_with_tokenizer(directory: Path, model: torch.nn.Module) -> str:
     model.save_pretrained(directory)  # type: ignore[operator]
-    _tokenizer().save_pretrained(directory)
+    wordpiece_of(VOCABULARY).save_pretrained(directory)
     return str(directory)
 
 

@@ -25,7 +25,6 @@ class LoadedModels:
     def __init__(self, load: Callable[..., LoadedModel]) -> None:
         self.anew = load
         self._kept: dict[tuple[Any, ...], tuple[LoadedModel, dict[str, Any]]] = {}  # and how it was when it was loaded
-        self._handed_out: set[tuple[Any, ...]] = set()
 
     def __call__(
         self,
@@ -48,29 +47,19 @@ class LoadedModels:
             if loaded.model.config.model_type != "bert":
                 return loaded
             self._kept[key] = loaded, _state(loaded)
-        self._kept[key] = self._kept.pop(key)
+        loaded, _ = self._kept[key] = self._kept.pop(key)
         if len(self._kept) > _MOST:
             del self._kept[next(iter(self._kept))]
-        self._handed_out.add(key)
-        loaded, _ = self._kept[key]
         return loaded if source == loaded.source else replace(loaded, source=source)
 
-    def forget_who_asked(self) -> None:
-        """At the end of a module, whose fixtures may have held models: none of its models can be changed any more."""
-        self._handed_out.clear()
-
     def changed(self) -> list[str]:
-        """What is not as it was when it was loaded, of the models that this module's tests were given.
-
-        Such models are loaded anew the next time.
-        """
-        found = []
-        for key in self._handed_out & self._kept.keys():
-            loaded, before = self._kept[key]
-            if other := [name for name, value in _state(loaded).items() if value != before.get(name)]:
+        """What is not as it was when it was loaded. Such models are loaded anew the next time."""
+        lines = []
+        for key, (loaded, before) in list(self._kept.items()):
+            if names := [name for name, value in _state(loaded).items() if value != before.get(name)]:
                 del self._kept[key]
-                found.append(f"{loaded.source.name}: {', '.join(other)}")
-        return found
+                lines.append(f"{loaded.source.name}: {', '.join(names)}")
+        return lines
 
 
 def _state(loaded: LoadedModel) -> dict[str, Any]:

@@ -8,21 +8,26 @@ shows it and its output, or above the picture of its screen. Tables stand betwee
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import families
-from api_page import functions, members, named
 from command_line import command_named
 from typer.testing import CliRunner
 
+import attnscan
 from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.options import GROUPS, USUAL, grouped
 from attnscan.scoring.patterns import PATTERNS
@@ -31,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _GENERATED = re.compile(r"(<!-- (?!\$|end of)([^\n]+) -->\n)(?:(?!<!-- ).)*(<!-- end of \w+ -->\n)", re.DOTALL)
 
 
@@ -155,15 +161,75 @@ def _families() -> str:
     return table
 
 
+def _functions(names: str) -> str:
+    """A table of functions: what each returns."""
+    table = "| function | returns |\n| --- | --- |\n"
+    for name in names.split():
+        function = getattr(attnscan, name)
+        signature = inspect.signature(getattr(function, "__wrapped__", function))
+        returned = str(signature.return_annotation).replace("|", r"\|")
+        table += f"| {f'[`{name}`](commands/{name}.md)' if name in COMMANDS else f'`{name}`'} | `{returned}` |\n"
+    return table
+
+
+def _classes(names: str) -> str:
+    """The names of classes, as one paragraph; an error for a name that attnscan does not offer."""
+    assert all(inspect.isclass(getattr(attnscan, name)) for name in names.split())
+    return textwrap.fill(", ".join(f"`{name}`" for name in names.split()) + ".", 140) + "\n"
+
+
+def _members(name: str, chosen: str) -> str:
+    """What a class is, with some of its attributes and methods."""
+    cls = getattr(attnscan, name)
+    about = (inspect.getdoc(cls) or "").partition("\n\n")[0]
+    return f"### class {name}\n\n{about}\n\n" + "".join(_member(cls, member) for member in chosen.split())
+
+
+def _member(cls: type, name: str) -> str:
+    """An attribute with its type or a method with its defaults, the first sentence about it, and its shape."""
+    member = inspect.getattr_static(cls, name, None)
+    if isinstance(member, property | cached_property):
+        function: Any = member.fget if isinstance(member, property) else member.func
+        code, text = f"{name}: {inspect.signature(function).return_annotation}", inspect.getdoc(member)
+    elif isinstance(member, classmethod) or inspect.isfunction(member):
+        code, text = _call(getattr(cls, name)), inspect.getdoc(member)
+    else:
+        code, text = _field(cls, name)
+    first, *others = _SENTENCE.split(" ".join((text or "").partition("\n\n")[0].split()))
+    about = " ".join([first, *(sentence for sentence in others if sentence.startswith("Shape: "))])
+    return f"- `{code}`{f': {about}' if about else ''}\n"
+
+
+def _call(function: Callable[..., Any]) -> str:
+    """A function with each argument's default, and what it returns."""
+    signature = inspect.signature(function)
+    arguments = [
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    return f"{function.__name__}({', '.join(arguments)}) -> {signature.return_annotation}"
+
+
+def _field(cls: type, name: str) -> tuple[str, str]:
+    """A field of a dataclass with its type, and the string that stands below it."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(definition, ast.ClassDef)
+    for node, below in pairwise([*definition.body, ast.Pass()]):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
+            return f"{name}: {ast.unparse(node.annotation)}", getattr(getattr(below, "value", None), "value", "")
+    raise AssertionError(f"{cls.__name__} has no {name}")
+
+
 _MADE: dict[str, Callable[..., str]] = {
     "families": _families,
     "patterns": _patterns,
     "gallery": _gallery,
     "shared options": _shared_options,
     r"options of (\w+)": _own_options,
-    "functions: (.+)": functions,
-    r"members of (\w+): (.+)": members,
-    "api in brief: (.+)": named,
+    "functions: (.+)": _functions,
+    r"members of (\w+): (.+)": _members,
+    "api in brief: (.+)": _classes,
 }
 
 if __name__ == "__main__":

@@ -12,9 +12,13 @@ from typing import Any
 import by_loops
 import numpy as np
 from by_loops import Input, Measured, Rows, Score, added, by_query, targets
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 from translator import eager
+
+from attnscan.results.heads import Scores
+from attnscan.results.terms import Head
 
 Matrix = NDArray[np.float64]
 PATTERNS = tuple(pattern for pattern in by_loops.PATTERNS if pattern != "predictive")
@@ -75,6 +79,33 @@ def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
     pairs = zip(inputs, weights, strict=True)
     rows = [matrix[i] for one, matrix in pairs for i, sentence in enumerate(one.sentence) if sentence >= 0]
     return float(np.mean([-sum(w * math.log(w) for w in row if w > 0) for row in rows]))
+
+
+def check_head(
+    table: Scores,
+    head: Head,
+    inputs: Sequence[Written],
+    weights: Sequence[Matrix],
+    *,
+    visible: Sequence[NDArray[np.bool_]] | None = None,
+    even: Sequence[Matrix] | None = None,
+    atol: float = 1e-5,
+) -> None:
+    """That a head's scores over every key and among words, and its entropy, are those of these weights.
+
+    `even` are the weights of even attention, where these are not even. Raises: AssertionError.
+    """
+    assert_allclose(table.entropy[head.place], entropy(inputs, weights), atol=1e-5)
+    for words_only in (False, True):
+        scored = table.table(words_only)
+        expected = of_pairs(inputs, weights, words_only=words_only, visible=visible)
+        by_chance = of_pairs(inputs, even, words_only=words_only) if even else {}
+        for pattern, score in expected.items():
+            place = (*head.place, table.patterns.index(pattern))
+            ours = [getattr(scored, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+            chance = by_chance[pattern].mean() if even else score.mean("chance")
+            theirs = [score.mean(), chance, score.se, score.n, score.pairs]
+            assert_allclose(ours, theirs, atol=atol, err_msg=f"{pattern} of {head.name}, {words_only=}")
 
 
 CROSS_PATTERNS = ("aligned", "before-aligned", "after-aligned", "same-place", "identical", "delimiter", "even")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers_of_kinds import BERT, wordpiece_of
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
+VOCABULARY = [*BERT, "the", "cat", "sat", "on", "mat", "##s", "."]
 SIZE = len(VOCABULARY)
 SMALL = {
     "vocab_size": SIZE,
@@ -31,13 +31,9 @@ SMALL = {
 
 def tokenizer(longest: int | None = None, pad: str | None = "[PAD]") -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer of twelve tokens."""
-    words = Tokenizer(models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
-    words.normalizer = normalizers.BertNormalizer()
-    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    limit = {} if longest is None else {"model_max_length": longest}
-    names = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token=pad, **names, **limit)
+    words = wordpiece_of(VOCABULARY)
+    words.pad_token, words.model_max_length = pad, longest or words.model_max_length
+    return words
 
 
 def save(directory: Path, model: Any, **tokens: Any) -> Path:

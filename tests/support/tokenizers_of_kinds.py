@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 
-_BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _INPUTS = ["input_ids", "attention_mask"]
 CORPUS = [
     "the cat sat on the mat .",
@@ -33,21 +34,27 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
     return encoded
 
 
-def wordpiece(model: Any = None) -> PreTrainedTokenizerFast:
+def wordpiece(model: Any = None, *segments: str) -> PreTrainedTokenizerFast:
     """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]; trained unless a model is given."""
     tokenizer = Tokenizer(model or models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     if model is None:
-        trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=_BERT, show_progress=False)
+        trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=BERT, show_progress=False)
         tokenizer.train_from_iterator(CORPUS, trainer)
-    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", _BERT)
+    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", BERT, *segments)
+
+
+def wordpiece_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+    """As BERT's, with segments, and with this vocabulary."""
+    numbers = {token: number for number, token in enumerate(vocabulary)}
+    return wordpiece(models.WordPiece(numbers, unk_token="[UNK]"), "token_type_ids")
 
 
 def whole_words() -> PreTrainedTokenizerFast:
     """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained is not."""
     words = sorted({word for text in CORPUS for word in text.lower().split()})
-    vocabulary = {word: number for number, word in enumerate([*_BERT, *words])}
+    vocabulary = {word: number for number, word in enumerate([*BERT, *words])}
     return wordpiece(models.WordLevel(vocabulary, unk_token="[UNK]"))
 
 
@@ -132,8 +139,8 @@ def _unigram(single: str, pair: str, sep: str = "</s>", cls: str = "<s>") -> Pre
     return _wrapped(tokenizer, single, pair, special)
 
 
-def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str]) -> PreTrainedTokenizerFast:
+def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str], *more: str) -> PreTrainedTokenizerFast:
     numbers = [(token, tokenizer.token_to_id(token)) for token in special]
     tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=numbers)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=_INPUTS, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=[*_INPUTS, *more], **names)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from tokenizers_of_kinds import BERT, wordpiece_of
+from transformers import BertConfig, BertModel
 
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 DELIMITERS = ["[CLS]", "[SEP]"]
 ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
 WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
-VOCABULARY = [*SPECIALS, *WORDS]
+VOCABULARY = [*BERT, *WORDS]
 POSITIONS = 28
 HEAD_SIZE = 32
 SHARP = 40.0  # the gap between the logits of what a head looks at and of all else
@@ -54,7 +53,7 @@ def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carri
             _install(attention.query, head, query * SHARP * HEAD_SIZE**0.5)
             _install(attention.key, head, key)
     model.save_pretrained(directory)
-    _tokenizer().save_pretrained(directory)
+    wordpiece_of(VOCABULARY).save_pretrained(directory)
     return directory
 
 
@@ -164,18 +163,3 @@ _QUERIES_AND_KEYS: dict[str, Callable[[], Matrices]] = {
     "articles to nouns": _articles_to_nouns,
     "two on": lambda: _shifted(2),
 }
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    numbers = {token: i for i, token in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, numbers[token]) for token in DELIMITERS],
-    )
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True))
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **names)

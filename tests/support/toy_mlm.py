@@ -11,7 +11,8 @@ import math
 from pathlib import Path
 
 import torch
-from toy import _FEATURES, _WORD, HEAD_SIZE, SPECIALS, VOCABULARY, WORDS, _install, save_toy_bert
+from tokenizers_of_kinds import BERT
+from toy import _FEATURES, _WORD, HEAD_SIZE, VOCABULARY, WORDS, _install, save_toy_bert
 from transformers import BertForMaskedLM
 
 from attnscan.results.terms import Head
@@ -49,8 +50,8 @@ def save_toy_mlm(directory: Path) -> Path:
         head.transform.LayerNorm.weight.fill_(1)
         # after that norm one of many is at √(n - 1), the others at -1/√(n - 1)
         scale = GAP / ((_SIZE - 1) ** 0.5 + (_SIZE - 1) ** -0.5)
-        before = [VOCABULARY.index(word) for word in ("[CLS]", *WORDS[:-1], *[WORDS[-1]] * len(SPECIALS))]
-        after = [VOCABULARY.index(word) for word in (*WORDS, *SPECIALS)]  # special ones follow what never comes before
+        before = [VOCABULARY.index(word) for word in ("[CLS]", *WORDS[:-1], *[WORDS[-1]] * len(BERT))]
+        after = [VOCABULARY.index(word) for word in (*WORDS, *BERT)]  # special ones follow what never comes before
         head.decoder.weight[after, before] = scale
     model.save_pretrained(directory)
     return directory

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from checkpoints_of_kinds import CASES, saved
 from families import GROUPED, TAPPED, UNTAPPED, Collected, tiny_inputs
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SIZE, SMALL, refusal, save
@@ -61,7 +60,7 @@ def _weights(model: Any) -> list[torch.Tensor]:
     return [collected.layer(layer) for layer in sorted(collected.blocks)]
 
 
-HEADS = [
+WRAPPED = [
     ("BertForSequenceClassification", "bert", "BertModel"),
     ("BertForPreTraining", "bert", "BertModel"),
     ("DistilBertForQuestionAnswering", "distilbert", "DistilBertModel"),
@@ -82,7 +81,7 @@ def _same(found: Any, expected: Any) -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("kind", "family", "encoder"), HEADS)
+@pytest.mark.parametrize(("kind", "family", "encoder"), WRAPPED)
 def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family: str, encoder: str) -> None:
     """A trained masked-LM head is found with it, and an untrained one not made up."""
     whole = _make(kind, family)
@@ -122,12 +121,6 @@ def test_a_sentence_transformers_directory(tmp_path: Path) -> None:
     ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     _same(load(choose(str(tmp_path))).model, whole)
-
-
-def test_what_cannot_change_its_attention_later_is_loaded_with_eager_attention(tmp_path: Path) -> None:
-    """Falcon under sdpa adds a mask of true and false to its logits when it is asked for weights."""
-    for layer in _weights(load(choose(str(saved(CASES["decoder that was sdpa"], tmp_path)))).model):
-        assert (layer[0].triu(1) == 0).all()
 
 
 def test_an_encoder_that_is_no_model_is_refused(tmp_path: Path) -> None:

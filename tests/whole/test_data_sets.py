@@ -1,34 +1,221 @@
-"""Files as people have them are read right, or what is doubtful about them is told."""
+"""Files as people have them are read right, or what is doubtful about them is told.
+
+They are miniatures of data sets, with the quirks of the originals; every sentence is our own.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
-from data_sets import DATA_SETS, DataSet
+from openpyxl import Workbook
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.errors import PairsError
-from attnscan.inputs.read import read_pairs
+from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.sentence import Pair
 
 
-@pytest.fixture(params=DATA_SETS, ids=list(DATA_SETS))
+@dataclass(frozen=True)
+class DataSet:
+    """A file, how it is read, and what it holds."""
+
+    name: str
+    content: bytes
+    pairs: list[tuple[str, ...]]
+    columns: tuple[str, ...] | None = None
+    quoting: str = "auto"
+    notes: tuple[str, ...] = ()
+    """What is told of it, in part."""
+    bad: tuple[str, ...] = ()
+    """What is said of its bad records, in part."""
+    rows: tuple[int, ...] = ()
+    """Of the pairs, where they are not the first ones."""
+
+
+def text(*lines: str, end: str = "\n", start: str = "") -> bytes:
+    """The lines of a file, ⇥ for a tab."""
+    return (start + "".join(line.replace("⇥", "\t") + end for line in lines)).encode()
+
+
+def parquet(**columns: list[object]) -> bytes:
+    return bytes(pd.DataFrame(columns).to_parquet())
+
+
+def arrow_stream() -> bytes:
+    table = pa.table({"premise": ["a b", "c d"], "hypothesis": ["e", "f"], "label": [0, 2]})
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1)
+    return file.getvalue()
+
+
+def workbook() -> bytes:
+    """A sheet with a title that spreadsheets give, blank rows, and numbers beside the sentences."""
+    book, file = Workbook(), io.BytesIO()
+    for row in (["No", "Sentence A", "Sentence B"], [1, "=1+1 is two", "é"], [], [2, "c", "-d"]):
+        book.active.append(row)
+    book.active["B2"].data_type = "s"
+    book.create_sheet("notes")
+    book.save(file)
+    return file.getvalue()
+
+
+PARSE = "( ( The cat ) ( sat . ) )"
+TREE = "(ROOT (S (NP (DT The) (NN cat)) (VP (VBD sat)) (. .)))"
+PARSES = f"{PARSE}⇥{PARSE}⇥{TREE}⇥{TREE}"
+TRANSLATED = [("The cat sat.", "Die Katze saß."), ("It rains.", "Es regnet.")]
+SNLI = {"annotator_labels": ["neutral"], "captionID": "47#4", "gold_label": "neutral", "sentence1_parse": TREE}
+HUGS, DOGS = ("Two women hug.", "They sleep."), ('The "dog" é runs.', "It is late.")
+PANDAS = [("plain", "cells"), ('He said "no".', "fine"), ("a\tb", "two\nlines")]
+CHAT = [("How are you?", "Fine."), ('A "b".', "No.")]
+CHAT_ROWS = [{"context": "How are you?", "response": "Fine."}, {"response": "No.", "context": 'A "b".'}]
+CHAT_COLUMNS = {"context": {"0": "How are you?", "1": 'A "b".'}, "response": {"0": "Fine.", "1": "No."}}
+WITHIN = {"version": "1.0", "data": [{"x": {"q": row["context"], "p": ["", row["response"]]}} for row in CHAT_ROWS]}
+DATA_SETS = {
+    "MNLI": DataSet(  # GLUE's: twelve columns, quotes that are text, some left open
+        "MNLI/train.tsv",
+        text(
+            "index⇥promptID⇥pairID⇥genre⇥sentence1_binary_parse⇥sentence2_binary_parse⇥sentence1_parse⇥sentence2_parse"
+            "⇥sentence1⇥sentence2⇥label1⇥gold_label",
+            f'0⇥0c⇥0n⇥fiction⇥{PARSES}⇥The "cat" sat on the mat.⇥A cat sat.⇥e⇥e',
+            f'1⇥1c⇥1n⇥fiction⇥{PARSES}⇥"We never said so, he told me⇥Nobody said it.⇥e⇥e',
+            f'2⇥2c⇥2n⇥fiction⇥{PARSES}⇥yeah i know and and uh⇥"yeah"⇥e⇥e',
+        ),
+        [
+            ('The "cat" sat on the mat.', "A cat sat."),
+            ('"We never said so, he told me', "Nobody said it."),
+            ("yeah i know and and uh", '"yeah"'),
+        ],
+    ),
+    "QQP": DataSet(  # GLUE's: some rows are broken by a line end within a question
+        "QQP/train.tsv",
+        text(
+            "id⇥qid1⇥qid2⇥question1⇥question2⇥is_duplicate",
+            "133273⇥213221⇥213222⇥How do I sleep well?⇥How can I sleep better?⇥1",
+            "402555⇥536040⇥536041⇥How do I close a question that⇥",
+            "was cut in two?⇥⇥0",
+            '360472⇥364011⇥490273⇥What is "ROI"?⇥What does ROI mean?⇥0',
+        ),
+        [("How do I sleep well?", "How can I sleep better?"), ('What is "ROI"?', "What does ROI mean?")],
+        bad=("train.tsv:3: its number of fields is 5, where 6 are expected", "train.tsv:4: its number of fields is 3"),
+        rows=(1, 4),
+    ),
+    "CoLA": DataSet(  # no line of names
+        "CoLA/train.tsv",
+        text("gj04⇥0⇥⇥Our friends won't buy it.", "gj04⇥1⇥⇥The more the merrier.", "gj04⇥0⇥*⇥They drank the pub."),
+        [("Our friends won't buy it.",), ("The more the merrier.",), ("They drank the pub.",)],
+        columns=("4",),
+        notes=("train.tsv: its first line looks like data",),
+    ),
+    "MRPC": DataSet(  # Microsoft's own: a mark at its start, DOS line ends, quotes left open
+        "msr_paraphrase_train.txt",
+        text(
+            "Quality⇥#1 ID⇥#2 ID⇥#1 String⇥#2 String",
+            '1⇥702876⇥702977⇥Amrozi accused "the witness".⇥Referring to him as "the witness", he did.',
+            '1⇥702877⇥702978⇥"The report was late, he said.⇥He said that the report was late.',
+            end="\r\n",
+            start="\ufeff",
+        ),
+        [
+            ('Amrozi accused "the witness".', 'Referring to him as "the witness", he did.'),
+            ('"The report was late, he said.', "He said that the report was late."),
+        ],
+    ),
+    "STS-B": DataSet(  # called .csv: tabs, no names, quotes that are text, seven to nine cells
+        "sts-train.csv",
+        text(
+            "main-captions⇥MSRvid⇥2012test⇥0001⇥5.000⇥A plane rises, slowly.⇥A jet rises.",
+            'main-captions⇥MSRvid⇥2012test⇥0001⇥5.000⇥"A man" plays.⇥Some man plays⇥http://a.example/1⇥http://a.example/2',
+            "main-captions⇥MSRvid⇥2012test⇥0001⇥5.000⇥One.⇥Two.⇥http://a.example/1",
+        ),
+        [("A plane rises, slowly.", "A jet rises."), ('"A man" plays.', "Some man plays"), ("One.", "Two.")],
+        columns=("6", "7"),
+        quoting="none",
+        notes=("separated by tabs", "its first line looks like data"),
+    ),
+    "SNLI .jsonl": DataSet(
+        "snli_1.0_dev.jsonl",
+        text(*(json.dumps({**SNLI, "sentence1": a, "sentence2": b}) for a, b in (HUGS, DOGS))),
+        [HUGS, DOGS],
+    ),
+    "Parquet, nested": DataSet(
+        "translation/test-00000-of-00001.parquet",
+        parquet(translation=[{"de": de, "en": en} for en, de in TRANSLATED]),
+        TRANSLATED,
+        columns=("translation.en", "translation.de"),
+    ),
+    "Parquet, lists": DataSet(
+        "set/test-00000-of-00001.parquet",
+        parquet(set=[list(texts) for texts in TRANSLATED]),
+        TRANSLATED,
+        columns=("set.1", "set.2"),
+    ),
+    "Parquet, triplets": DataSet(  # the names of sentence-transformers, in large strings
+        "all-nli/dev-00000-of-00001.parquet",
+        parquet(
+            **{
+                name: pd.array([sentence], "large_string[pyarrow]")
+                for name, sentence in {
+                    "anchor": "The cat sat.",
+                    "positive": "A cat was sitting.",
+                    "negative": "No.",
+                }.items()
+            }
+        ),
+        [("The cat sat.", "A cat was sitting.")],
+    ),
+    "Arrow stream": DataSet("snli-test.arrow", arrow_stream(), [("a b", "e"), ("c d", "f")]),  # the cache of `datasets`
+    "pandas TSV": DataSet(  # quotes around cells with quotes, tabs or line ends, and doubled within
+        "mine.tsv",
+        pd.DataFrame(PANDAS, columns=["sentence1", "sentence2"]).to_csv(sep="\t").encode(),
+        PANDAS,
+        notes=("mine.tsv: its cells are quoted, and are read so",),
+    ),
+    "Excel": DataSet(
+        "mine.xlsx",
+        workbook(),
+        [("=1+1 is two", "é"), ("c", "-d")],
+        notes=("mine.xlsx: its first visible sheet is read, 'Sheet'",),
+        rows=(1, 3),
+    ),
+    "German CSV": DataSet(  # what a German spreadsheet saves
+        "paare.csv",
+        text("Nr;text1;text2", '1;"eins; zwei";"a ""b"""', "2;drei, vier;c", end="\r\n", start="\ufeff"),
+        [("eins; zwei", 'a "b"'), ("drei, vier", "c")],
+        notes=("separated by semicolons",),
+    ),
+    "JSON document": DataSet("chat.json", json.dumps(CHAT_ROWS, indent=2).encode(), CHAT),
+    "pandas JSON": DataSet("chat.json", json.dumps(CHAT_COLUMNS, indent=2).encode(), CHAT),
+    "rows within JSON": DataSet("chat.json", json.dumps(WITHIN, indent=2).encode(), CHAT, columns=("x.q", "x.p.2")),
+    "JSON lines as .json": DataSet("train.json", text('{"text": "a b"}', '{"text": "c d"}'), [("a b",), ("c d",)]),
+}
+
+
+@pytest.fixture(params=DATA_SETS.values(), ids=list(DATA_SETS))
 def data_set(request: pytest.FixtureRequest) -> DataSet:
-    return DATA_SETS[request.param]()
+    return request.param
 
 
-def written(data_set: DataSet, place: Path) -> str:
-    path = place / data_set.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data_set.content)
-    return str(path)
+@pytest.fixture
+def path(data_set: DataSet, tmp_path: Path) -> str:
+    file = tmp_path / data_set.name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(data_set.content)
+    return str(file)
 
 
-def test_is_read(data_set: DataSet, tmp_path: Path) -> None:
-    path, bad, notes = written(data_set, tmp_path), list[PairsError](), list[str]()
-    records = list(read_pairs([path], data_set.reading, bad.append, notes.append))
-    assert tuple(record.pair for record in records) == data_set.pairs
+def test_is_read(data_set: DataSet, path: str) -> None:
+    bad, notes = list[PairsError](), list[str]()
+    reading = FileReading(data_set.columns, quoting=data_set.quoting)
+    records = list(read_pairs([path], reading, bad.append, notes.append))
+    assert [record.pair for record in records] == [Pair(*texts) for texts in data_set.pairs]
     assert tuple(record.place.row for record in records) == (data_set.rows or tuple(range(1, len(records) + 1)))
     assert {record.place.file for record in records} == {path}
     assert len(notes) == len(data_set.notes) and len(bad) == len(data_set.bad)
@@ -37,10 +224,9 @@ def test_is_read(data_set: DataSet, tmp_path: Path) -> None:
         assert part in error.what and "--skip-bad" in error.remedy
 
 
-def test_is_scored_from_the_command_line(data_set: DataSet, tmp_path: Path) -> None:
-    path, reading = written(data_set, tmp_path), data_set.reading
-    words = ["heads", "-p", "next-word", "--pairs", path, "--model", "bundled", "--csv", "--quoting", reading.quoting]
-    words += ["--columns", ",".join(reading.columns)] if reading.columns else []
+def test_is_scored_from_the_command_line(data_set: DataSet, path: str) -> None:
+    words = ["heads", "-p", "next-word", "--pairs", path, "--model", "bundled", "--csv", "--quoting", data_set.quoting]
+    words += ["--columns", ",".join(data_set.columns)] if data_set.columns else []
     done = CliRunner().invoke(app, [*words, *(["--skip-bad"] if data_set.bad else [])])
     assert done.exit_code == 0, done.stderr
     assert done.stdout.splitlines()[1].endswith(f",{len(data_set.pairs)}") or f",{len(data_set.pairs)}," in done.stdout

@@ -19,7 +19,7 @@ from families import BART, tiny_writer
 from numpy.testing import assert_allclose
 from pandas import read_csv
 from pandas.testing import assert_frame_equal
-from reference import Written
+from reference import Written, check_head
 from tokenizers_of_kinds import ending
 from transformers import (
     AutoTokenizer,
@@ -93,11 +93,7 @@ def test_the_decoders_own_attention_is_causal_and_by_what_it_reads(random: Path)
     assert [head.name for head in scores.grid][:2] == ["d0-0", "d0-1"] and scores.grid.shape == (2, 4)
     for head in scores.grid:
         own = [each[head.place] for each in weights]
-        visible = [np.tril(np.ones_like(matrix)) > 0 for matrix in own]
-        for pattern, numbers in reference.scores(written, own, visible=visible).items():
-            place = (*head.place, scores.patterns.index(pattern))
-            ours = [getattr(scores.every_key, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
-            assert_allclose(ours, numbers[:5], atol=1e-5, err_msg=f"{pattern} of {head.name}")
+        check_head(scores, head, written, own, visible=[np.tril(np.ones_like(matrix)) > 0 for matrix in own])
 
 
 class TestGroundTruth:

@@ -16,7 +16,7 @@ import torch
 from command_line import A, B, run
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from reference import PATTERNS, Written, entropy, scores
+from reference import Written, check_head
 from tiny_checkpoints import SMALL, save
 from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
@@ -79,18 +79,9 @@ def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[ByHa
     pairs: Any = [(a, b) if b else a for a, b in INPUTS]
     ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", by="carried")
     inputs = [written for written, *_ in by_hand]
-    for layer, head in np.ndindex(6, 12):
-        carried, even = ([of_pair[which][layer, head] for of_pair in by_hand] for which in (1, 2))
-        assert ranking.scores.entropy[layer, head] == pytest.approx(entropy(inputs, carried), abs=1e-5)
-        for words_only in (False, True):
-            table = ranking.scores.table(words_only)
-            expected, by_chance = (scores(inputs, rows, words_only=words_only) for rows in (carried, even))
-            for pattern in PATTERNS:
-                place = layer, head, ranking.scores.patterns.index(pattern)
-                found = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
-                score, _, *rest, _ = expected[pattern]
-                wanted = [score, by_chance[pattern][0], *rest]
-                assert_allclose(found, wanted, atol=2e-6, err_msg=f"{layer}-{head} {pattern}")
+    for head in ranking.scores.grid:
+        carried, even = ([of_pair[which][head.place] for of_pair in by_hand] for which in (1, 2))
+        check_head(ranking.scores, head, inputs, carried, even=even, atol=2e-6)
 
 
 def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[ByHand]) -> None:
