@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
-from written import written
+from tally import written
 
 DRAWINGS = 2_000
 SIZES = (5, 10, 20, 50)

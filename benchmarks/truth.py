@@ -25,10 +25,10 @@ import coverage_of_intervals
 import torch
 import truth_of_studies as studies
 from by_loops import PATTERNS, Checkpoint, Head
+from tally import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
 from transformers.utils import logging
 from truth_of_labels import labels
 from truth_of_syntax import syntax
-from written import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
 
 HEADS_PAIRS, ASKED, LONG = 12, 4, 12
 """Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one of related words."""

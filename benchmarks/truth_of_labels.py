@@ -15,7 +15,7 @@ import torch
 from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, by_query, followed, mean_of, whole_words
 from by_loops import targets as targets_of
 from scipy.stats import t as student
-from written import PAIR, Row, Tally, command, hash_of, head_of, over, shipped
+from tally import PAIR, Row, Tally, command, hash_of, head_of, over, shipped
 
 MARGIN, DRAWN = 0.10, 1_000
 NEXT_3, PREVIOUS_3 = ("next", "next 2-3"), ("previous", "previous 2-3")
@@ -117,17 +117,22 @@ def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
 
 
 @torch.inference_mode()
-def carried(checkpoint: Checkpoint, one: Input) -> Matrices:
-    """The weight times how long the key's value is once it is projected; and that length."""
-    told, found = checkpoint.run(one.inputs, output_hidden_states=True), {}
-    layers = zip(checkpoint.network.encoder.layer, told.attentions, told.hidden_states, strict=False)
+def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, torch.Tensor]]:
+    """Every head's weights [query, key], and the keys' values once they are projected [key, hidden]."""
+    output, found = checkpoint.run(one.inputs, output_hidden_states=True), {}
+    layers = zip(checkpoint.network.encoder.layer, output.attentions, output.hidden_states, strict=False)
     for number, (layer, weights, states) in enumerate(layers):
         size, values = layer.attention.self.attention_head_size, layer.attention.self.value(states[0])
         for head in range(weights.shape[1]):
             own = slice(head * size, (head + 1) * size)
-            length = (values[:, own] @ layer.attention.output.dense.weight[:, own].T).norm(dim=-1)
-            found[number, head] = (weights[0, head] * length).tolist(), length.tolist()
+            found[number, head] = weights[0, head], values[:, own] @ layer.attention.output.dense.weight[:, own].T
     return found
+
+
+def carried(checkpoint: Checkpoint, one: Input) -> Matrices:
+    """The weight times how long the key's value is once it is projected; and that length."""
+    heads = {head: (weights, vectors.norm(dim=-1)) for head, (weights, vectors) in taken(checkpoint, one).items()}
+    return {head: ((weights * length).tolist(), length.tolist()) for head, (weights, length) in heads.items()}
 
 
 def _class(one: Input, i: int, j: int) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from by_loops import PATTERNS, Checkpoint, Head, Input
 from scipy.stats import t as student
+from tally import Row, Tally, head_of, over, shipped
 from truth_of_labels import does_of, label_of
-from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 from by_loops import Checkpoint, mean_of
-from written import ROOT, Tally, command, hash_of, head_of
+from tally import ROOT, Tally, command, hash_of, head_of
 
 TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
 COUNT, FEWEST, LEAST_LEFT = 60, 30, 1e-6

@@ -13,8 +13,7 @@ import torch
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from tokenizers_of_kinds import wordpiece_of
-from toy import VOCABULARY, save_toy_bert
+from toy import save_toy_bert, toy_tokenizer
 from work import explain, explain_input
 
 import attnscan
@@ -165,7 +164,7 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
         settings = {**TAPPED, **UNTAPPED}[family]
         directory = tmp_path / family
         tiny_model(family, settings).save_pretrained(directory)
-        wordpiece_of(VOCABULARY).save_pretrained(directory)
+        toy_tokenizer().save_pretrained(directory)
         with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
             found = _explained(scanner, (Pair("the cat sat on the mat", "a cat ran")))
         assert "segments_swapped" in found.not_available and "positions_shuffled" not in found.not_available
@@ -186,7 +185,7 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
         bias = model.encoder.relative_attention_bias.weight
         bias.zero_()[17, 0] = 40.0  # one to the right
     model.save_pretrained(tmp_path)
-    wordpiece_of(VOCABULARY).save_pretrained(tmp_path)
+    toy_tokenizer().save_pretrained(tmp_path)
     model, pairs = str(tmp_path), [(pair.a, pair.b or "a dog ran") for pair in (LONG_AND_SHORT, Pair("i went to"))]
     for found in (
         attnscan.explain("0-0", *pairs[0], model=model, predictive="off"),
@@ -202,7 +201,7 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
 def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
     """BLOOM is causal, and biased by distance."""
     tiny_model("bloom", UNTAPPED["bloom"]).save_pretrained(tmp_path)
-    wordpiece_of(VOCABULARY).save_pretrained(tmp_path)
+    toy_tokenizer().save_pretrained(tmp_path)
     model = str(tmp_path)
     for found in (
         attnscan.explain("0-0", "the cat sat on the mat", model=model, predictive="off"),

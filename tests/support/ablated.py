@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from tokenizers_of_kinds import wordpiece_of
-from toy import VOCABULARY
+from toy import toy_tokenizer
 
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
@@ -48,7 +47,7 @@ def effect_of(
 
 def saved_with_tokenizer(directory: Path, model: torch.nn.Module) -> str:
     model.save_pretrained(directory)  # type: ignore[operator]
-    wordpiece_of(VOCABULARY).save_pretrained(directory)
+    toy_tokenizer().save_pretrained(directory)
     return str(directory)
 
 

@@ -34,7 +34,7 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
     return encoded
 
 
-def wordpiece(model: Any = None, *segments: str) -> PreTrainedTokenizerFast:
+def wordpiece(model: Any = None, *more: str) -> PreTrainedTokenizerFast:
     """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]; trained unless a model is given."""
     tokenizer = Tokenizer(model or models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -42,13 +42,13 @@ def wordpiece(model: Any = None, *segments: str) -> PreTrainedTokenizerFast:
     if model is None:
         trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=BERT, show_progress=False)
         tokenizer.train_from_iterator(CORPUS, trainer)
-    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", BERT, *segments)
+    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", BERT, *more)
 
 
-def wordpiece_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
-    """As BERT's, with segments, and with this vocabulary."""
+def wordpiece_of(vocabulary: Sequence[str], *more: str) -> PreTrainedTokenizerFast:
+    """As BERT's with this vocabulary; `more` are inputs beside ids and mask, such as `token_type_ids`."""
     numbers = {token: number for number, token in enumerate(vocabulary)}
-    return wordpiece(models.WordPiece(numbers, unk_token="[UNK]"), "token_type_ids")
+    return wordpiece(models.WordPiece(numbers, unk_token="[UNK]"), *more)
 
 
 def whole_words() -> PreTrainedTokenizerFast:

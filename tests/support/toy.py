@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from tokenizers_of_kinds import BERT, wordpiece_of
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 DELIMITERS = ["[CLS]", "[SEP]"]
 ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
@@ -53,7 +53,7 @@ def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carri
             _install(attention.query, head, query * SHARP * HEAD_SIZE**0.5)
             _install(attention.key, head, key)
     model.save_pretrained(directory)
-    wordpiece_of(VOCABULARY).save_pretrained(directory)
+    toy_tokenizer().save_pretrained(directory)
     return directory
 
 
@@ -163,3 +163,8 @@ _QUERIES_AND_KEYS: dict[str, Callable[[], Matrices]] = {
     "articles to nouns": _articles_to_nouns,
     "two on": lambda: _shifted(2),
 }
+
+
+def toy_tokenizer() -> PreTrainedTokenizerFast:
+    """As BERT's, with segments."""
+    return wordpiece_of(VOCABULARY, "token_type_ids")

@@ -13,25 +13,24 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from by_loops import Checkpoint
 from command_line import A, B, run
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from reference import Written, check_head
+from tally import bundled
 from tiny_checkpoints import SMALL, save
 from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertModel
+from truth_of_labels import taken
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.model.sources import choose
 from attnscan.results.scores import WORD_CLASSES
 from attnscan.results.terms import Reading
 
-INPUTS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
+INPUTS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.",)]
 TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
-ByHand = tuple[Written, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-"""An input, what heads carry of it and would by even attention [layer, head, query, key], and outputs' shares."""
 
 
 def _refused(*arguments: str) -> str:
@@ -44,53 +43,38 @@ def _table(*arguments: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
 
 
-def _carried(a: str, b: str | None) -> ByHand:
-    """By the bundled model's modules alone."""
-    place = choose("bundled").location
-    tokenizer, model = AutoTokenizer.from_pretrained(place), BertModel.from_pretrained(place).eval()
-    model.set_attn_implementation("eager")
-    encoded = tokenizer(a, b, return_tensors="pt")
-    with torch.no_grad():
-        told = model(**encoded, output_attentions=True, output_hidden_states=True)
-    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
-    sentence = [-1 if number is None else number for number in encoded.sequence_ids(0)]
-    words = [i for i, each in enumerate(sentence) if each >= 0]
-    carried, even, output = ([[] for _ in model.encoder.layer] for _ in range(3))
-    for number, (layer, alpha) in enumerate(zip(model.encoder.layer, told.attentions, strict=True)):
-        value = layer.attention.self.value(told.hidden_states[number][0]).detach().double()
-        projection = layer.attention.output.dense.weight.detach().double()  # [hidden, heads x value]
-        for head, matrix in enumerate(alpha[0].double()):
-            part = slice(head * 32, (head + 1) * 32)
-            taken = value[:, part] @ projection[:, part].T
-            row, shares = matrix * taken.norm(dim=-1), taken.norm(dim=-1) / taken.norm(dim=-1).sum()
-            carried[number].append((row / row.sum(-1, keepdim=True)).numpy())
-            even[number].append(shares.expand(len(tokens), -1).numpy())
-            output[number].append(float((matrix @ taken).norm(dim=-1)[words].mean()))
-    shares_of_output = np.array(output) / np.array(output).sum(1, keepdims=True)
-    return Written(tokens, sentence), np.array(carried), np.array(even), shares_of_output
-
-
 @pytest.fixture(scope="module")
-def by_hand() -> list[ByHand]:
-    return [_carried(a, b) for a, b in INPUTS]
+def by_hand() -> list[dict[str, Any]]:
+    """What heads of the bundled model carry of each input, and would by even attention, and their outputs' shares."""
+    checkpoint, inputs = Checkpoint(bundled()), []
+    for texts in INPUTS:
+        one = checkpoint.read(texts)
+        matrices = np.zeros((2, 6, 12, len(one.text), len(one.text)))
+        output = np.zeros((6, 12))
+        for head, (weights, vectors) in taken(checkpoint, one).items():
+            length = vectors.norm(dim=-1)
+            matrices[0, *head] = weights * length / (weights * length).sum(-1, keepdim=True)
+            matrices[1, *head] = length / length.sum()
+            output[head] = (weights @ vectors).norm(dim=-1)[one.words].mean()
+        written, output = Written(one.text, one.sentence), output / output.sum(1, keepdims=True)
+        inputs.append({"written": written, "carried": matrices[0], "even": matrices[1], "output": output})
+    return inputs
 
 
-def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[ByHand]) -> None:
-    pairs: Any = [(a, b) if b else a for a, b in INPUTS]
-    ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", by="carried")
-    inputs = [written for written, *_ in by_hand]
+def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[dict[str, Any]]) -> None:
+    ranking = attnscan.heads(INPUTS, model="bundled", related=False, predictive="off", by="carried")
+    inputs = [one["written"] for one in by_hand]
     for head in ranking.scores.grid:
-        carried, even = ([of_pair[which][head.place] for of_pair in by_hand] for which in (1, 2))
+        carried, even = ([one[name][head.place] for one in by_hand] for name in ("carried", "even"))
         check_head(ranking.scores, head, inputs, carried, even=even, atol=2e-6)
 
 
-def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[ByHand]) -> None:
+def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[str, Any]]) -> None:
     asked: Any = {"model": "bundled", "related": False, "predictive": "off"}
     by_weight, by_norm = (attnscan.classify(A, B, by=by, **asked) for by in ("weight", "carried"))
-    _, carried, _, output = by_hand[0]
-    assert_allclose(by_weight.output, output, atol=1e-6)
+    assert_allclose(by_weight.output, by_hand[0]["output"], atol=1e-6)
     assert_allclose(by_weight.output.sum(1), 1)
-    assert_allclose(by_weight.kept_attention().carried.weights, carried, atol=1e-6)
+    assert_allclose(by_weight.kept_attention().carried.weights, by_hand[0]["carried"], atol=1e-6)
     assert (by_weight.with_reading("carried").label == by_norm.label).all()
     assert not (by_weight.label == by_norm.label).all()
     assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
