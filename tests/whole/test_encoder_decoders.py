@@ -20,6 +20,7 @@ from numpy.testing import assert_allclose
 from pandas import read_csv
 from pandas.testing import assert_frame_equal
 from reference import Written, check_head
+from scipy.spatial.distance import jensenshannon
 from tokenizers_of_kinds import ending
 from transformers import (
     AutoTokenizer,
@@ -217,17 +218,10 @@ class TestStudies:
         result = attnscan.similar([pair[:2] for pair in PIECES], model=random, **given)
         rows = []
         for source, target, _ in PIECES:
-            weights = translator.eager(random, source, target)[f"{attention}_attentions"]
+            layers = translator.eager(random, source, target)[f"{attention}_attentions"]
             words = slice(None, -1) if attention == "cross" else slice(1, None)  # which predict, or read, a word
-            rows += [
-                row.reshape(8, -1) for row in np.array(torch.cat(weights))[:, :, words].swapaxes(0, 2).swapaxes(1, 2)
-            ]
-        expected = np.zeros((8, 8))
-        for one, other in np.ndindex(8, 8):
-            for row in rows:
-                mean = (row[one] + row[other]) / 2
-                parts = (np.sum(p[p > 0] * np.log(p[p > 0] / mean[p > 0])) for p in (row[one], row[other]))
-                expected[one, other] += sum(parts) / 2 / len(rows)
+            rows += torch.cat(layers)[:, :, words].flatten(0, 1).unbind(1)  # each of [head, key]
+        expected = [[np.mean([jensenshannon(row[i], row[j]) ** 2 for row in rows]) for j in range(8)] for i in range(8)]
         assert_allclose(result.divergence, expected, atol=1e-6)
         assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {attention[0]}
 
