@@ -8,8 +8,7 @@ import chromium  # first: without a browser the rest is skipped
 import numpy as np
 import pytest
 import torch
-from axe import violations
-from chromium import choose_kind, settle
+from chromium import choose_kind, settle, violations
 from command_line import run
 from numpy.typing import NDArray
 from playwright.sync_api import expect

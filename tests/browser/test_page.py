@@ -12,8 +12,7 @@ from pathlib import Path
 import chromium  # first: without a browser the rest is skipped
 import numpy as np
 import pytest
-from axe import violations
-from chromium import settle
+from chromium import settle, violations
 from hostile.texts import NASTY
 from numpy.typing import NDArray
 from one_run import classify_and_keep

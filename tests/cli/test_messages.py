@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import misuse
-from devices import FULL
 from hostile.runs import check, readable, served_for_a_moment
 from hostile.texts import NASTY
 from toy import save_toy_bert
@@ -21,6 +20,7 @@ from typer.testing import CliRunner, Result
 from attnscan.cli.app import app
 from attnscan.cli.output import say
 
+FULL = Path("/dev/full")
 FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
 
 

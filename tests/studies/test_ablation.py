@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from ablated import each_of, reader_of
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
-from work import ablate
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
@@ -19,7 +18,7 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
-from attnscan.studies.ablation import _effect
+from attnscan.studies.ablation import _effect, ablate
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 

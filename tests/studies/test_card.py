@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from toy import Plan, save_toy_bert
-from work import explain, similar
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record, Unit
@@ -22,6 +21,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies import card
 from attnscan.studies.card import cards
+from attnscan.studies.comparison import similar
+from attnscan.studies.explanation import explain
 
 PLAN: Plan = {(0, 0): "next-word", (0, 1): "identical", (1, 0): "next-word", (1, 2): "punctuation"}
 PAIRS = [

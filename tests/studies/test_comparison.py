@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from toy import save_toy_bert
-from two_models import AFTER, BEFORE, PAIRS
-from work import compare
+from toy import AFTER, BEFORE, PAIRS, save_toy_bert
 
 from attnscan.errors import ModelError, TooLongError
 from attnscan.inputs.batch import Relation
@@ -25,6 +23,7 @@ from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
+from attnscan.studies.comparison import compare
 from attnscan.studies.explanation import rotations
 
 

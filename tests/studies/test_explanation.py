@@ -14,7 +14,6 @@ from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from toy import save_toy_bert, toy_tokenizer
-from work import explain, explain_input
 
 import attnscan
 from attnscan.errors import InputError
@@ -25,6 +24,7 @@ from attnscan.results.explanation import CAUSES, SHUFFLED, Explanations, conclus
 from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.studies.explanation import explain, explain_input
 
 NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
 PLAN = {

@@ -13,7 +13,6 @@ from ablated import reader_of
 from hypothesis import given
 from hypothesis import strategies as st
 from toy import save_toy_bert
-from work import ablate, heard, requested_sets
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair
@@ -22,7 +21,7 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.studies import ablation
-from attnscan.studies.ablation import with_controls
+from attnscan.studies.ablation import ablate, requested_sets, with_controls
 
 TEXTS = (
     ("the cat sat on the mat", "a dog ran"),
@@ -74,7 +73,9 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    (found, chosen_by, seen), steps = heard(planted, lambda own: ablation.requested_sets(own, READ, request))
+    steps: list[Any] = []
+    told = planted.changed(progress=lambda *step: steps.append(step))
+    found, chosen_by, seen = ablation.requested_sets(told, READ, request)
     assert [(chosen.name, chosen.heads) for chosen in found] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
         ("previous-word", (Head(1, 0),)),

@@ -9,13 +9,13 @@ import torch
 from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, tiny_model
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
-from work import ablate
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.results.terms import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.studies.ablation import ablate
 from attnscan.studies.losses import Loss, losses_of
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from toy import save_toy_bert
-from work import similar
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
@@ -17,6 +16,7 @@ from attnscan.results.comparison import Similarity
 from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.studies.comparison import similar
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
 PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]

@@ -14,6 +14,7 @@ _PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.w
 _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
 
 try:
+    from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import Browser, FrameLocator, Page, Request, ViewportSize, expect, sync_playwright
 except ImportError:
     if _MUST_RUN:
@@ -81,3 +82,20 @@ def choose_kind(page: Page, kind: str) -> None:
     page.locator(f"#input [value={kind}]").click()
     expect(page.locator(f"#input [value={kind}]")).to_have_attribute("aria-checked", "true")
     settle(page)
+
+
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental")
+_RUN = """async (options) => {
+    const { passes, violations } = await axe.run(options);
+    return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)];
+}"""
+
+
+def violations(page: Page) -> list[str]:
+    """Each rule that is broken, with the first element that breaks it."""
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(Axe().axe_script)
+    options = {"runOnly": _RULES, "resultTypes": ["violations"]}
+    passed, broken = page.evaluate(_RUN, options)
+    assert passed > 20, "axe-core did not look at the page"
+    return list(broken)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
-from attnscan.results.predictions import Dependencies
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -21,9 +20,3 @@ def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[HeadScores, Att
     result = classify(pair, options, keep=True)
     assert result.attention is not None
     return result, result.attention
-
-
-def dependencies(pair: Pair, options: ScanOptions) -> Dependencies:
-    """Which words help to predict which."""
-    with Scanner(options) as scanner:
-        return scanner.dependencies(pair)

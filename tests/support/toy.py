@@ -14,6 +14,8 @@ import torch
 from tokenizers_of_kinds import BERT, wordpiece_of
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from attnscan.inputs.sentence import Pair
+
 DELIMITERS = ["[CLS]", "[SEP]"]
 ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
 WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
@@ -24,6 +26,21 @@ SHARP = 40.0  # the gap between the logits of what a head looks at and of all el
 
 Plan = dict[tuple[int, int], str]
 """(layer, head) -> pattern, or one of the other ways that are constructed below."""
+BEFORE: Plan = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "previous-word", (1, 3): "identical"}
+AFTER: Plan = {
+    (0, 0): "next-word",
+    (0, 3): "delimiter",
+    (1, 2): "delimiter",
+    (1, 1): "previous-word",
+    (1, 0): "identical",
+}
+"""Two models that differ by construction, to be compared on these pairs."""
+PAIRS = [
+    Pair("the cat sat on the mat", "a dog ran"),
+    Pair("i went to the store .", "the store"),
+    Pair("a cat", "the cat ran"),
+    Pair("the dog sat , a cat ran", "the dog"),
+]
 
 
 def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carries: bool = False) -> Path:

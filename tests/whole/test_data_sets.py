@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.errors import PairsError
-from attnscan.inputs.read import FileReading, read_pairs
+from attnscan.inputs.read import read_pairs
+from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair
 
 

@@ -12,9 +12,8 @@ import pytest
 from command_line import run, table
 from drawn import texts
 from numpy.testing import assert_allclose
-from toy import save_toy_bert
+from toy import AFTER, BEFORE, PAIRS, save_toy_bert
 from treebanks import planted_file
-from two_models import AFTER, BEFORE, PAIRS
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
