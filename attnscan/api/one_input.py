@@ -12,9 +12,9 @@ from attnscan.api.arguments import Call, File, Pairs, Patterns, check_no_reading
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
+from attnscan.results.attention import Selection
 from attnscan.results.files import check_suffix, write_file
-from attnscan.results.head_weights import HeadWeights, Selection
-from attnscan.results.heads import HeadScores, OfKinds
+from attnscan.results.heads import HeadScores, HeadWeights, OfKinds
 from attnscan.results.predictions import Dependencies
 from attnscan.results.terms import Heads, Side
 from attnscan.scan.options import OnProgress, progress_of
@@ -168,7 +168,8 @@ def show(
     call = Call("show", options, a, b, many=False, heads=heads)
     selection = Selection(call.heads, token, from_sentence, to_sentence, window_of(window))
     options |= {"attention": call.options.attention, "keep_attention": selection}
-    return selection.of(classify(a, b, weights=weights, **options), average=average)
+    result: HeadScores = classify(a, b, weights=weights, **options)
+    return result.weights(selection, average=average)
 
 
 def predictive(

@@ -29,11 +29,11 @@ from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Record, Text
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
+from attnscan.results.attention import Selection
 from attnscan.results.card import Cards
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
-from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement

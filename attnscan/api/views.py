@@ -13,8 +13,8 @@ from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
+from attnscan.results.attention import Selection
 from attnscan.results.files import write_file
-from attnscan.results.head_weights import Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, heads_written
 from attnscan.scan.options import OnProgress, progress_of
@@ -168,5 +168,5 @@ def _results(
     if not isinstance(a, HeadScores):
         return [a]
     if isinstance(keep, Selection) and keep.window is not None and a.of_input:
-        a = keep.cut(a)
+        a = a.cut(keep)
     return [a.with_reading(options.get("by"), options.get("special"))]

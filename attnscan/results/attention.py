@@ -1,8 +1,8 @@
-"""One input's attention, whole: every head's weights, and the queries and keys that made them."""
+"""One input's attention: every head's weights, the queries and keys that made them, and which part is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
+from attnscan.inputs.encode import token_named
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.terms import AttentionKind, Grid, Head, HeadLike
+from attnscan.results.terms import AttentionKind, Grid, Head, HeadLike, Side
 
 PADDING = -2  # what stands for a sentence where a token only fills up
+MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,66 @@ class Chosen:
     grid: Grid
     rows: tuple[int, ...]  # the tokens whose rows of weights are kept, in the order of the text
     heads: tuple[Head, ...] | None = None  # arrays hold these, in this order, as if they were one layer; None for all
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of an input's attention is asked for."""
+
+    heads: str | None = None  # by their names; None for all, as one array by layer and head
+    token: str | None = None  # the only query: a token's text, its index, or `store#2`
+    from_: Side | None = None  # the sentence of the queries
+    to: Side | None = None  # the sentence of the keys
+    window: tuple[int, int] | None = None  # first and last token of the queries and keys; of cross attention, the keys
+    is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
+
+    def cells(
+        self, tokens: Sequence[str], segments: Sequence[int], source: int = 0
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The queries and the keys, by their indices; of cross attention, the first `source` tokens are the keys.
+
+        Raises: OptionError, SelectionError for tokens that are not there.
+        """
+        if source and (self.from_ or self.to):
+            what = "in cross attention the target asks and the source is read"
+            raise OptionError(what, "leave out the sentences to look from and to")
+        keys = _within(range(source or len(tokens)), segments, self.to, self.window)
+        if self.token is not None:
+            named = [source + token_named(self.token, tokens[source:])]
+            return _within(named, segments, self.from_, None), keys
+        return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window), keys
+
+    def chosen(
+        self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
+    ) -> Chosen:
+        """What is to be kept of a model's heads: whole rows, of all pieces of words. Raises: as `cells`."""
+        queries, _ = self.cells(tokens, segments, 0 if self.is_drawn else source)
+        heads = None if self.heads is None else tuple(grid.select(self.heads))
+        if unit:
+            words = {unit[query] for query in queries}
+            queries = tuple(token for token, word in enumerate(unit) if word in words)
+        if self.is_drawn:
+            check_drawn(len(queries))
+        return Chosen(grid, queries, heads)
+
+
+def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047") -> None:
+    """Raises: SelectionError for more tokens than are drawn one by one."""
+    if tokens > MOST_DRAWN:
+        raise SelectionError(f"{tokens:,} tokens are too many to be drawn one by one", remedy)
+
+
+def _within(
+    places: Iterable[int], segments: Sequence[int], sentence: Side | None, window: tuple[int, int] | None
+) -> tuple[int, ...]:
+    """The places of a sentence within a window of indices, both ends included. Raises: SelectionError if none are."""
+    first, last = window or (0, len(segments) - 1)
+    within = tuple(i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]]))
+    if not within:
+        where = f" of sentence {sentence}" if sentence else ""
+        remedy = f"the input has tokens 0 to {len(segments) - 1}"
+        raise SelectionError(f"no token{where} is within what was asked for", remedy)
+    return within
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
+from attnscan.results.attention import Attention, Selection
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import (
     MOST_HEADS,
@@ -27,6 +29,7 @@ from attnscan.results.terms import (
     AttentionName,
     By,
     Grid,
+    Head,
     HeadLike,
     Heads,
     Reading,
@@ -36,9 +39,6 @@ from attnscan.results.terms import (
     signed_frame,
 )
 from attnscan.results.terms import pandas as pd
-
-if TYPE_CHECKING:
-    from attnscan.results.attention import Attention
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,21 @@ class HeadScores:
         attention = attention.in_words(self.units) if self.signature.unit == "word" else attention
         return attention.among_words if self.shown.among_words else attention
 
+    def cut(self, selection: Selection) -> HeadScores:
+        """Keep a part of the attention, which is whole. Raises: OptionError, SelectionError for what is not there."""
+        attention = self.kept_attention()
+        chosen = selection.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
+        unit = attention.unit or range(len(attention.tokens))
+        rows = slice(unit[chosen.rows[0]], unit[chosen.rows[-1]] + 1)
+        targets = [target[:, rows] for target in self.targets] if chosen.heads is None else ()
+        return replace(self, attention=attention.only(chosen), targets=targets)
+
+    def weights(self, selection: Selection, *, average: bool) -> HeadWeights:
+        """Some heads' kept weights, or their mean. Raises: OptionError, SelectionError for what is not there."""
+        attention = self.kept_attention()
+        cells = selection.cells(attention.tokens, attention.segments, attention.source)
+        return HeadWeights(self, tuple(attention.grid.select(selection.heads or "all")), average, *cells)
+
     def order(self, pattern: str | None = None) -> IntArray:
         """The numbers of the heads with a score, best first: on `pattern`, or how far their best is above chance."""
         if pattern is None:
@@ -242,6 +257,50 @@ class HeadScores:
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
         about = {"pattern": pattern, "rank": rank} | self.grid.columns(listed, named=True)
         return pd.DataFrame(about | {name: values[..., p].ravel()[listed] for name, values in numbers.items()})
+
+
+@dataclass(frozen=True)
+class HeadWeights:
+    """What `show` shows: some heads' weights on an input, or their mean with `average`."""
+
+    result: HeadScores  # every head's scores on the input, and its attention
+    heads: tuple[Head, ...]
+    average: bool
+    queries: tuple[int, ...]  # indices of tokens, in the order of the text
+    keys: tuple[int, ...]
+
+    @cached_property
+    def attention(self) -> Attention:
+        """The input's, as far as it was kept, by what the result is of. Raises: OptionError if it was not."""
+        return self.result.shown_attention
+
+    def number(self, token: int) -> int:
+        """A token's number in its own text, from 0: in cross attention, the target's are counted by themselves."""
+        source = self.attention.source
+        return token - source if token >= source else token
+
+    def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
+        """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
+        cells = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
+        for heads in [self.heads] if self.average else [(head,) for head in self.heads]:
+            weights = np.stack([self.attention.weights[self.attention.place(head)][cells] for head in heads])
+            yield heads, np.asarray(weights.mean(0, dtype=np.float64), np.float32)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each query and key; of a mean, layer and head are empty; with gold links, `aligned`."""
+        tokens, links = np.array(self.attention.tokens, object), set(self.result.links)
+        queries, keys = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
+        cells = {"query": [self.number(query) for query in queries], "query_token": tokens[queries]}
+        cells |= {"key": keys, "key_token": tokens[keys]}
+        aligned = {"aligned": [int(cell in links) for cell in zip(queries, keys, strict=True)]} if links else {}
+        none = {"layer": None, "head": None} if self.average else {}
+        parts = [
+            pd.DataFrame({**heads[0].columns, **none, **cells, "weight": matrix.ravel().astype(float), **aligned})
+            for heads, matrix in self.matrices()
+        ]
+        about = {"mean_of": [[head.layer, head.head] for head in self.heads]} if self.average else {}
+        rows = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
+        return signed_frame(rows, self.result.signature, tokens=list(self.attention.tokens), **about)
 
 
 Result = TypeVar("Result", bound=Any)

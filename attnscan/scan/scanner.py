@@ -28,8 +28,7 @@ from attnscan.model.running import at_rest, check_memory, most_workers
 from attnscan.model.sources import Source, choose, short
 from attnscan.model.tap import AttentionBlock, AttentionKeeper, Consumer, Tap
 from attnscan.model.writing import encode_translations, shifted, writes_text, written
-from attnscan.results.attention import Attention, Chosen
-from attnscan.results.head_weights import Selection
+from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Dependencies, Help
 from attnscan.results.scores import FloatArray, Scores

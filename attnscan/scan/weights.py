@@ -12,8 +12,7 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.tap import AttentionBlock, of_both_texts, visible_keys
-from attnscan.results.attention import Attention
-from attnscan.results.head_weights import Selection
+from attnscan.results.attention import Attention, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Grid
 from attnscan.scan.options import ScanOptions
@@ -62,4 +61,4 @@ def classify_weights(
     if not keep:
         return result
     result = with_attention(result, Attention.of(saved, encoded.sentence, encoded.unit, options.kind), targets)
-    return keep.cut(result) if isinstance(keep, Selection) else result
+    return result.cut(keep) if isinstance(keep, Selection) else result

@@ -15,8 +15,8 @@ from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.running import check_finite, forward
 from attnscan.model.tap import Tap
+from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
-from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.scan.scanner import InputReading, Scanner

@@ -6,8 +6,8 @@ from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from attnscan.results.attention import MOST_DRAWN
 from attnscan.results.card import Cards
-from attnscan.results.head_weights import MOST_DRAWN
 from attnscan.results.heads import HeadScores
 from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.heads import best_heads_view, first_screen

@@ -12,8 +12,7 @@ from scans import ARTICLE, BUNDLED
 
 from attnscan.errors import SelectionError
 from attnscan.model import tap
-from attnscan.results.attention import Attention, Chosen
-from attnscan.results.head_weights import Selection
+from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.terms import AttentionKind, Head
 from attnscan.scan.scanner import Scanner
 

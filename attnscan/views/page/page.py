@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.errors import OptionError
-from attnscan.results.attention import PADDING, Attention
-from attnscan.results.head_weights import check_drawn
+from attnscan.results.attention import PADDING, Attention, check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import HABITS
 from attnscan.results.terms import IN_MEMORY, AttentionKind, Head, Heads, Signature

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.head_weights import HeadWeights
+from attnscan.results.heads import HeadWeights
 from attnscan.results.predictions import Dependencies
 from attnscan.results.terms import Head
 from attnscan.text import counted, plain

@@ -16,9 +16,8 @@ from numpy.testing import assert_array_equal
 from pages import Elements, carrying, made_up, without_neurons
 
 from attnscan.errors import OptionError, SelectionError
-from attnscan.results.attention import Chosen
+from attnscan.results.attention import Chosen, check_drawn
 from attnscan.results.files import render
-from attnscan.results.head_weights import check_drawn
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Head
 from attnscan.views.page.cargo import WEIGHT_STEPS, strongest_first
