@@ -18,18 +18,7 @@ from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import InputError, SelectionError, TooLongError, nearest
-from attnscan.inputs.sentence import (
-    CONTINUES,
-    GOES_ON,
-    NO_WORD,
-    PADDING,
-    SPECIAL,
-    EncodedInput,
-    Pair,
-    Span,
-    Unit,
-    join,
-)
+from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, PADDING, SPECIAL, EncodedInput, Pair, Span, Unit, join
 
 if TYPE_CHECKING:
     import numpy as np
