@@ -12,8 +12,8 @@ from attnscan.api.one_input import Weights, classify
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import is_stream
-from attnscan.results.heads import HeadScores, OfKinds, Profile
+from attnscan.results.files import OfKinds, is_stream
+from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.terms import Heads
 from attnscan.scan.options import OnProgress, note
 from attnscan.views.notebook import heads_html

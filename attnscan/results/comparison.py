@@ -11,7 +11,7 @@ import numpy as np
 
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, signed_frame
+from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, scipy, signed_frame
 from attnscan.results.terms import pandas as pd
 from attnscan.text import plain
 
@@ -50,12 +50,10 @@ class Similarity:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first."""
-        from scipy.cluster.hierarchy import fcluster, linkage
-
         if len(self.divergence) < 2:
             return [[0]]
-        steps = linkage(self.divergence[np.triu_indices(len(self.divergence), 1)], "average")
-        of_heads = fcluster(steps, self.within, "distance")
+        steps = scipy.cluster.hierarchy.linkage(self.divergence[np.triu_indices(len(self.divergence), 1)], "average")
+        of_heads = scipy.cluster.hierarchy.fcluster(steps, self.within, "distance")
         groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
         return sorted(groups, key=lambda group: (-len(group), group))
 

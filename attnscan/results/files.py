@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.files import path_of, scheme_of, shown
+from attnscan.results.terms import AttentionName
 from attnscan.results.terms import pandas as pd
 from attnscan.text import json_plain, plain
 
@@ -44,6 +45,17 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
     together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in named}
     return together
+
+
+Result = TypeVar("Result", bound=Any)
+
+
+class OfKinds(dict[AttentionName, Result]):
+    """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
+
+    def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
+        """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""
+        return of_kinds([result.to_frame(*columns, **options) for result in self.values()])
 
 
 def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from attnscan.results.scores import (
 )
 from attnscan.results.terms import (
     AS_THEY_ARE,
-    AttentionName,
     By,
     Grid,
     Head,
@@ -301,16 +300,3 @@ class HeadWeights:
         about = {"mean_of": [[head.layer, head.head] for head in self.heads]} if self.average else {}
         rows = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         return signed_frame(rows, self.result.signature, tokens=list(self.attention.tokens), **about)
-
-
-Result = TypeVar("Result", bound=Any)
-
-
-class OfKinds(dict[AttentionName, Result]):
-    """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
-
-    def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
-        """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""
-        from attnscan.results.files import of_kinds
-
-        return of_kinds([result.to_frame(*columns, **options) for result in self.values()])

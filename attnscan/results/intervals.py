@@ -1,21 +1,18 @@
-"""Intervals and p-values by Student's t, with errors clustered by pair, and which of many differences survive.
-
-SciPy is imported where it is used, since its import takes long.
-"""
+"""Intervals and p-values by Student's t, with errors clustered by pair, and which of many differences survive."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attnscan.results.terms import scipy
+
 LEVEL = 0.95  # how often an interval holds the value that all pairs of this kind would give
 
 
 def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
     """Half the width of an estimate's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two pairs."""
-    from scipy.special import stdtrit
-
-    return np.asarray(np.asarray(se, dtype=float) * stdtrit(_freedom(pairs), (1 + LEVEL) / 2))
+    return np.asarray(np.asarray(se, dtype=float) * scipy.special.stdtrit(_freedom(pairs), (1 + LEVEL) / 2))
 
 
 def _freedom(pairs: ArrayLike) -> NDArray[np.float64]:
@@ -46,21 +43,17 @@ def score_interval(
 
 def p_value(difference: ArrayLike, se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
     """How probable so large a difference is where there is none: two-sided, by t with `pairs` - 1; NaN below two."""
-    from scipy.special import stdtr
-
     size, se = np.abs(np.asarray(difference, dtype=float)), np.asarray(se, dtype=float)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = np.where(size > 0, size / se, 0.0)
-    return np.where(np.isnan(se), np.nan, 2 * stdtr(_freedom(pairs), -t))
+    return np.where(np.isnan(se), np.nan, 2 * scipy.special.stdtr(_freedom(pairs), -t))
 
 
 def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each p-value the smallest false discovery rate (Benjamini and Hochberg 1995) at which it survives, or NaN."""
-    from scipy.stats import false_discovery_control
-
     rates, known = np.full(p.shape, np.nan), ~np.isnan(p)
     if known.any():
-        rates[known] = false_discovery_control(p[known], method="bh")
+        rates[known] = scipy.stats.false_discovery_control(p[known], method="bh")
     return rates
 
 

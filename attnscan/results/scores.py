@@ -123,12 +123,9 @@ _COLUMNS = (*CLASSES, "frequent", "rare", "even", "same-keys")
 and the mean row of the input's other words."""
 COLUMNS = len(_COLUMNS)
 
-MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
-LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
 RESTS = 0.5  # a head with more of its attention than this on special tokens rests there
 RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
 STAYS = 0.95  # in fewer of these a label has a `?`; in so many the differences of a habit must hold
-FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
@@ -161,7 +158,6 @@ _UNIONS = {
 HABITS = {name: tuple(map(_COLUMNS.index, union.split())) for name, union in _UNIONS.items()}
 """What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
 It has the name of a pattern where it means the same keys."""
-SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only where special tokens are keys
 
 
 class Statements(NamedTuple):
@@ -201,7 +197,7 @@ class Labels:
     statements: Statements | None = None  # the habits; None where they were not measured
     stays: FloatArray | None = None
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
-    rests on fewer than `FEWEST` units. None if that was not measured."""
+    rests on too few units. None if that was not measured."""
     drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
     classes: tuple[Any, ...] | None = None  # where attention goes: of a `Profile` all arrays; None where not measured
@@ -276,14 +272,16 @@ class Labels:
     @cached_property
     def share(self) -> FloatArray:
         """The number that goes with `among_words`: a pattern's score, or a habit's share."""
-        shares = {name: share for name, (share, _, _) in self._measured.items()}
-        return np.select([self.among_words == name for name in shares], list(shares.values()), np.nan)
+        return self._of_kind([share for share, _, _ in self._measured.values()])
 
     @cached_property
     def average(self) -> FloatArray:
         """The average head's number for it."""
-        averages = {name: average for name, (_, _, average) in self._measured.items()}
-        return np.select([self.among_words == name for name in averages], list(averages.values()), np.nan)
+        return self._of_kind([average for _, _, average in self._measured.values()])
+
+    def _of_kind(self, values: Sequence[Any]) -> FloatArray:
+        """Of a value for each pattern and habit, the one that goes with `among_words`; NaN of heads with neither."""
+        return np.select([self.among_words == name for name in self._measured], values, np.nan)
 
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""

@@ -20,17 +20,21 @@ from attnscan.errors import SelectionError
 from attnscan.text import counted, plain
 
 
-class _Pandas:
-    """Stands for pandas, and imports it when something of it is first used: that takes long."""
+class _Later:
+    """A library that is imported when something of it is first used, since its import takes long."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("pandas"), name)
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
 
 
 if TYPE_CHECKING:
     import pandas as pandas
+    import scipy as scipy
 else:
-    pandas = _Pandas()
+    pandas, scipy = _Later("pandas"), _Later("scipy")
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""

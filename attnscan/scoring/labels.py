@@ -21,14 +21,10 @@ from numpy.typing import NDArray
 from attnscan.results.scores import (
     CLASSES,
     COLUMNS,
-    FEWEST,
     HABITS,
-    LEVEL,
-    MARGIN,
     MOST_HEADS,
     RESAMPLINGS,
     SPECIAL_CLASSES,
-    SPECIAL_HABITS,
     STAYS,
     WORD_CLASSES,
     FloatArray,
@@ -40,11 +36,15 @@ from attnscan.results.scores import (
     followed,
     resting_on,
 )
-from attnscan.results.terms import AttentionKind, Reading, Scored
+from attnscan.results.terms import DELIMITER, AttentionKind, Reading, Scored, scipy
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
 from attnscan.scoring.cross import ALL_PATTERNS
 
 BoolArray = NDArray[np.bool_]
+MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
+LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
+FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
+SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only where special tokens are keys
 
 
 def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
@@ -103,11 +103,9 @@ def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: F
 
     Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
     """
-    from scipy.special import stdtrit
-
     if len(on) < 2:
         return np.zeros(shares.share.shape, dtype=bool)
-    quantile = stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
+    quantile = scipy.special.stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
     of_head, heads = np.nan_to_num(residuals(on, n)), (~np.isnan(shares.share[..., 0])).sum()
     of_average = of_head.sum((1, 2), keepdims=True) / max(1, heads)
     own = differences(Shares(of_head, residuals(even, n), of_average), names, others=0)

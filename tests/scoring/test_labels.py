@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from scipy.stats import t as student
 from small_results import SCORED
 
-from attnscan.results.scores import CLASSES, COLUMNS, HABITS, MARGIN, RESAMPLINGS, SPECIAL_CLASSES, WORD_CLASSES, Labels
+from attnscan.results.scores import CLASSES, COLUMNS, HABITS, RESAMPLINGS, SPECIAL_CLASSES, WORD_CLASSES, Labels
 from attnscan.results.terms import USUAL, Reading, Scored
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums
-from attnscan.scoring.labels import Shares, class_shares, differences, habits_of, labels_of, scores_of, units_of
+from attnscan.scoring.labels import MARGIN, Shares, class_shares, differences, habits_of, labels_of, scores_of, units_of
 
 GRID = LAYERS, HEADS = 3, 4
 SPECIAL_IN = Reading("weight", "in")
