@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.results.intervals import half_width
-from attnscan.results.terms import Grid, Head, Replacement, Signature, described, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import Grid, Head, Replacement, Signature, described, pd, signed_frame
 from attnscan.text import counted
 
 LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others

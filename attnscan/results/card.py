@@ -12,8 +12,7 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import Head, HeadLike, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import Head, HeadLike, pd, signed_frame
 
 _LABELS = ("name", "label", "label_stays", "among_words", "share", "average")  # columns of the table of all heads
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import pd
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ import numpy as np
 
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, scipy, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import LEAST, WITHIN, Grid, Head, Heads, Match, Signature, described, pd, signed_frame
 from attnscan.text import plain
 
 FALSE_DISCOVERIES = 0.05  # of the differences that are beyond chance, the share that may be there by chance
@@ -50,10 +49,12 @@ class Similarity:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first."""
+        from scipy.cluster import hierarchy
+
         if len(self.divergence) < 2:
             return [[0]]
-        steps = scipy.cluster.hierarchy.linkage(self.divergence[np.triu_indices(len(self.divergence), 1)], "average")
-        of_heads = scipy.cluster.hierarchy.fcluster(steps, self.within, "distance")
+        steps = hierarchy.linkage(self.divergence[np.triu_indices(len(self.divergence), 1)], "average")
+        of_heads = hierarchy.fcluster(steps, self.within, "distance")
         groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
         return sorted(groups, key=lambda group: (-len(group), group))
 

@@ -11,8 +11,7 @@ import numpy as np
 from attnscan.results.attention import Attention
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described, pd, signed_frame
 
 NEURONS = "effective_neurons", "stability", "sign_agreement"
 ROTATIONS = 8

@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.files import path_of, scheme_of, shown
-from attnscan.results.terms import AttentionName
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import AttentionName, pd
 from attnscan.text import json_plain, plain
 
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]

@@ -35,9 +35,9 @@ from attnscan.results.terms import (
     Signature,
     Special,
     described,
+    pd,
     signed_frame,
 )
-from attnscan.results.terms import pandas as pd
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Head, HelpMeasure, Signature, described, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import Head, HelpMeasure, Signature, described, pd, signed_frame
 from attnscan.text import plain
 
 

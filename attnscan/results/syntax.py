@@ -19,8 +19,7 @@ from attnscan.errors import OptionError, SelectionError, nearest
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray, IntArray, best_first
-from attnscan.results.terms import By, Grid, Head, Heads, Signature, described, signed_frame
-from attnscan.results.terms import pandas as pd
+from attnscan.results.terms import By, Grid, Head, Heads, Signature, described, pd, signed_frame
 
 HEAD, DEPENDENT = "dep->head", "head->dep"  # directions: from a word to its head, and from a head to its dependents
 NOT_ALL = ("punct", "root")  # relations that are not among `all`

@@ -31,10 +31,12 @@ class _Later:
 
 
 if TYPE_CHECKING:
-    import pandas as pandas
+    import pandas
     import scipy as scipy
+
+    pd = pandas
 else:
-    pandas, scipy = _Later("pandas"), _Later("scipy")
+    pd, scipy = _Later("pandas"), _Later("scipy")
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
@@ -344,9 +346,9 @@ class Signature:
         return counted(self.pairs_read, "pair") + cut + skipped
 
 
-def signed_frame(rows: Any, signature: Signature, **about: Any) -> pandas.DataFrame:
+def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
     """A result's table of rows or columns, the model in front; `attrs` hold the signature and what it is `about`."""
-    frame = pandas.DataFrame(rows)
+    frame = pd.DataFrame(rows)
     frame.insert(0, "model", signature.model)
     frame.attrs |= {"signature": asdict(signature), **about}
     return frame
