@@ -33,7 +33,7 @@ LAYERS = (
     "cli",
 )
 """From the ground up: a room imports only what lies below it."""
-MOST_WITH_ONE_USER = 24
+MOST_WITH_ONE_USER = 17
 PUBLIC = {"attnscan", "attnscan.__main__"}
 """The way in: these import from the top, and nothing imports them."""
 NO_TORCH = {

@@ -18,7 +18,7 @@ from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
-from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
+from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, silent, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
@@ -72,7 +72,7 @@ SCAN: dict[str, tuple[str, ...]] = {
 OnBad = Callable[[InputError], None]
 Links = str | os.PathLike[str] | Sequence[str] | None
 """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
-_TOLD = 3  # bad records that are told of; the others are counted
+_MOST_NOTED = 3  # bad records that are told of; the others are counted
 
 
 class Files(tuple[str, ...]):
@@ -112,7 +112,7 @@ class PairsInput:
             self.bad += 1
             if self.on_bad is not None:
                 self.on_bad(error)
-            elif self.bad <= _TOLD:
+            elif self.bad <= _MOST_NOTED:
                 note(f"skipped: {error.line}")
 
     def ready(self, passes: int = 1) -> PairsInput:
@@ -126,16 +126,16 @@ class PairsInput:
 
     def counted_by(self, progress: OnProgress) -> OnProgress:
         """What tells of progress, with how many pairs there are where the work does not know."""
-        known = self.how_many()
-        return lambda doing, done, total: progress(doing, done, known if done is not None and total is None else total)
+        count = self.how_many()
+        return lambda doing, done, total: progress(doing, done, count if done is not None and total is None else total)
 
     def aligned(self, links: Links) -> PairsInput:
         """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
         if links is None:
             return self
-        known = alignments_of(links)
-        linked = replace(self, begin=lambda skip: known.linked(self.begin(skip), to_the_end=skip is None))
-        return linked if self.single is None else replace(linked, single=known.of_one(self.single))
+        alignments = alignments_of(links)
+        linked = replace(self, begin=lambda skip: alignments.linked(self.begin(skip), to_the_end=skip is None))
+        return linked if self.single is None else replace(linked, single=alignments.of_one(self.single))
 
 
 Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
@@ -213,14 +213,14 @@ def pairs_input(
             "is_stream": STDIN in paths or any(map(_is_pipe, paths)),
             "how_many": lambda: files.about_how_many(paths),
         }
-        told = cache(warn)  # once, however often they are read
-        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, told), **how)
+        warn_once = cache(warn)  # once, however often they are read
+        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, warn_once), **how)
     objects = objects_in(pairs, file_reading)
 
     def begin(skip: OnBad | None) -> Iterator[Record]:
         for record in objects.records(skip):
-            known = record.place.row <= len(classes)
-            yield replace(record, label=classes[record.place.row - 1]) if known else record
+            has_class = record.place.row <= len(classes)
+            yield replace(record, label=classes[record.place.row - 1]) if has_class else record
 
     how |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
     return PairsInput(begin, **how)
@@ -252,7 +252,7 @@ class Call:
     `many` pairs are cut where they are too long, and a single input is refused. The attention that is read is the one
     asked for, else that of the letters of `heads`. `decided` are options of the scan that callers do not give.
 
-    Raises: OptionError for a value that there is not; SelectionError for heads of another attention; as `check_taken`
+    Raises: OptionError for a value that there is not; SelectionError for heads of another attention; as `check_names`
     and `pairs_input`.
     """
 
@@ -270,7 +270,7 @@ class Call:
         reading: Mapping[str, Any] = {},
         **decided: Any,
     ) -> None:
-        check_taken(function, options)
+        check_names(function, options)
         shared: list[Any] = [options.get(name) for name in SHARED]
         self.model, self.tokenizer, self.progress, on_bad, self.alignments = shared
         self.reading = {name: options[name] for name in READING if name in options}
@@ -279,23 +279,23 @@ class Call:
             parse_heads(self.heads)
         how = {"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
         self.pairs = input_of(a, b, pairs, self.reading, **how).aligned(self.alignments)
-        asked = {name: value for name, value in options.items() if name in SCAN[function] and value is not None}
+        scan_options = {name: value for name, value in options.items() if name in SCAN[function] and value is not None}
         many = self.pairs.single is None if many is None else many
-        check_known("attention", asked.get("attention", "encoder"), KINDS)
-        asked["attention"] = read = attention_named(self.heads or "", asked.get("attention"))
+        check_known("attention", scan_options.get("attention", "encoder"), KINDS)
+        scan_options["attention"] = read = attention_named(self.heads or "", scan_options.get("attention"))
         if self.alignments is not None and read != "cross":
             raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
-        if asked.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
+        if scan_options.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
             raise OptionError("--on-long skip is for many pairs", "give truncate or error")
         wanted = pattern_list(pattern)
-        ours = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
-        self.names, patterns = with_own(wanted, ours, () if read == "cross" else CAUSAL_PATTERNS)
+        shipped = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
+        self.names, patterns = with_own(wanted, shipped, () if read == "cross" else CAUSAL_PATTERNS)
         name = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else None
-        self.options = ScanOptions(**{"patterns": patterns, **asked, "model": name, **decided})
+        self.options = ScanOptions(**{"patterns": patterns, **scan_options, "model": name, **decided})
 
     def of_patterns(self) -> Call:
         """The call where heads are ranked by the patterns that were asked for and, if these are all, labelled."""
-        patterns = (known for known in self.options.patterns if not self.names or known.id in self.names)
+        patterns = (pattern for pattern in self.options.patterns if not self.names or pattern.id in self.names)
         return self.decide(patterns=tuple(patterns), labelled=not self.names)
 
     def decide(self, **changes: Any) -> Call:
@@ -326,16 +326,16 @@ class Call:
                 note(line)
 
 
-def check_taken(function: str, options: Mapping[str, Any]) -> None:
+def check_names(function: str, options: Mapping[str, Any]) -> None:
     """Raises: TypeError, as Python does, for an option that a function does not take."""
-    known = (*SCAN[function], *READING, *SHARED)
+    names = (*SCAN[function], *READING, *SHARED)
     for name in options:
-        if name not in known:
-            hint = nearest(name, known, f"its options are {', '.join(known)}")
+        if name not in names:
+            hint = nearest(name, names, f"its options are {', '.join(names)}")
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}': {hint}")
 
 
-def of_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def split_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The options of each kind of an encoder-decoder's attention if all are read, else these options alone."""
     if options.get("attention") != "all":
         return [dict(options)]
@@ -370,8 +370,8 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
 
     Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
     """
-    step, scanners = calls[0].pairs.counted_by(progress_of(calls[0].progress)), list[Any]()
-    sources = [_found(call, step) for call in calls]
+    step, scanners = calls[0].pairs.counted_by(calls[0].progress or silent), list[Any]()
+    sources = [_find_source(call, step) for call in calls]
     with ExitStack() as stack:
         for call, source in zip(calls, sources, strict=True):
             if isinstance(call.model, NAMED):
@@ -389,7 +389,7 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
         yield scanners
 
 
-def _found(call: Call, step: OnProgress) -> Any:
+def _find_source(call: Call, step: OnProgress) -> Any:
     """Where a model is that is named; or one that a program holds, or `load` returned, as it is now."""
     if isinstance(call.model, NAMED):
         if call.tokenizer is not None:

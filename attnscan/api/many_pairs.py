@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnscan.api.arguments import NAMED, Call, File, Pairs, PairsInput, Patterns, file_to_write, of_kinds
+from attnscan.api.arguments import NAMED, Call, File, Pairs, PairsInput, Patterns, file_to_write, split_kinds
 from attnscan.api.one_input import Weights, classify
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
@@ -52,7 +52,7 @@ def heads(
     Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    kinds = of_kinds(options)
+    kinds = split_kinds(options)
     if pattern and "threshold" in options:
         raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
     if len(kinds) == 1:
@@ -61,11 +61,13 @@ def heads(
     if state is not None or per_pair is not None:
         raise OptionError("--state and --per-pair are of one kind of attention", "choose one: --attention cross")
     results: dict[Any, HeadScores] = {}
-    given = Call("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
-    sources = replace(given, begin=lambda skip: (replace(own, pair=own.pair.source) for own in given.begin(skip)))
-    for own in kinds:
-        kind = own["attention"]
-        results[kind] = heads(sources if kind == "encoder" else given, pattern=pattern, **own)
+    all_pairs = Call("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
+    sources = replace(
+        all_pairs, begin=lambda skip: (replace(record, pair=record.pair.source) for record in all_pairs.begin(skip))
+    )
+    for kind_options in kinds:
+        kind = kind_options["attention"]
+        results[kind] = heads(sources if kind == "encoder" else all_pairs, pattern=pattern, **kind_options)
     return OfKinds(results)
 
 
@@ -99,15 +101,15 @@ def ranked_by(scanner: Scanner, call: Call, state: Path | None = None, take: OnP
 
 def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
     """What tells of a scan's progress and once, some seconds after its `start`, of one that takes minutes, how long."""
-    tell, began, is_said = scanner.progress, time.monotonic(), False
+    tell, began, is_announced = scanner.progress, time.monotonic(), False
 
     def step(doing: str, done: int | None, of: int | None) -> None:
-        nonlocal is_said
+        nonlocal is_announced
         tell(doing, done, of)
-        seconds, passed = time.monotonic() - began, (done or 0) - start
-        if is_said or not total or passed <= 0 or seconds < _SOON:
+        seconds, read_so_far = time.monotonic() - began, (done or 0) - start
+        if is_announced or not total or read_so_far <= 0 or seconds < _SOON:
             return
-        is_said, scoring = True, seconds * (total - start) / passed
+        is_announced, scoring = True, seconds * (total - start) / read_so_far
         asking = 1 if scanner.measure is None else 3  # which words are predictive takes up to twice as long
         if asking * scoring >= _LONG:
             alone = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
@@ -196,9 +198,9 @@ def profile(
     if state is not None and (a is not None or weights is not None):
         raise OptionError("--state is for many pairs", "leave it out")
     if weights is not None:
-        own: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "predictive": "off", **options}
-        alone: HeadScores = classify(a, b, pairs=pairs, weights=weights, **own)
-        return alone.profile
+        weights_options: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "predictive": "off", **options}
+        result: HeadScores = classify(a, b, pairs=pairs, weights=weights, **weights_options)
+        return result.profile
     call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, labelled=True, predictive="off")
     return ranked(call, state_file(state)).profile
 
@@ -273,6 +275,6 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
         from attnscan.scan.local import finished
 
         signature = scanner.signature(fingerprint=True)
-        if (own := shard.signature) is not None:
-            shard.check(replace(signature, read_by=own.read_by, device=own.device))
+        if (shard_signature := shard.signature) is not None:
+            shard.check(replace(signature, read_by=shard_signature.read_by, device=shard_signature.device))
         return replace(finished(scanner, shard), html=heads_html)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from attnscan.api.arguments import Call, File, Pairs, Patterns, check_no_reading, file_to_write, of_kinds, window_of
+from attnscan.api.arguments import Call, File, Pairs, Patterns, check_no_reading, file_to_write, split_kinds, window_of
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
@@ -17,7 +17,7 @@ from attnscan.results.files import OfKinds, check_suffix, write_file
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
 from attnscan.results.terms import Heads, Side
-from attnscan.scan.options import OnProgress, progress_of
+from attnscan.scan.options import OnProgress, silent
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -78,16 +78,16 @@ def classify(
         keep_attention = True
     if pairs is not None:
         return _each(Call("classify", options, pairs=pairs, many=False, pattern=pattern), keep=keep_attention)
-    results, asked = dict[Any, HeadScores](), options.get("attention") or "encoder"
-    kinds = of_kinds(options if path is None or asked == "encoder" else {**options, "attention": "all"})
-    for own in kinds:
-        call = Call("classify", own, a, b, many=False, pattern=pattern)
+    results, attention = dict[Any, HeadScores](), options.get("attention") or "encoder"
+    kinds = split_kinds(options if path is None or attention == "encoder" else {**options, "attention": "all"})
+    for kind_options in kinds:
+        call = Call("classify", kind_options, a, b, many=False, pattern=pattern)
         if weights is not None:
             result = _by_weights(call, weights, name, tokens, keep_attention)
         else:
             pair = call.pairs.single
             assert pair is not None
-            pair = pair.source if len(kinds) > 1 and own["attention"] == "encoder" else pair
+            pair = pair.source if len(kinds) > 1 and kind_options["attention"] == "encoder" else pair
             try:
                 with call.opened() as scanner:
                     scanner.tell("scoring every head")
@@ -95,13 +95,13 @@ def classify(
                     result = scanner.classify(pair, encoded, keep=keep_attention)
                     call.note(scanner, result.signature, encoded)
             except (CaptureError, ModelError):
-                if own.get("attention", "encoder") in (asked, None) or asked == "all":
+                if kind_options.get("attention", "encoder") in (attention, None) or attention == "all":
                     raise
                 continue  # what cannot be read of a model is left out of the file
         results[call.options.attention] = replace(result, html=heads_html, pattern=tuple(call.names))
     if path is not None:
         write_file(path, write_weights(*(result.kept_attention().saved() for result in results.values())))
-    return OfKinds(results) if asked == "all" else results[asked]
+    return OfKinds(results) if attention == "all" else results[attention]
 
 
 def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
@@ -135,7 +135,7 @@ def _by_weights(
             raise OptionError("weights are attention without its tokens", remedy)
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
         name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
-    progress_of(call.progress)(f"scoring {name}", None, None)
+    (call.progress or silent)(f"scoring {name}", None, None)
     from attnscan.scan.weights import classify_weights
 
     return classify_weights(saved, name, call.options, keep=keep)

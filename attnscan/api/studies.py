@@ -37,7 +37,7 @@ from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement
-from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
+from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, silent, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
 from attnscan.text import counted
 from attnscan.views.notebook import cards_html
@@ -181,10 +181,10 @@ def ablate(
         raise OptionError("--pattern and --top choose heads by a scan", "leave them out, or --heads and --each")
     if "predictive" in sets.patterns and call.options.predictive == "off":
         raise OptionError("--predictive off leaves no heads for --pattern predictive", "leave it out")
-    asked = call.options.predictive  # it takes longest: by `auto` it is asked only where heads for it are wanted
-    is_idle = asked == "auto" and sets.patterns and "predictive" not in sets.patterns
+    predictive = call.options.predictive  # it takes longest: by `auto` it is asked only where heads for it are wanted
+    is_idle = predictive == "auto" and sets.patterns and "predictive" not in sets.patterns
     by_scan = not sets.names_heads and call.options.attention == "encoder"
-    call.decide(predictive=asked if by_scan and not is_idle else "off")
+    call.decide(predictive=predictive if by_scan and not is_idle else "off")
     with call.opened(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
         return _ablated(scanner, call, sets)
 
@@ -259,14 +259,14 @@ def compare(
         raise OptionError(why, "choose another --pattern")
     for call in calls:
         call.decide(patterns=tuple(known for known in call.options.patterns if known.target is not None))
-    given = first.pairs.ready()
+    first.pairs.ready()
     with opened(first, second) as (scanner_a, scanner_b):
         if first.heads is not None:
             scanner_a.grid().select(first.heads)
         scanner_a.tell("comparing models by pairs")
         from attnscan.studies import comparison
 
-        result = comparison.compare(scanner_a, scanner_b, given.read(), match, given.skips, least)
+        result = comparison.compare(scanner_a, scanner_b, first.pairs.read(), match, first.pairs.skips, least)
         first.note(scanner_a, result.signatures[0])
     return result
 
@@ -310,7 +310,7 @@ def _trees(
     from attnscan.scan.local import trees_read
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
-    count, relations = trees_read(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
+    count, relations = trees_read(pairs.read(), options.get("progress") or silent, subtypes=subtypes)
     if relation is not None:
         check_relation(relation, relations)
     return pairs, count
@@ -370,7 +370,7 @@ def models(
     Raises: ModelError if the checkpoint cannot be loaded.
     """
     if checkpoint is None:
-        progress_of(progress)("looking for models", None, None)
+        (progress or silent)("looking for models", None, None)
         return Catalog.now()
     options = {"model": checkpoint, "device": device, "source_language": source_language, "progress": progress}
     with Call("models", options).opened() as scanner:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import Call, Pairs, check_taken, file_to_write, listed, window_of
+from attnscan.api.arguments import Call, Pairs, check_names, file_to_write, listed, window_of
 from attnscan.api.many_pairs import ranked
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.studies import read_trees
@@ -17,7 +17,7 @@ from attnscan.results.attention import Selection
 from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, heads_written
-from attnscan.scan.options import OnProgress, progress_of
+from attnscan.scan.options import OnProgress, silent
 
 if TYPE_CHECKING:
     from attnscan.views.page.frame import Page
@@ -75,7 +75,7 @@ def report(
     from attnscan.views.page.page import page, page_options
     from attnscan.views.page.trees import trees_page
 
-    progress_of(options.get("progress"))("writing the page", None, None)
+    (options.get("progress") or silent)("writing the page", None, None)
     look = page_options(results[0], heads, neurons=neurons, megabytes=size)
     made = trees_page(trees, look) if trees else page(results, look)
     if path is not None:
@@ -133,7 +133,7 @@ def plot(
     keep = Selection(named, window=window_of(window), is_drawn=True) if kind == "head" else False
     labelled = kind in (None, "map", "profile")
     (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=labelled)
-    progress_of(options.get("progress"))("drawing", None, None)
+    (options.get("progress") or silent)("drawing", None, None)
     patterns = None if pattern is None else listed("pattern", pattern)
     drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)
     if path is not None:
@@ -154,17 +154,17 @@ def _results(
     labelled: bool = True,
 ) -> list[Any]:
     """What is looked at: one input by each kind of attention that is read, many pairs, or a result that is there."""
-    check_taken(function, options)
+    check_names(function, options)
     if (a is not None) + (pairs is not None) + (weights is not None) > 1:
         raise OptionError("several things were given to look at", "give a sentence, or two, or --pairs or --weights")
     if a is None and weights is None:
         return [ranked(Call(function, options, pairs=pairs, labelled=labelled))]
     if weights is not None or isinstance(a, str | Sentence):
-        own = {name: value for name, value in options.items() if name != "predictive_pairs"}
-        if heads is not None and own.get("attention") != "all":
-            own["attention"] = attention_named(heads_written(heads), own.get("attention"))
-        result: Any = classify(a, b, weights=weights, keep_attention=keep, **own)
-        return list(result.values()) if own.get("attention") == "all" else [result]
+        input_options = {name: value for name, value in options.items() if name != "predictive_pairs"}
+        if heads is not None and input_options.get("attention") != "all":
+            input_options["attention"] = attention_named(heads_written(heads), input_options.get("attention"))
+        result: Any = classify(a, b, weights=weights, keep_attention=keep, **input_options)
+        return list(result.values()) if input_options.get("attention") == "all" else [result]
     if not isinstance(a, HeadScores):
         return [a]
     if isinstance(keep, Selection) and keep.window is not None and a.of_input:

@@ -55,10 +55,10 @@ _UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Ty
 
 
 @contextmanager
-def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
+def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors that a user can mend into a line and an exit code: 2 for wrong usage, else 1; Ctrl-C into 130.
 
-    `command` is what was typed, and `given` are its options.
+    `command` is what was typed, and `params` are its options.
     """
     line, code = "", 1
     try:
@@ -76,7 +76,7 @@ def reported(command: str, given: Mapping[str, Any]) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        kept = "; run the same command to resume" if given.get("state") else COULD_KEEP if "state" in given else ""
+        kept = "; run the same command to resume" if params.get("state") else COULD_KEEP if "state" in params else ""
         line, code = f"interrupted{kept}", 130
     except Exception as error:
         if not out_of_memory(error):
@@ -93,12 +93,12 @@ class _Commands(TyperGroup):
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Read what stands before the command."""
-        with reported("attnscan", {}):
+        with report_errors("attnscan", {}):
             return super().make_context(*args, **named)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command by its name."""
-        with reported("attnscan", {}):
+        with report_errors("attnscan", {}):
             return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
@@ -114,17 +114,17 @@ class _Command(TyperCommand):
 
     def load(self) -> Any:
         """Find out what it takes: its own options, and those that it shares with others."""
-        from attnscan.cli.options import read, shared_params
+        from attnscan.cli.options import make_command, shared_params
 
         group = next(heading for heading, commands in LISTED.items() if self.name in commands)
         module = import_module(f"attnscan.cli.commands.{group.lower().replace(' ', '_')}")
-        self._run = read(getattr(module, str(self.name)))
+        self._run = make_command(getattr(module, str(self.name)))
         self.params = [*self._run.params, *shared_params(str(self.name))]
         return self
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Begin to run it: first of all, find out what it takes."""
-        with reported(f"attnscan {self.load().name}", {}):
+        with report_errors(f"attnscan {self.load().name}", {}):
             return super().make_context(*args, **named)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -145,7 +145,7 @@ class _Command(TyperCommand):
         """Run it."""
         from attnscan.cli.output import check_overwrites
 
-        with reported(f"attnscan {self.name}", ctx.params):
+        with report_errors(f"attnscan {self.name}", ctx.params):
             check_overwrites(ctx.params)
             return self._run.callback(**{param.name: ctx.params[param.name] for param in self._run.params})
 

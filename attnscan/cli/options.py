@@ -90,9 +90,9 @@ _ATTENTION = (
 
 def _parameter(name: str, kind: Any, metavar: str | None, about: str, **how: Any) -> Parameter:
     flags = [f"--{name.replace('_', '-')}", *filter(None, [_SHORT.get(name)])]
-    asked = typer.Option(*flags, metavar=metavar, help=about, **how)
+    option_info = typer.Option(*flags, metavar=metavar, help=about, **how)
     is_flag, optional = kind is bool, kind if kind is bool else kind | None
-    annotation: Any = Annotated[optional, asked]
+    annotation: Any = Annotated[optional, option_info]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
 
 
@@ -131,7 +131,7 @@ def shared_params(command: str) -> list[Any]:
 
     declares.__signature__ = Signature([*parameters, help_all])  # type: ignore[attr-defined]
     declares.__annotations__ = {}
-    return list(read(declares).params)
+    return list(make_command(declares).params)
 
 
 def _show_all(ctx: Any, wanted: bool) -> None:
@@ -142,7 +142,7 @@ def _show_all(ctx: Any, wanted: bool) -> None:
         raise typer.Exit
 
 
-def read(function: Callable[..., None]) -> Any:
+def make_command(function: Callable[..., None]) -> Any:
     """A function as Typer reads it: what it takes, and what calls it."""
     alone = typer.Typer(add_completion=False)
     alone.command()(function)
@@ -172,24 +172,24 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
         heading: [name for name in group if name in names and name not in required] for heading, group in GROUPS.items()
     }
     inside = {*USUAL, *(name for group in groups.values() for name in group)}
-    own = [*(name for name in names if name not in inside), *(name for name in USUAL if name in names)]
-    return {"Options": own} | {heading: group for heading, group in groups.items() if group}
+    of_command = [*(name for name in names if name not in inside), *(name for name in USUAL if name in names)]
+    return {"Options": of_command} | {heading: group for heading, group in groups.items() if group}
 
 
-def arguments_of(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was given, as its function of the library takes it; what was not given is left out."""
     taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
-    values = {name: value for name in taken if (value := given.get(name)) not in (None, (), []) and value is not False}
-    values |= {name: False for name in ("related", "neurons", "header") if given.get(f"no_{name}")}
+    values = {name: value for name in taken if (value := params.get(name)) not in (None, (), []) and value is not False}
+    values |= {name: False for name in ("related", "neurons", "header") if params.get(f"no_{name}")}
     values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
     if "columns" in values:
         values["columns"] = values["columns"].split(",")
     return values
 
 
-def call(command: str, given: Mapping[str, Any], **more: Any) -> Any:
+def call(command: str, params: Mapping[str, Any], **more: Any) -> Any:
     """Call a command's function of the library with what was given and `more`, under a bar."""
-    arguments = arguments_of(command, given) | more
+    arguments = arguments_of(command, params) | more
     with running() as progress:
         return getattr(attnscan, command)(**arguments, progress=progress)
 

@@ -55,12 +55,12 @@ View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
 """A screen of some width, or its parts."""
 
 
-def check_overwrites(given: Mapping[str, Any]) -> None:
+def check_overwrites(params: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter if a run would write over a file that it reads, or write two files in one."""
-    read = [given.get(name) for name in READ]
+    read = [params.get(name) for name in READ]
     names = [str(name) for value in read if value for name in (value if isinstance(value, list) else [value])]
     taken = [path for name in names for path in _files_read(name)]
-    for path in (Path(given[name]) for name in WRITTEN if given.get(name) is not None):
+    for path in (Path(params[name]) for name in WRITTEN if params.get(name) is not None):
         for other in taken:
             with suppress(OSError, ValueError):  # one is not there, or can never be
                 if path == other or path.samefile(other):
@@ -154,25 +154,25 @@ class Output:
         return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 
 
-def output_of(given: Mapping[str, Any], *, draws: bool = False) -> Output:
+def output_of(params: Mapping[str, Any], *, draws: bool = False) -> Output:
     """The place and format that a command was given; as a picture, if it draws, by the suffix.
 
     Raises: typer.BadParameter if they contradict each other; OutputError if a suffix stands for no format.
     """
-    path: Path | None = given["output"]
-    asked: Any = "csv" if given["csv"] else given["format"]
-    if given["csv"] and given["format"] not in (None, "csv"):
-        raise typer.BadParameter(f"--csv and --format {given['format']} contradict each other")
+    path: Path | None = params["output"]
+    chosen: Any = "csv" if params["csv"] else params["format"]
+    if params["csv"] and params["format"] not in (None, "csv"):
+        raise typer.BadParameter(f"--csv and --format {params['format']} contradict each other")
     suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
     by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
-    if path is not None and asked and by_suffix not in (None, asked):
-        raise typer.BadParameter(f"the format {asked} and {path} contradict each other: name the file otherwise")
-    if (kind := asked or by_suffix) is None or (kind in PICTURES and not draws):
+    if path is not None and chosen and by_suffix not in (None, chosen):
+        raise typer.BadParameter(f"the format {chosen} and {path} contradict each other: name the file otherwise")
+    if (kind := chosen or by_suffix) is None or (kind in PICTURES and not draws):
         remedy = f"use one of {' '.join(suffixes if draws else SUFFIXES)}, or pass --format"
         raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
-    if given["decimal_comma"] and kind not in ("csv", "tsv"):
+    if params["decimal_comma"] and kind not in ("csv", "tsv"):
         raise typer.BadParameter("--decimal-comma is for --csv, or for TSV: add --csv, or leave it out")
-    return Output(kind, path, given["decimal_comma"], given.get("signature"))
+    return Output(kind, path, params["decimal_comma"], params.get("signature"))
 
 
 def write_stdout(content: bytes) -> None:
@@ -186,29 +186,29 @@ def write_stdout(content: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-def about(given: Mapping[str, Any], count: int = 0) -> list[str]:
+def input_lines(params: Mapping[str, Any], count: int = 0) -> list[str]:
     """What was asked about, a line each: the input, or which pairs; `count` is how many were read."""
-    if given.get("weights") is not None:
-        return [f"weights  {given['weights'].name}"]
-    if given.get("a") is not None:
-        return [f"{name.upper()}  {given[name]}" for name in "ab" if given[name] is not None]
-    if given.get("pairs"):
-        return [f"pairs  {', '.join(map(shown, given['pairs']))}"]
+    if params.get("weights") is not None:
+        return [f"weights  {params['weights'].name}"]
+    if params.get("a") is not None:
+        return [f"{name.upper()}  {params[name]}" for name in "ab" if params[name] is not None]
+    if params.get("pairs"):
+        return [f"pairs  {', '.join(map(shown, params['pairs']))}"]
     return [f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan"]
 
 
-def next_command(given: Mapping[str, Any], *words: str) -> list[str]:
+def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
     """The words of a command to try next, on the same input or pairs by the same model.
 
     None where standard input is gone, or an address holds what is secret.
     """
-    pairs = given.get("pairs") or ()
+    pairs = params.get("pairs") or ()
     if any(shown(path) != path for path in pairs):
         return []
-    again = [*words, *filter(None, (given.get("a"), given.get("b")))]
+    again = [*words, *filter(None, (params.get("a"), params.get("b")))]
     again += [word for path in pairs for word in ("--pairs", path)]
-    for name in (*_AGAIN, *(() if given.get("attention") == "all" else _AGAIN_OF_KIND)):
-        if (value := given.get(name)) not in (None, False):
+    for name in (*_AGAIN, *(() if params.get("attention") == "all" else _AGAIN_OF_KIND)):
+        if (value := params.get(name)) not in (None, False):
             again += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return again
 

@@ -246,9 +246,9 @@ def summed(
         return tree_sums(scanner, inputs)
     parts, sums = {"told": list(inputs)}, dict[str, Blocks]()
     if scanner.options.split:
-        halves = [half(encoded.known_pair, scanner.options.seed) for encoded in inputs]
-        for number, name in enumerate(("ranked", "told")):
-            parts[name] = [encoded for encoded, own in zip(inputs, halves, strict=True) if own == number]
+        parts = {"told": [], "ranked": []}
+        for encoded in inputs:
+            parts["told" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(encoded)
     for name, part in parts.items():
         if part:
             of_pairs = scanner.score(part, helps, only=only)
@@ -273,14 +273,14 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
         questions = within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
     else:
         questions = [Questions(encoded, options.predictive_words) for encoded in inputs]
-    words, pairs = sum(len(asked.queries) for asked in questions), len(questions)
+    words, pairs = sum(len(question.queries) for question in questions), len(questions)
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
     helps = scanner.answers(questions, doing)
-    for asked, own in zip(questions, helps, strict=True):
-        total = added(total, summed(scanner, [asked.encoded], [own], on_pairs, ["predictive"]))
+    for question, help_of_words in zip(questions, helps, strict=True):
+        total = added(total, summed(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"]))
     if not questions:
         note("predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks")
-    elif not any(own.shares.any() for own in helps):
+    elif not any(help_of_words.shares.any() for help_of_words in helps):
         note(f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them")
     return total
 

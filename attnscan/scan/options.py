@@ -6,10 +6,13 @@ all three on standard error.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from attnscan.__version__ import __version__
@@ -214,6 +217,7 @@ class AblationRequest:
 OnProgress = Callable[[str, int | None, int | None], object]
 """Called with what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
 LOG = logging.getLogger("attnscan")
+_INSIDE = str(Path(__file__).parents[1]), contextlib.__file__
 
 
 class Note(UserWarning):
@@ -224,15 +228,13 @@ def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> 
     """Tell nobody."""
 
 
-def progress_of(progress: OnProgress | None) -> OnProgress:
-    """What to call with progress."""
-    return silent if progress is None else progress
-
-
 def warn(text: str) -> None:
-    """Warn of how a file or a checkpoint is read."""
+    """Warn of how a file or a checkpoint is read, at the line outside attnscan that asked for it."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
     if text:
-        warnings.warn(text, Note, stacklevel=3)
+        warnings.warn(text, Note, stacklevel=level)
 
 
 def note(text: str) -> None:

@@ -99,11 +99,11 @@ def scan(
             for done in ray.wait(list(busy))[0]:
                 free.append(busy.pop(done))
             while sent and sent[0] not in busy:
-                own, skipped = _result(ray, sent.popleft())
+                of_part, skipped = _result(ray, sent.popleft())
                 if on_bad is not None:
                     for bad in skipped:
                         on_bad(bad)
-                state += replace(own, options=state.options)
+                state += replace(of_part, options=state.options)
                 scanner.tell(doing, state.seen.read, total)
                 if keep is not None:
                     keep(state)

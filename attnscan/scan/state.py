@@ -172,12 +172,12 @@ class ScanState:
         signature = replace(self.signature, **self.seen.signature_fields)
         return syntax_of(self.sums, signature, among=self.options.reading.among_words)
 
-    def ranking(self, asked: Sums | None = None) -> HeadScores:
-        """Every head ranked, with what was `asked` for predictive added.
+    def ranking(self, predictive_sums: Sums | None = None) -> HeadScores:
+        """Every head ranked, with the `predictive_sums` added.
 
         Raises: OptionError if the sums are of trees; InputError if no pair was scored, or none in one of two halves.
         """
-        options, sums = self.options, added(self.sums, asked)
+        options, sums = self.options, added(self.sums, predictive_sums)
         if options.relations is not None:
             raise OptionError("the shard is of a treebank", "give it to `syntax`")
         if self.signature is None or not sums:
@@ -185,9 +185,9 @@ class ScanState:
         if len(sums) < 1 + options.split:
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
-        told, layers = sums["told"].sums, signature.layers
-        labels = {options.reading: labels_by(told, options, layers)} if options.labelled else {}
-        scores = labels[options.reading].scores if labels else scores_by(told, options, layers)
+        scoring_sums, layers = sums["told"].sums, signature.layers
+        labels = {options.reading: labels_by(scoring_sums, options, layers)} if options.labelled else {}
+        scores = labels[options.reading].scores if labels else scores_by(scoring_sums, options, layers)
         ranked = scores_by(sums["ranked"].sums, options, layers) if options.split else None
         return HeadScores(signature, {options.reading.by: scores}, labels, ranked)
 

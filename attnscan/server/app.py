@@ -61,8 +61,8 @@ def app_of(session: Session, token: str) -> Starlette:
         return Response(await work(session.answer, question), media_type=_JSON)
 
     async def numbers(request: Request) -> Response:
-        asked = request.path_params
-        return Response(await work(session.numbers, asked["id"], asked["head"]), media_type=_JSON)
+        place = request.path_params
+        return Response(await work(session.numbers, place["id"], place["head"]), media_type=_JSON)
 
     async def offline(request: Request) -> Response:
         saved = {"content-disposition": 'attachment; filename="attnscan.html"'}
@@ -126,7 +126,7 @@ def listening(port: int | None) -> socket.socket:
 
 
 @contextmanager
-def served(app: Starlette, own: socket.socket) -> Iterator[threading.Thread]:
+def served(app: Starlette, listener: socket.socket) -> Iterator[threading.Thread]:
     """Serve, in a thread of its own, which ends with its connections."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
     how: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
@@ -135,7 +135,7 @@ def served(app: Starlette, own: socket.socket) -> Iterator[threading.Thread]:
 
     def run() -> None:
         try:
-            server.run([own])
+            server.run([listener])
         finally:
             ended.set()
 

@@ -8,10 +8,10 @@ from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
-from attnscan.api.arguments import Call, alignments_of, of_kinds, opened
+from attnscan.api.arguments import Call, alignments_of, opened, split_kinds
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
-from attnscan.scan.options import OnProgress, note_inputs, progress_of
+from attnscan.scan.options import OnProgress, note_inputs, silent
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 PACKAGES = ("pydantic", "starlette", "uvicorn")
@@ -50,13 +50,13 @@ def serve(
     pair, links = Pair(*(_FIRST if a is None else (a, b))), options.get("alignments")
     texts: list[Any] = list(pair.sentences)
     models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
-    kinds = of_kinds({"predictive": "off", **options})
+    kinds = split_kinds({"predictive": "off", **options})
     calls = [Call("serve", {**own, **model}, *texts, many=False) for model in models for own in kinds]
     paired = None if links is None else alignments_of(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 
     with Server() as stack:
-        own_socket = stack.enter_context(listening(port))
+        listener = stack.enter_context(listening(port))
         scanners = stack.enter_context(opened(*calls))
         from attnscan.server.session import Loaded, Question, Session
 
@@ -64,13 +64,13 @@ def serve(
         loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
         attention: Any = calls[0].options.attention if several > 1 else ""
         session = Session(loaded, Question(a=pair.a, b=pair.b, attention=attention))
-        progress_of(options.get("progress"))("answering the first question", None, None)
+        (options.get("progress") or silent)("answering the first question", None, None)
         signatures = [session.trial(session.first_of(number)).result.signature for number in range(len(loaded))]
         note_inputs(signatures, length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         stack.callback(session.worker.shutdown, wait=False, cancel_futures=True)
         token = token_urlsafe(24)
-        thread = stack.enter_context(served(app_of(session, token), own_socket))
+        thread = stack.enter_context(served(app_of(session, token), listener))
         server = stack.pop_all()
-        server.url = f"http://127.0.0.1:{own_socket.getsockname()[1]}/{token}/"
+        server.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/"
         server.titles, server.thread = tuple(model.title for model in session.models), thread
         return server

@@ -63,7 +63,9 @@ def ablate(
                 yield record
 
     means = _means(words, measured(), on_bad) if request.replace == "mean" else None
-    distinct = list(dict.fromkeys([(), *chain.from_iterable((own.heads, *own.controls) for own in sets)]))
+    distinct = list(
+        dict.fromkeys([(), *chain.from_iterable((head_set.heads, *head_set.controls) for head_set in sets)])
+    )
     off = torch.tensor([[head in heads for head in grid] for heads in distinct]).view(-1, *grid.shape)
     parts: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in losses]
     window, all_seen = list[EncodedInput](), seen
@@ -74,15 +76,15 @@ def ablate(
         inputs, window, all_seen = sorted(window, key=lambda encoded: encoded.number), [], now
         for loss, of_loss in zip(losses, parts, strict=True):
             of_loss.append(_lost(scanner, loss, inputs, off, means))
-    chose, read_in_all = (own.read - own.skipped for own in (seen, all_seen))
+    chose, read_in_all = (passed.read - passed.skipped for passed in (seen, all_seen))
     if read_in_all == chose:
         raise InputError("no pair can be measured", _MORE)
     effects = list[Effect]()
     for loss, of_loss in zip(losses, parts, strict=True):
         sums, n = map(np.concatenate, zip(*of_loss, strict=True))
-        for (row, quantity), own in product(enumerate(QUANTITIES[loss.name]), sets):
-            numbers = [distinct.index(heads) for heads in ((), own.heads, *own.controls)]
-            effects.append(_effect(own, quantity, sums[:, row, numbers], n[:, row]))
+        for (row, quantity), head_set in product(enumerate(QUANTITIES[loss.name]), sets):
+            numbers = [distinct.index(heads) for heads in ((), head_set.heads, *head_set.controls)]
+            effects.append(_effect(head_set, quantity, sums[:, row, numbers], n[:, row]))
     about = grid, request.replace, request.draws, chosen_by, chose, read_in_all - chose
     return Ablation(tuple(effects), *about, scanner.signature(**all_seen.signature_fields))
 
@@ -98,7 +100,7 @@ def requested_sets(
     if request.names_heads:
         text = request.heads or "all"
         named = {head.name: [head] for head in grid.select(text)} if request.each else {text: grid.select(text)}
-        sets = [with_controls(name, own, grid, request.draws, options.seed) for name, own in named.items()]
+        sets = [with_controls(name, heads, grid, request.draws, options.seed) for name, heads in named.items()]
         return sets, "by name", Seen()
     choosing = (record for record in read() if half(record.pair, options.seed) != _MEASURES)
     state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
@@ -116,8 +118,8 @@ def requested_sets(
         # Heads that follow another pattern do work, and are no controls
         barred = [head for head, label in zip(grid, labels, strict=True) if label not in (pattern, *RESTING, "")]
         if not request.patterns or pattern in request.patterns:
-            own = [grid[number] for number in numbers]
-            sets.append(with_controls(pattern, own, grid, request.draws, options.seed, barred))
+            heads = [grid[number] for number in numbers]
+            sets.append(with_controls(pattern, heads, grid, request.draws, options.seed, barred))
     by = f"label, {options.threshold:g} above chance" if top is None else f"the {top} most above chance"
     return sets, by, state.seen
 
@@ -136,11 +138,11 @@ def with_controls(
     chosen, in_all = tuple(sorted(heads)), list[Head]()
     pools: list[tuple[list[Head], int]] = []  # of each layer, heads, and how many of them a control takes
     for layer in dict.fromkeys(head.layer for head in chosen):
-        own = [head for head in chosen if head.layer == layer]
-        others = [head for head in grid.layer_of(own[0]) if head not in own and head not in barred]
-        has_enough = len(others) >= len(own)
+        of_layer = [head for head in chosen if head.layer == layer]
+        others = [head for head in grid.layer_of(of_layer[0]) if head not in of_layer and head not in barred]
+        has_enough = len(others) >= len(of_layer)
         in_all += [] if has_enough else others
-        pools.append((others, len(own)) if has_enough else (own, len(own) - len(others)))
+        pools.append((others, len(of_layer)) if has_enough else (of_layer, len(of_layer) - len(others)))
     possible, controls = math.prod(math.comb(len(pool), count) for pool, count in pools), set[tuple[Head, ...]]()
     rng = np.random.default_rng([seed, *chain.from_iterable(head.place for head in chosen)])
     while len(controls) < min(draws, possible):  # one that was drawn before is drawn again
@@ -158,9 +160,9 @@ def _lost(
     Shape: `off` [set, layer, head], bool, first that of the intact model; `means` [layer, head, dimension] ->
     [pair, quantity, set], [pair, quantity].
     """
-    loaded, asked, tap = scanner.loaded, loss.questions(inputs), Tap(loss.encoder, kind=scanner.options.kind)
+    loaded, probes, tap = scanner.loaded, loss.questions(inputs), Tap(loss.encoder, kind=scanner.options.kind)
     room, off, pieces = loaded.room(scanner.options.batch_tokens), off.to(loaded.device), list[Piece]()
-    for batch in batches([replace(question.input, number=at) for at, question in enumerate(asked)], room):
+    for batch in batches([replace(probe.input, number=at) for at, probe in enumerate(probes)], room):
         of_batch = collate(batch, loaded.pad_id).to(loaded.device)
         at_once = max(1, room // (len(batch) * len(batch[0].tokens)))
         pieces += [(batch, of_batch, range(len(off))[at : at + at_once]) for at in range(0, len(off), at_once)]
@@ -174,7 +176,7 @@ def _lost(
             rows, heads = is_off[:, layer].nonzero(as_tuple=True)
             output[rows, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
 
-        questions = [asked[encoded.number] for encoded in batch for _ in sets]
+        questions = [probes[encoded.number] for encoded in batch for _ in sets]
         answers = loss.answers(questions, lambda: tap.output(repeated, switch, loss.whole))
         check_finite(answers, "the model's answers")
         return answers.view(len(batch), len(sets), -1)
@@ -188,7 +190,7 @@ def _lost(
             scanner.tell(doing, done, len(pieces))
             answers.append(some)
             if sets.stop == len(off):
-                questions = [asked[encoded.number] for encoded in batch]
+                questions = [probes[encoded.number] for encoded in batch]
                 values, n = loss.values(questions, torch.cat(answers, 1))
                 np.add.at(sums, [question.pair for question in questions], values)
                 np.add.at(counts, [question.pair for question in questions], n)

@@ -46,7 +46,7 @@ def similar(
         keeper = RowKeeper(inputs, queries, scanner.options.seed, scanner.options.reading)
         sums = scanner.score(inputs, others=[keeper])
         sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
-        sums["queries"] = np.array([[[float(len(own))]] for own in keeper.queries])
+        sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
         return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
 
     total, seen = sums_over(scanner, records, compare_heads, "comparing heads by pairs", on_bad)
@@ -68,7 +68,7 @@ def compare(
 ) -> Comparison:
     """What sets two models apart on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
-    a, b = (own.with_options(labelled=True).exact().changed(relation=relation) for own in (scanner_a, scanner_b))
+    a, b = (one.with_options(labelled=True).exact().changed(relation=relation) for one in (scanner_a, scanner_b))
     options, skipped, nearest = a.options, Seen(), match == "nearest"
 
     def read_by_b() -> Iterator[Record]:
@@ -87,13 +87,15 @@ def compare(
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
         sums, keepers = dict[str, Any](), list[RowKeeper]()
         for model, scanner in zip("ab", (a, b), strict=True):
-            own = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
-            keepers += [RowKeeper(own, QUERIES, options.seed, options.reading)] if nearest else []
-            sums |= {f"{model}.{name}": values for name, values in scanner.score(own, others=keepers[-1:]).items()}
+            tokenized = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
+            keepers += [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
+            scored = scanner.score(tokenized, others=keepers[-1:])
+            sums |= {f"{model}.{name}": values for name, values in scored.items()}
         of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]
-        asked = sum(map(len, keepers[0].queries)) if nearest else 0
-        return {"blocks": Blocks.of([own.known_pair.key for own in inputs], sums), "apart": sum(apart), "asked": asked}
+        queries = sum(map(len, keepers[0].queries)) if nearest else 0
+        blocks = Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
+        return {"blocks": blocks, "apart": sum(apart), "queries": queries}
 
     total, seen = sums_over(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
     if total is None:
@@ -105,10 +107,10 @@ def compare(
     shape, heads = a.grid().shape, len(a.grid())
     matched, divergence = np.moveaxis(np.indices(shape), 0, -1), np.full(shape, np.nan)
     if nearest:
-        apart = (total["apart"][:heads, heads:] / total["asked"]).numpy()
+        apart = (total["apart"][:heads, heads:] / total["queries"]).numpy()
         matched = np.stack(np.unravel_index(apart.argmin(1).reshape(shape), b.grid().shape), -1)
         divergence = apart.min(1).reshape(shape)
-    residual_a, residual_b = (cast(FloatArray, own.table.residual) for own in labels)
+    residual_a, residual_b = (cast(FloatArray, labels_of_model.table.residual) for labels_of_model in labels)
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
     counts = seen.joined(skipped, 0).signature_fields
     signature_a, signature_b = (scanner.signature(**counts) for scanner in (a, b))
@@ -181,6 +183,6 @@ def divergences(rows: Tensor) -> Tensor:
         logs = mean.clip(torch.finfo(mean.dtype).tiny).log_()  # three times as fast as torch.xlogy
         entropy[head, head:] = -logs.mul_(mean).sum(-1)
     total = entropy.cpu().double()
-    own = total.diagonal()
-    upper = (total - (own[:, None] + own) / 2).clip(0).triu(1)
+    entropy_of_head = total.diagonal()
+    upper = (total - (entropy_of_head[:, None] + entropy_of_head) / 2).clip(0).triu(1)
     return upper + upper.T

@@ -148,6 +148,7 @@ def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
         guessed = attnscan.heads(path, **options)
     texts = [str(each.message).partition(": ")[2][:30] for each in warned]
     assert texts == ["its cells are quoted, and are ", "its first line looks like data"]
+    assert {each.filename for each in warned} == {__file__}  # not a line of ours or of contextlib
     said = attnscan.heads(path, header=False, quoting="csv", **options)
     other = attnscan.heads(path, header=True, quoting="none", **options)
     assert guessed.signature.input_hash == said.signature.input_hash != other.signature.input_hash

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.output import about, next_command
+from attnscan.cli.output import input_lines, next_command
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
@@ -69,6 +69,6 @@ def test_the_next_command_reads_pairs_as_this_one_did(
 
 def test_an_address_is_shown_without_what_is_secret() -> None:
     address = "https://user:secret@host.example/p.csv?token=secret"
-    assert about({"pairs": [address, "-"]}) == ["pairs  https://host.example/p.csv, standard input"]
+    assert input_lines({"pairs": [address, "-"]}) == ["pairs  https://host.example/p.csv, standard input"]
     for gone in (address, "-"):
         assert next_command({"pairs": [gone], "skip_bad": True}, "head", "0-0") == []

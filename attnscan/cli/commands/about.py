@@ -20,10 +20,10 @@ def patterns(
     from attnscan.scoring.patterns import SHIPPED, chosen
     from attnscan.views.terminal.about import pattern_text, patterns_text
 
-    known = None if name is None else chosen(name, SHIPPED)[0]
+    pattern = None if name is None else chosen(name, SHIPPED)[0]
     output.write(
         lambda: attnscan.patterns(name),
-        lambda width: Text(patterns_text() if known is None else pattern_text(known, min(width, 80))),
+        lambda width: Text(patterns_text() if pattern is None else pattern_text(pattern, min(width, 80))),
     )
 
 

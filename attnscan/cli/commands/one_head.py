@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.output import about
+from attnscan.cli.output import input_lines
 from attnscan.inputs.files import shown
 from attnscan.results.terms import Side
 
@@ -24,7 +24,7 @@ def head(
     output, result = o.answer(context)
     from attnscan.views.terminal.card import cards_view
 
-    above = about(context.params, result.ranking.signature.pairs_read)
+    above = input_lines(context.params, result.ranking.signature.pairs_read)
     above += [f"treebank  {shown(path)}" for path in treebank or ()]
     output.write(result.to_frame, partial(cards_view, result), above=above, document=result.document)
 
@@ -44,7 +44,7 @@ def show(
     output, result = o.answer(context)
     from attnscan.views.terminal.head_weights import head_view
 
-    output.write(result.to_frame, lambda width: head_view(result, width, top), above=about(context.params))
+    output.write(result.to_frame, lambda width: head_view(result, width, top), above=input_lines(context.params))
 
 
 _PATTERN = "Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]"
@@ -61,5 +61,5 @@ def explain(
     output, result = o.answer(context)
     from attnscan.views.terminal.explanation import explanation_view
 
-    above = about(context.params, result.signature.pairs_read)
+    above = input_lines(context.params, result.signature.pairs_read)
     output.write(result.to_frame, partial(explanation_view, result), above=above)

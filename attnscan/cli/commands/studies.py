@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import options as o
-from attnscan.cli.output import about, output_of
+from attnscan.cli.output import input_lines, output_of
 from attnscan.inputs.files import shown
 from attnscan.results.terms import DRAWS, LEAST, QUERIES, WITHIN, Match, Replacement
 from attnscan.scoring.cross import ALL_PATTERNS
@@ -31,7 +31,7 @@ def ablate(
     output, result = o.answer(context, draws=True)
     from attnscan.views.terminal.ablation import ablation_view
 
-    above = about(context.params, result.signature.pairs_read)
+    above = input_lines(context.params, result.signature.pairs_read)
     output.write(result.to_frame, lambda width: ablation_view(result, width), above=above, draw=o.drawing(result))
 
 
@@ -52,7 +52,7 @@ def similar(
     output.write(
         lambda: result.to_matrix(heads) if matrix else result.to_frame(nearest, heads),
         lambda width: similarity_view(result, width, heads, nearest),
-        above=about(context.params, result.signature.pairs_read),
+        above=input_lines(context.params, result.signature.pairs_read),
         draw=o.drawing(result),
     )
 
@@ -71,11 +71,11 @@ def compare(
     from attnscan.views.terminal.comparison import comparison_view
 
     wanted, _ = with_own(pattern or (), ALL_PATTERNS)
-    names = [known for known in result.patterns if known in wanted or not wanted]
+    names = [name for name in result.patterns if name in wanted or not wanted]
     output.write(
         lambda: result.to_frame(names, heads, top),
         lambda width: comparison_view(result, names, width, heads, top),
-        above=about(context.params, int(result.of_models[0].scores.every_key.pairs.max())),
+        above=input_lines(context.params, int(result.of_models[0].scores.every_key.pairs.max())),
         draw=o.drawing(result, names),
     )
 

@@ -10,7 +10,7 @@ import typer
 
 import attnscan
 from attnscan.cli import options as o
-from attnscan.cli.output import about, next_command, output_of, running, say
+from attnscan.cli.output import input_lines, next_command, output_of, running, say
 from attnscan.results.files import of_kinds
 from attnscan.scoring.patterns import is_own
 from attnscan.text import counted
@@ -35,11 +35,11 @@ def classify(
     top: Annotated[int | None, o.option("List the N best heads. [default: 10]", "N", min=1)] = None,
     save_weights: Annotated[Path | None, o.option("Also save the attention weights.", "FILE.npz")] = None,
 ) -> None:
-    given, is_listed = context.params, bool(every or pattern or top)
-    output = output_of(given)
+    params, is_listed = context.params, bool(every or pattern or top)
+    output = output_of(params)
     with running() as progress:
-        answer: Any = attnscan.classify(**o.arguments_of("classify", given), keep_attention=False, progress=progress)
-    results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]
+        answer: Any = attnscan.classify(**o.arguments_of("classify", params), keep_attention=False, progress=progress)
+    results: list[HeadScores] = list(answer.values()) if params["attention"] == "all" else [answer]
     from attnscan.views.behaviour import notes_of
     from attnscan.views.terminal.heads import all_heads_view, first_screen
 
@@ -60,9 +60,9 @@ def classify(
         listed = ranked[:top] if top else [*ranked, *(n for n in range(len(rows)) if n not in ranked)]
         return rows.iloc[listed] if is_listed else rows
 
-    above = about(given) if is_listed else []  # else its tokens are shown
+    above = input_lines(params) if is_listed else []  # else its tokens are shown
     best = [results[0].grid[number].name for number in _ranked(results[0])[:1]]
-    then = next_command(given, "show" if given["weights"] else "head", *best) if best else []
+    then = next_command(params, "show" if params["weights"] else "head", *best) if best else []
     output.write(lambda: of_kinds(list(map(frame, results))), view, above=above, then=then)
 
 
@@ -82,17 +82,17 @@ def heads(
     best: Annotated[bool, o.flag("--best", "Rank heads by each pattern, in place of the map.")] = False,
     per_pair: Annotated[Path | None, o.option("Write the scores of every pair.", "FILE.parquet")] = None,
 ) -> None:
-    given, is_listed = context.params, bool(best or pattern or top)
-    if given["id"] is not None and (per_pair is None or not given["pairs"]):
+    params, is_listed = context.params, bool(best or pattern or top)
+    if params["id"] is not None and (per_pair is None or not params["pairs"]):
         raise typer.BadParameter("--id copies a column of --pairs to --per-pair: give both")
-    output = output_of(given)
-    answer: Any = o.call("heads", given)
-    results: list[HeadScores] = list(answer.values()) if given["attention"] == "all" else [answer]
+    output = output_of(params)
+    answer: Any = o.call("heads", params)
+    results: list[HeadScores] = list(answer.values()) if params["attention"] == "all" else [answer]
     for line in (line for result in results for line in _notes(result)):
         say(line)
     count, (first, *_) = results[-1].signature.pairs_read, results
-    (what,) = about(given, count)
-    title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if given["pairs"] else what[4:]
+    (what,) = input_lines(params, count)
+    title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if params["pairs"] else what[4:]
     from attnscan.views.behaviour import kinds_of
     from attnscan.views.terminal.heads import best_heads_view, first_screen
 
@@ -109,7 +109,7 @@ def heads(
         best_heads = [first.grid[order[0]].name for order in map(first.order, first.scores.patterns) if len(order)]
     else:
         best_heads = [head.name for _, kind in kinds_of(first.labels) for head in kind.heads]
-    then = next_command(given, "head", best_heads[0]) if best_heads else []
+    then = next_command(params, "head", best_heads[0]) if best_heads else []
     output.write(lambda: of_kinds(list(map(frame, results))), view, then=then)
 
 
@@ -140,7 +140,7 @@ def profile(
     from attnscan.views.terminal.heads import profile_view
 
     chosen = None if heads is None else result.grid.select(heads)
-    above = about(context.params, result.signature.pairs_read)
+    above = input_lines(context.params, result.signature.pairs_read)
     output.write(
         lambda: result.to_frame(chosen, top), lambda width: profile_view(result, width, chosen, top), above=above
     )
@@ -150,4 +150,4 @@ def predictive(context: typer.Context, a: Annotated[str, o.argument("Sentence A.
     output, result = o.answer(context)
     from attnscan.views.terminal.head_weights import dependencies_view
 
-    output.write(result.to_frame, lambda width: dependencies_view(result, width), above=about(context.params))
+    output.write(result.to_frame, lambda width: dependencies_view(result, width), above=input_lines(context.params))
