@@ -68,7 +68,9 @@ def compare(
 ) -> Comparison:
     """What sets two models apart on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
-    a, b = (one.with_options(labelled=True).exact().changed(relation=relation) for one in (scanner_a, scanner_b))
+    a, b = (
+        scanner.with_options(labelled=True).exact().changed(relation=relation) for scanner in (scanner_a, scanner_b)
+    )
     options, skipped, nearest = a.options, Seen(), match == "nearest"
 
     def read_by_b() -> Iterator[Record]:
