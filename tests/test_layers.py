@@ -40,7 +40,7 @@ NO_TORCH = {
     f"attnscan.{name}"
     for name in (
         *("__version__", "cli", "errors", "results", "text", "views", "model.sources", "scan.options"),
-        *("inputs.conllu", "inputs.encode", "inputs.files", "inputs.read", "inputs.records", "inputs.sentence"),
+        *("inputs.annotations", "inputs.encode", "inputs.files", "inputs.read", "inputs.records", "inputs.sentence"),
         *("inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.labels"),
     )
 }

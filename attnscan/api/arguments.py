@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import InputError, OptionError, PairsError, check_known, nearest
 from attnscan.inputs import read as files
-from attnscan.inputs.alignments import Alignments
+from attnscan.inputs.annotations import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Pair, Record, Text

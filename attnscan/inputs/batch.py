@@ -9,20 +9,27 @@ related, for what these have in common is that they are frequent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pad_sequence
 
-from attnscan.inputs.encode import Units, WholeWords, bare
-from attnscan.inputs.sentence import NO_WORD, PADDING, SPECIAL, EncodedInput, Tag
+from attnscan.inputs.encode import WORD_END, WORD_STARTS, bare, continues_word, decoded
+from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, PADDING, SPECIAL, EncodedInput, Tag
 
+_FREQUENT = 100
+_ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
+_START = WORD_STARTS[0]  # stands for every mark of a word's start
 _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
 _TOP_SHARE = 0.0001  # at or above the 99.99th percentile
@@ -31,6 +38,8 @@ _ROWS, _ROWS_OF_HAND = 16_384, 512  # of the table, and of a hand, that are look
 _TOGETHER = 16  # words whose neighbours are sought at once, always as many: another number would round otherwise
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
+Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
+"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
 Relation = Callable[[Sequence[Units]], Tensor]
 """Says which units of some inputs are related. Shape: [input, unit, unit], bool, symmetric."""
 
@@ -227,6 +236,71 @@ def batches(inputs: Sequence[EncodedInput], tokens: int) -> Iterator[list[Encode
         batch.append(encoded)
     if batch:
         yield batch
+
+
+@dataclass(frozen=True)
+class WholeWords:
+    """The tokens that are words of two letters or more, of letters alone, and no pieces of others."""
+
+    ids: dict[str, int]
+    """By the word's text without the tokenizer's mark, lowest first."""
+    mark: str
+    """How the vocabulary marks words or pieces: `##`, `Ġ` (for any mark of a start), `@@` or `</w>`; empty if not."""
+
+    @classmethod
+    def of(cls, texts: Mapping[int, str]) -> WholeWords:
+        """The whole words among a vocabulary's tokens, special ones left out."""
+        bearing = {
+            CONTINUES: sum(text.startswith(CONTINUES) for text in texts.values()),
+            _START: sum(text.startswith(WORD_STARTS) for text in texts.values()),
+            GOES_ON: sum(text.endswith(GOES_ON) for text in texts.values()),
+            WORD_END: sum(text.endswith(WORD_END) for text in texts.values()),
+        }
+        most = max(bearing, key=bearing.__getitem__)
+        words = cls({}, most if bearing[most] else "")
+        for number, text in sorted(texts.items()):
+            word = "" if words.mark == _START and not text.startswith(WORD_STARTS) else words.without_mark(text)
+            # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
+            if len(word) > 1 and word[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in word):
+                words.ids.setdefault(word, number)
+        return words
+
+    def without_mark(self, token: str) -> str:
+        """What a token that may be a whole word says; empty for one that lacks the mark of a word's end."""
+        if self.mark == WORD_END:
+            return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
+        return token.lstrip("".join(WORD_STARTS)) if self.mark == _START else token
+
+    @cached_property
+    def frequent(self) -> frozenset[int]:
+        """The 100 words of the lowest ids, which are the most frequent; none where ids are in alphabetical order."""
+        first = list(self.ids)[:_FREQUENT]
+        ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
+        is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
+        return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
+
+    def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
+        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit]."""
+        starts, ends = self.mark == _START, self.mark == WORD_END
+        numbers = np.full((len(inputs), 1 + max(unit[-1] for *_, unit in inputs)), NO_WORD)
+        for row, (tokens, sentence, unit) in enumerate(inputs):
+            pieces = Counter(unit)
+            for i, token in enumerate(tokens):
+                word = self.ids.get(self.without_mark(token), NO_WORD)
+                if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
+                    continue
+                follows = i > 0 and sentence[i - 1] == sentence[i]  # else no mark of a start is needed
+                if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
+                    numbers[row, unit[i]] = word
+        return numbers
+
+
+def whole_words(tokenizer: Any) -> WholeWords:
+    """The whole words that a tokenizer knows, added ones too."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    special = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
+    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
+    return WholeWords.of(dict(zip(written, decoded(tokenizer, list(written.values())), strict=True)))
 
 
 @dataclass(frozen=True)

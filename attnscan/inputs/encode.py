@@ -9,41 +9,26 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate, chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import accumulate, chain, groupby
+from typing import Any
 
 from attnscan.errors import InputError, SelectionError, TooLongError, nearest
-from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, PADDING, SPECIAL, EncodedInput, Pair, Span, Unit, join
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from attnscan.inputs.weights import SavedWeights
+from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, SPECIAL, EncodedInput, Pair, Span, Unit, join
 
 WORD_STARTS = ("Ġ", "▁", " ")
 WORD_END = "</w>"
 _BYTE_INSIDE = re.compile("<0x[89AB][0-9A-F]>")  # a byte behind the first one of a character, in SentencePiece
 _JOINER = "\u200d"
 _TIED = frozenset((_JOINER, *map(chr, range(0x1F3FB, 0x1F400))))  # and shades of skin
-_FREQUENT = 100
-_ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
-_START = WORD_STARTS[0]  # stands for every mark of a word's start
 # scripts that put no space between words: Thai to Khmer, kana, Han
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _NAMED, _LONG_WORD = 5, 50  # words in a note, and characters of a token, at most
 
 Tokenized = tuple[dict[str, list[int]], Any]
 """What a tokenizer gives the model of one input, and what a fast one tells of the tokens (None: written in Python)."""
-
-
-Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
-"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
 
 
 def bare(token: str) -> str:
@@ -71,9 +56,7 @@ def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bo
     """Whether `token` goes on with the word of the token before it, judged by spelling alone."""
     if token.startswith(CONTINUES):
         return len(token) > len(CONTINUES)
-    if _BYTE_INSIDE.fullmatch(token):
-        return True
-    if previous.endswith(GOES_ON) and len(previous) > len(GOES_ON):
+    if _BYTE_INSIDE.fullmatch(token) or (previous.endswith(GOES_ON) and len(previous) > len(GOES_ON)):
         return True
     if marks_ends:
         return not previous.endswith(WORD_END)
@@ -91,66 +74,6 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
             return places[number - 1]
     hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
     raise SelectionError(f"the input has no token '{text}'", hint)
-
-
-@dataclass(frozen=True)
-class WholeWords:
-    """The tokens that are words of two letters or more, of letters alone, and no pieces of others."""
-
-    ids: Mapping[str, int]
-    """By the word's text without the tokenizer's mark, lowest first."""
-    mark: str
-    """How the vocabulary marks words or pieces: `##`, `Ġ` (for any mark of a start), `@@` or `</w>`; empty if not."""
-
-    @classmethod
-    def of(cls, texts: Mapping[int, str]) -> WholeWords:
-        """The whole words among a vocabulary's tokens, special ones left out."""
-        bearing = {
-            CONTINUES: sum(text.startswith(CONTINUES) for text in texts.values()),
-            _START: sum(text.startswith(WORD_STARTS) for text in texts.values()),
-            GOES_ON: sum(text.endswith(GOES_ON) for text in texts.values()),
-            WORD_END: sum(text.endswith(WORD_END) for text in texts.values()),
-        }
-        most = max(bearing, key=bearing.__getitem__)
-        words = cls({}, most if bearing[most] else "")
-        ids: dict[str, int] = {}
-        for number, text in sorted(texts.items()):
-            word = "" if words.mark == _START and not text.startswith(WORD_STARTS) else words.without_mark(text)
-            # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
-            if len(word) > 1 and word[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in word):
-                ids.setdefault(word, number)
-        return cls(ids, words.mark)
-
-    def without_mark(self, token: str) -> str:
-        """What a token that may be a whole word says; empty for one that lacks the mark of a word's end."""
-        if self.mark == WORD_END:
-            return token.removesuffix(WORD_END) if token.endswith(WORD_END) else ""
-        return token.lstrip("".join(WORD_STARTS)) if self.mark == _START else token
-
-    @cached_property
-    def frequent(self) -> frozenset[int]:
-        """The 100 words of the lowest ids, which are the most frequent; none where ids are in alphabetical order."""
-        first = list(self.ids)[:_FREQUENT]
-        ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
-        is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
-        return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
-
-    def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
-        """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit]."""
-        import numpy as np  # not above: help reads this module, too
-
-        starts, ends = self.mark == _START, self.mark == WORD_END
-        numbers = np.full((len(inputs), 1 + max(unit[-1] for *_, unit in inputs)), NO_WORD)
-        for row, (tokens, sentence, unit) in enumerate(inputs):
-            pieces = Counter(unit)
-            for i, token in enumerate(tokens):
-                word = self.ids.get(self.without_mark(token), NO_WORD)
-                if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
-                    continue
-                follows = i > 0 and sentence[i - 1] == sentence[i]  # else no mark of a start is needed
-                if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
-                    numbers[row, unit[i]] = word
-        return numbers
 
 
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
@@ -289,7 +212,7 @@ def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tok
 def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
     """Merge the pieces of given words, or of the tokenizer's, which end at punctuation, and those of one character."""
     sentences = read.known_pair.sentences
-    ids = _spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
+    ids = spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
 
     def goes_on(i: int) -> bool:
         if fast is not None:
@@ -313,7 +236,7 @@ def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[
     return replace(read, unit=numbers, units=tuple(texts))
 
 
-def _spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
+def spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
     """The unit of each token, by the marks of a word's start or end. Shape: both [token]."""
     marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
     marks_ends = any(token.endswith(WORD_END) for token in tokens)
@@ -326,34 +249,13 @@ def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[
     return tuple(count - 1 for count in accumulate(starts))
 
 
-def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
-    """An input whose tokens are known and whose tokenizer is not."""
-    parts = zip(saved.segments, saved.special, saved.padding, strict=True)
-    sentence = tuple(PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts)
-    return EncodedInput(
-        tokens=saved.tokens,
-        sentence=sentence,
-        unit=_spelled_units(sentence, saved.tokens) if unit == "word" else tuple(range(len(saved.tokens))),
-        punctuation=tuple(map(is_punctuation, saved.tokens)),
-        source=saved.source,
-    )
-
-
-def whole_words(tokenizer: Any) -> WholeWords:
-    """The whole words that a tokenizer knows, added ones too."""
-    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
-    special = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
-    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
-    return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
-
-
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
     tokens = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
-    return tuple(_decoded(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
+    return tuple(decoded(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
 
 
-def _decoded(tokenizer: Any, tokens: list[str]) -> list[str]:
+def decoded(tokenizer: Any, tokens: list[str]) -> list[str]:
     """What some tokens say: byte-level ones decoded, unless they end inside a character."""
     if (decode := _byte_level_decoder(tokenizer)) is None:
         return tokens
@@ -361,13 +263,11 @@ def _decoded(tokenizer: Any, tokens: list[str]) -> list[str]:
     return [token if "\ufffd" in text or not text else text for token, text in zip(tokens, texts, strict=True)]
 
 
-def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
-    """What makes text of byte-level tokens; None for a tokenizer of another kind."""
-    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
-        return None
-    decode: Callable[[list[str]], str] = decoder.decode
-    return decode
+def _byte_level_decoder(tokenizer: Any) -> Any:
+    """The function that makes text of a list of byte-level tokens; None for a tokenizer of another kind."""
+    decoder: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    is_byte_level = decoder is not None and b'"ByteLevel"' in decoder.__getstate__()
+    return decoder.decode if is_byte_level else None
 
 
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:

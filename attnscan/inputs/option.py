@@ -30,7 +30,6 @@ class Option:
 class Declared(NamedTuple):
     """A field of an options object that can be asked for."""
 
-    name: str
     kind: Any
     """Its type, without the `Option`."""
     default: Any
@@ -40,18 +39,16 @@ class Declared(NamedTuple):
 @cache
 def declared(options: Any) -> Mapping[str, Declared]:
     """The fields of a class of options that can be asked for, by their names."""
-    kinds = get_type_hints(options, include_extras=True)
-    fields_asked = {}
-    for field in fields(options):
-        kind, *marks = get_args(kinds[field.name]) if get_origin(kinds[field.name]) is Annotated else (None,)
-        for option in (mark for mark in marks if isinstance(mark, Option)):
-            fields_asked[field.name] = Declared(field.name, kind, field.default, option)
-    return fields_asked
+    hints = get_type_hints(options, include_extras=True)
+    marked = {
+        field: get_args(hints[field.name]) for field in fields(options) if get_origin(hints[field.name]) is Annotated
+    }
+    return {field.name: Declared(kind, field.default, option) for field, (kind, option) in marked.items()}
 
 
 def check_declared(options: Any) -> None:
     """Hold the fields of an options object to what they take. Raises: OptionError for a value that there is not."""
-    for name, kind, _, option in declared(options.__class__).values():
+    for name, (kind, _, option) in declared(options.__class__).items():
         value, kinds = getattr(options, name), {kind, *get_args(kind)}
         words = [word for part in kinds if get_origin(part) is Literal for word in get_args(part)]
         if value is None and type(None) in kinds:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.conllu import trees_of
+from attnscan.inputs.annotations import trees_of
 from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.records import (
     Columns,
@@ -64,9 +64,9 @@ def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None
 
 def shipped_pairs() -> Iterator[Record]:
     """The 102 pairs that attnscan ships."""
-    name, reading = "attnscan/inputs/data/pairs.csv", FileReading()
     with (Path(__file__).parent / "data" / "pairs.csv").open(encoding="utf-8", newline="") as lines:
-        yield from good_records(_text_rows(lines, name, ".csv", reading, lambda _: None), None)
+        rows = _text_rows(lines, "attnscan/inputs/data/pairs.csv", ".csv", FileReading(), lambda _: None)
+        yield from good_records(rows, None)
 
 
 def random_pairs(seed: int = 0) -> Iterator[Record]:

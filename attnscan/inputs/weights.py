@@ -1,4 +1,4 @@
-"""Attention weights in an `.npz` file: from other tools or an earlier run. Pickled objects are never loaded."""
+"""Attention weights in an `.npz` file, from other tools or an earlier run. Pickled objects are never loaded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.inputs.sentence import QuerySide
+from attnscan.inputs.encode import is_punctuation, spelled_units
+from attnscan.inputs.sentence import PADDING, SPECIAL, EncodedInput, QuerySide, Unit
 
 _OF_MASKED_MODELS = "[CLS] [SEP] [BOS] [EOS] <cls> <sep> <bos> <eos> <s> </s>"
 DELIMITERS = frozenset(f"{_OF_MASKED_MODELS} <|endoftext|> <|begin_of_text|> <|end_of_text|>".split())
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
-PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
+PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read
@@ -75,13 +76,13 @@ def write_weights(*kinds: SavedWeights) -> bytes:
         kinds = ()
     for saved in sorted(kinds, key=lambda saved: saved.source):  # cross attention last
         array = "encoder_attention" if saved.array == "attention" else saved.array
-        text, tokens, special = array.removesuffix("_attention"), saved.tokens, saved.special
         arrays[array] = saved.attention
-        if text == "cross":
-            arrays |= {"encoder_tokens": tokens[: saved.source], "encoder_special": special[: saved.source]}
-            text, tokens, special = "predicted", tokens[saved.source :], special[saved.source :]
-        if text != "predicted" or tokens != arrays.get("decoder_tokens"):
-            arrays |= {f"{text}_tokens": tokens, f"{text}_special": special}
+        parts = {array.removesuffix("_attention"): slice(None)}
+        if saved.source:
+            parts = {"encoder": slice(saved.source), "predicted": slice(saved.source, None)}
+        for text, part in parts.items():
+            if text != "predicted" or saved.tokens[part] != arrays.get("decoder_tokens"):
+                arrays |= {f"{text}_tokens": saved.tokens[part], f"{text}_special": saved.special[part]}
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{name: np.array(values) for name, values in arrays.items()})
     return file.getvalue()
@@ -135,7 +136,7 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     else:  # the second segment begins behind the special token that closes the first words
         closing = (*special, True).index(True, (*special, False).index(False))
         segments = tuple(int(at > closing) for at in range(len(tokens)))
-    padding = tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=True))
+    padding = tuple(token in PADDING_TOKENS and not extra for token, extra in zip(tokens, special, strict=True))
     return SavedWeights(attention, tokens, segments, special, padding, source, array)
 
 
@@ -175,7 +176,7 @@ def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[
     tokens = tuple(array.tolist())
     if f"{side}special" in arrays:
         return tokens, _flags(arrays, f"{side}special", len(tokens))
-    starts = PADDING if side else ()  # a decoder may start with what others pad with
+    starts = PADDING_TOKENS if side else ()  # a decoder may start with what others pad with
     return tokens, tuple(token in DELIMITERS or (at == 0 and token in starts) for at, token in enumerate(tokens))
 
 
@@ -185,3 +186,16 @@ def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...
         what = f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1"
         raise WeightsError(what, f"save one 0 or 1 for each of the {length} tokens")
     return tuple(values.astype(bool).tolist())
+
+
+def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
+    """An input whose tokens are known and whose tokenizer is not."""
+    parts = zip(saved.segments, saved.special, saved.padding, strict=True)
+    sentence = tuple(PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts)
+    return EncodedInput(
+        tokens=saved.tokens,
+        sentence=sentence,
+        unit=spelled_units(sentence, saved.tokens) if unit == "word" else tuple(range(len(saved.tokens))),
+        punctuation=tuple(map(is_punctuation, saved.tokens)),
+        source=saved.source,
+    )

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import AttnscanError, DeviceError, InputError, MemoryFullError, ModelError, nearest, out_of_memory
-from attnscan.inputs.batch import Relatedness
-from attnscan.inputs.encode import WholeWords, encode_pairs, whole_words
+from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
+from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.running import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source, fingerprint
@@ -110,9 +110,12 @@ class LoadedModel:
     @property
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
-        config = getattr(self.model.config, "max_position_embeddings", None)
-        known = [self.tokenizer.model_max_length, position_rows(self.model), config]
-        return int(min([most for most in known if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
+        limits = [self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", None)]
+        named = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
+        table = next((module for module in named if isinstance(module, torch.nn.Embedding)), None)
+        if table is not None:  # RoBERTa counts positions from behind the padding token's
+            limits.append(table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1))
+        return int(min([most for most in limits if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> int:
         """How many tokens a batch may hold: as many as are asked for, or as the device runs fastest."""
@@ -136,15 +139,6 @@ class LoadedModel:
                 f"the tokenizer of {self.source.name} gives token {max(ids)}, and the model knows {rows}",
                 "the two do not belong together: save the tokenizer that the model was trained with",
             )
-
-
-def position_rows(model: Any) -> int | None:
-    """How many positions a model has embeddings for; None if it has no such table, or not by that name."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa counts positions from behind the padding token's
-            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-    return None
 
 
 def load(
@@ -242,9 +236,9 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
     return model, not missing
 
 
-def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dict[str, Any]]:
+def from_checkpoint(kind: Any, source: Source, **options: Any) -> Any:
     """A model of a class, and what transformers tells of its weights: safetensors alone, and no code of the model's."""
-    model, info = kind.from_pretrained(
+    return kind.from_pretrained(
         **source.arguments,
         use_safetensors=True,
         ignore_mismatched_sizes=True,  # transformers itself names them in its log only
@@ -252,7 +246,6 @@ def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dic
         attn_implementation="eager",  # to which Falcon cannot be turned later
         **options,
     )
-    return model, info
 
 
 def _merge_adapter(model: Any, source: Source) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -289,24 +288,22 @@ def calls_of(model: Any, kind: AttentionKind) -> Calls:
 
 def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
     """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
-    calls, layer = list[_Call](), [-1]
+    calls, layers = list[_Call](), [-1]  # of modules that were entered, the numbers of layers
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
         is_plain = all(rest.get(name) is None for name in _MODIFIERS)
-        calls.append(_Call(layer[0], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
+        calls.append(_Call(layers[-1], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
         return fused(module, query, key, value, mask, **rest)
 
     def note(call: Call) -> None:
         (_, heads, *shape), weights = call.weights.shape, call.weights.float()
         off, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
         is_plain = not weights.isfinite().all() or (weights.min() >= 0 and off <= tolerance)
-        calls.append(_Call(layer[0], heads, tuple(shape), bool(is_plain)))
+        calls.append(_Call(layers[-1], heads, tuple(shape), bool(is_plain)))
 
-    def enter(number: int, *_: Any) -> None:
-        layer[0] = number
-
-    numbered = ((module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules())
-    hooks = [module.register_forward_pre_hook(partial(enter, int(number[1]))) for module, number in numbered if number]
+    numbered = [(module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules()]
+    entering = [(module, int(number[1])) for module, number in numbered if number]
+    hooks = [module.register_forward_pre_hook(lambda *_, n=number: layers.append(n)) for module, number in entering]
     name, watch = ("eager", Watch(note, 1)) if watched else (ATTENTION, nullcontext())
     try:
         with attention_of(model, name) as took, attended_by(attend), torch.inference_mode(), watch:

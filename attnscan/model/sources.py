@@ -199,11 +199,11 @@ class Catalog:
         return [entry["model"] for entry in self.entries if entry["state"] == "ready"]
 
     @classmethod
-    def now(cls, *, ask_hub: bool = True) -> Catalog:
+    def now(cls) -> Catalog:
         """Look around on this machine, and ask the hub once, for at most two seconds."""
         from huggingface_hub import CacheNotFound, scan_cache_dir
 
-        hub = ask_hub and hub_answers()
+        hub = hub_answers()
         try:
             default = choose(None, lambda: hub).name
         except ModelError as error:
@@ -231,7 +231,7 @@ def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         layers, heads = (next((config[key] for key in keys if key in config), None) for keys in (_LAYERS, _HEADS))
         return entry | {"family": config.get("model_type", "unknown"), "layers": layers, "heads": heads}
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+    except _BROKEN_JSON:
         return entry | {"state": "cannot run: config.json cannot be read"}
 
 

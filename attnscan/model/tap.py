@@ -316,8 +316,7 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
     if present is None:
         return [ids.shape[1]] * len(ids)
     places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-    lengths: list[int] = (places * (present != 0)).amax(1).clip(1).tolist()
-    return lengths
+    return list((places * (present != 0)).amax(1).clip(1).tolist())
 
 
 def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterator[tuple[slice, slice, tuple[int, int]]]:

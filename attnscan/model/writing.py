@@ -34,8 +34,7 @@ def shifted(model: Any, ids: list[int]) -> list[int]:
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is None:  # M2M100, NLLB-MoE and Blenderbot do this where they are given labels
         return [model.config.decoder_start_token_id, *ids[:-1]]
-    read: list[int] = shift(labels=torch.tensor([ids], device=model.device))[0].tolist()
-    return read
+    return list(shift(labels=torch.tensor([ids], device=model.device))[0].tolist())
 
 
 def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, InputError, ModelError
-from attnscan.inputs.alignments import unit_links
+from attnscan.inputs.annotations import unit_links
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
 from attnscan.inputs.encode import bare
 from attnscan.inputs.sentence import EncodedInput, Pair, Place

@@ -9,8 +9,7 @@ import torch
 
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import encode_tokens
-from attnscan.inputs.weights import SavedWeights
+from attnscan.inputs.weights import SavedWeights, encode_tokens
 from attnscan.model.tap import AttentionBlock, of_both_texts, visible_keys
 from attnscan.results.attention import Attention, Selection
 from attnscan.results.heads import HeadScores

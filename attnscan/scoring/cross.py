@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError
-from attnscan.inputs.alignments import links_of
+from attnscan.inputs.annotations import links_of
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern, shipped
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from attnscan.errors import OptionError
-from attnscan.inputs.alignments import linked_as
+from attnscan.inputs.annotations import linked_as
 from attnscan.inputs.sentence import Pair
 from attnscan.results.predictions import Change, Positions, Segments
 from attnscan.results.terms import AttentionKind, Head

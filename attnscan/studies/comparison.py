@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.batch import Relation
-from attnscan.inputs.encode import Units
+from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.running import check_finite
 from attnscan.model.tap import AttentionBlock

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
-from attnscan.inputs.alignments import linked
+from attnscan.inputs.annotations import linked
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions

@@ -18,11 +18,11 @@ from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, TooLongError
-from attnscan.inputs.alignments import linked
+from attnscan.inputs.annotations import linked
 from attnscan.inputs.batch import batches, collate
-from attnscan.inputs.encode import bare, encode_pairs, encode_tokens, notes_of
+from attnscan.inputs.encode import bare, encode_pairs, notes_of
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, Sentence, Unit
-from attnscan.inputs.weights import SavedWeights
+from attnscan.inputs.weights import SavedWeights, encode_tokens
 from attnscan.model.writing import encode_translations
 
 NO_LIMIT = 10**6

@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from attnscan.inputs.batch import Relatedness
-from attnscan.inputs.encode import WholeWords, whole_words
+from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
 
 SIZE = 2000
 FIRST = 10  # id of the first word

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.alignments import Alignments, linked, links_of
+from attnscan.inputs.annotations import Alignments, linked, links_of
 from attnscan.inputs.sentence import NO_WORD, Pair, Place, Record, Sentence
 
 TEXT, WORDS = "Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]

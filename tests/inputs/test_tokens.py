@@ -6,7 +6,8 @@ import pytest
 from tokenizers_of_kinds import KINDS, encode_pair
 
 from attnscan.errors import SelectionError
-from attnscan.inputs.encode import WholeWords, token_named, whole_words
+from attnscan.inputs.batch import WholeWords, whole_words
+from attnscan.inputs.encode import token_named
 from attnscan.inputs.sentence import NO_WORD, Pair
 
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]

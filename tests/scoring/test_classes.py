@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from written import attend, input_of, random_weights
 
-from attnscan.inputs.batch import collate
-from attnscan.inputs.encode import WholeWords
+from attnscan.inputs.batch import WholeWords, collate
 from attnscan.results.scores import CLASSES, COLUMNS
 from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.scorer import ClassScorer, class_of_cells

@@ -15,8 +15,7 @@ from numpy.testing import assert_allclose
 from toy import AFTER, BEFORE, PAIRS, save_toy_bert
 
 from attnscan.errors import ModelError, TooLongError
-from attnscan.inputs.batch import Relation
-from attnscan.inputs.encode import Units
+from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.comparison import Comparison
 from attnscan.results.terms import Head, Match

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnscan.inputs.alignments import linked
+from attnscan.inputs.annotations import linked
 from attnscan.inputs.batch import EncodedBatch, collate
-from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Unit
+from attnscan.inputs.weights import encode_tokens
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.terms import Grid
 
