@@ -30,8 +30,7 @@ from attnscan.inputs.sentence import Record, Text
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.attention import Selection
-from attnscan.results.card import Cards
-from attnscan.results.checkpoint import Checkpoint
+from attnscan.results.card import Cards, Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores

@@ -115,7 +115,7 @@ class Attention:
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.weights, self.kind, self.layers) if self.chosen is None else self.chosen.grid
+        return Grid(self.weights.shape[:2], self.kind, self.layers) if self.chosen is None else self.chosen.grid
 
     @property
     def rows(self) -> tuple[int, ...]:

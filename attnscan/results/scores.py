@@ -71,7 +71,7 @@ class Scores:
     @cached_property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.entropy, self.kind, self.layers)
+        return Grid(self.entropy.shape, self.kind, self.layers)
 
     def place_of(self, pattern: str) -> int:
         """Where a pattern stands in tables. Raises: OptionError if heads were not scored for it."""

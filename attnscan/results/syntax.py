@@ -125,7 +125,7 @@ class Syntax:
     @property
     def grid(self) -> Grid:
         """The heads."""
-        return Grid.of(self.accuracy, layers=self.signature.layers)
+        return Grid(self.accuracy.shape[:2], layers=self.signature.layers)
 
     @property
     def sentences(self) -> int:
@@ -185,10 +185,7 @@ class Syntax:
         return best_first(self.accuracy[..., row])
 
     def to_frame(self, relation: str | None = None, heads: Heads | None = None) -> pd.DataFrame:
-        """One row a head, relation and direction; of one relation only, or of some heads, if these are named.
-
-        Raises: SelectionError for a relation or a head that is not there.
-        """
+        """One row a head, relation and direction, of those named. Raises: SelectionError if one is not there."""
         if relation is not None:
             check_relation(relation, [row.relation for row in self.rows])
         rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]

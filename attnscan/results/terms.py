@@ -145,18 +145,13 @@ Heads = HeadLike | Sequence[HeadLike]
 class Grid:
     """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
 
-    shape: tuple[int, int]  # how many layers have attention, and how many heads each
+    shape: tuple[int, ...]  # how many layers have attention, and how many heads each
     kind: AttentionKind = AttentionKind.ONLY
     layers: tuple[int, ...] = ()  # the numbers of the layers that have attention; empty if all have
 
     def __post_init__(self) -> None:
         if self.layers == tuple(range(len(self.layers))):
             object.__setattr__(self, "layers", ())
-
-    @classmethod
-    def of(cls, values: Any, kind: AttentionKind = AttentionKind.ONLY, layers: Sequence[int] = ()) -> Grid:
-        """The heads that an array is of, and the numbers of its layers. Shape: [layer, head, ...]."""
-        return cls((values.shape[0], values.shape[1]), kind, tuple(layers))
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -190,10 +185,7 @@ class Grid:
         return [other for other in self if other.layer == head.layer]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, named: bool = False) -> dict[str, Any]:
-        """The columns `layer` and `head` of some heads, or of all; before them `kind`, if it is not the only one.
-
-        If they are to be `named`, behind them `name`.
-        """
+        """Some heads' columns, or all: `kind` (if it is not the only one), `layer`, `head` and, if `named`, `name`."""
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]

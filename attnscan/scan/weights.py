@@ -30,7 +30,8 @@ def classify_weights(
     if options.reading.carried:
         raise OptionError("saved weights do not hold what heads carry", "leave out --by carried, or name a model")
     options = options.of_attention(causal=saved.source == 0 and not np.triu(saved.attention, 1).any())
-    encoded, grid, everything = encode_tokens(saved, options.unit), Grid.of(saved.attention, options.kind), slice(None)
+    encoded, everything = encode_tokens(saved, options.unit), slice(None)
+    grid = Grid(saved.attention.shape[:2], options.kind)
     targets = Targets(collate([encoded]), options.patterns, by_query=True)
     scorers = InputScorers(targets, options, keep=bool(keep))
     queries, keys = saved.attention.shape[2:]

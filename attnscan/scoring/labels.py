@@ -48,15 +48,12 @@ SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only wher
 
 
 def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
-    """The habits of a reading, with special tokens in or out, and the columns that each is made of.
-
-    Shape: the second [column, habit], 0 or 1.
-    """
-    those = [name for name in HABITS if special or name not in SPECIAL_HABITS]
-    members = np.zeros((COLUMNS, len(those)))
-    for place, name in enumerate(those):
+    """The habits of a reading, and 1 for each column that is part of one. Shape: the second [column, habit]."""
+    names = [name for name in HABITS if special or name not in SPECIAL_HABITS]
+    members = np.zeros((COLUMNS, len(names)))
+    for place, name in enumerate(names):
         members[list(HABITS[name]), place] = 1
-    return tuple(those), members
+    return tuple(names), members
 
 
 class Shares(NamedTuple):

@@ -203,7 +203,7 @@ class RelationScorer:
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
-        """Sum what some heads of a layer say of some sentences."""
+        """Sum what some heads of a layer say of some sentences. Shape: the sums [number, layer, head]."""
         inputs, word, weights = block.of_tokens.inputs, block.batch.word, block.weights
         rows, units, start = len(self._rows), weights.shape[-1], inputs.start
         (s, q, r, k), (of_item, asking, row) = (
@@ -233,18 +233,11 @@ class RelationScorer:
             ("hits", hits, s * rows + r, len(self._batch) * rows),
             ("linked", linked[None], r.new_zeros(1), 1),
         ):
-            self._add(name, values, into, count, block.of_tokens)
-
-    def _add(self, name: str, values: Tensor, into: Tensor, count: int, block: AttentionBlock) -> None:
-        """Add values of some heads to sums by where they go.
-
-        Shape: `values` [number, head], `into` [number] -> [count, layer, head].
-        """
-        if name not in self._sums:
-            shape = count, *block.grid.shape
-            self._sums[name] = torch.zeros(shape, dtype=exact(values.device), device=values.device)
-        own = self._sums[name][:, block.layer, block.heads]
-        own.index_add_(0, into, values.to(own))
+            if name not in self._sums:
+                shape = count, *block.of_tokens.grid.shape
+                self._sums[name] = torch.zeros(shape, dtype=exact(word.device), device=word.device)
+            of_heads = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
+            of_heads.index_add_(0, into, values.to(of_heads))
 
     def sums(self) -> RelationSums:
         """All sums, once every block has come."""

@@ -174,10 +174,7 @@ _DISTANCES = {
 
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
-    """The class of every word-query and key, by its place in `CLASSES`; the number behind the last for all others.
-
-    Shape: [batch, query, key], int8.
-    """
+    """The class of each query and key by its place in `CLASSES`; their number for none. Shape: as targets, int8."""
     asked, keys = batch.word[:, batch.queries, None], batch.word[:, None, batch.keys]
     offset, words, alike = batch.offset, asked & keys, batch.alike
     own = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, batch.keys])

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import NO_LIMIT
-from attnscan.results.checkpoint import Checkpoint
+from attnscan.results.card import Checkpoint
 from attnscan.results.terms import DELIMITER, MEASURES
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.losses import losses_of

@@ -158,7 +158,7 @@ class NeuronScorer:
         self._only = None if only is None else {head.place for head in only}
         self._sums: dict[tuple[int, int, int], FloatArray] = {}
         """By layer, head and first input of a block. Shape: each [sum, basis, pattern]."""
-        self._shape = 0, 0
+        self._shape: tuple[int, ...] = 0, 0
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; of models that show no queries there is nothing to take."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
-from attnscan.results.checkpoint import Checkpoint
+from attnscan.results.card import Checkpoint
 from attnscan.results.terms import MEASURES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

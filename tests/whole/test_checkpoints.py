@@ -247,7 +247,7 @@ def test_heads_are_named_by_the_layers_of_the_model(jamba: str, tmp_path: Path) 
 
 def test_the_head_that_is_named_is_the_one_that_is_switched_off() -> None:
     """The layer 3 is the second that has attention, and the second that a tap shows."""
-    named = Grid.of(np.zeros((2, 4)), layers=(1, 3)).select("3-1")
+    named = Grid((2, 4), layers=(1, 3)).select("3-1")
     for layer, off in enumerate(([], [1])):
         _switch_off(Change(off=tuple(named)), layer, output := torch.ones(1, 5, 4, 8))
         assert [head for head in range(4) if not output[:, :, head].any()] == off

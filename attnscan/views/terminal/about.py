@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.checkpoint import answers
+from attnscan.results.card import answers
 from attnscan.results.terms import Grid
 from attnscan.scoring.patterns import SHIPPED, Pattern
 from attnscan.text import counted, plain
@@ -18,7 +18,7 @@ from attnscan.views.terminal.parts import named
 
 if TYPE_CHECKING:
     from attnscan.model.sources import Catalog
-    from attnscan.results.checkpoint import Checkpoint
+    from attnscan.results.card import Checkpoint
 
 _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
 _READ_BY = {
